@@ -207,13 +207,9 @@ def test_nothing_is_changed_and_held_out_rows_are_compared(capsys):
 
 
 def test_advice_has_been_tried():
+    """The README has the first advice; test_claims.py compares it."""
     rows, y = load_wine(return_X_y=True)
-    with quiet():
-        model = LinearSVC(dual=True, random_state=0).fit(rows, y)
-        found, better = certify(model, rows, y), {"dual": False, "max_iter": 10_000, "tol": 1e-7}
-        mended = clone(model).set_params(**better).fit(rows, y)
-    told = ", ".join(f"{name}={value}" for name, value in better.items())
-    assert found.at_least > 0.1 and found.advice.startswith(f"{told}: tried, an excess of at most")
+    mended = LinearSVC(dual=False, max_iter=10_000, tol=1e-7, random_state=0).fit(rows, y)
     assert certify(mended, rows, y).at_most < 1e-3
     assert certify(mended, rows, y).advice.startswith("none needed")
     with quiet():

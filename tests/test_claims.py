@@ -53,6 +53,19 @@ def test_every_claim_has_a_verdict_that_its_numbers_bear_out():
             assert (CHECKOUT / "figures" / f"{claim.figure}.png").is_file(), claim.claim
 
 
+@pytest.mark.filterwarnings("ignore:Liblinear failed to converge")  # as the README says
+def test_the_examples_of_the_readme_print_its_words_and_numbers(capsys):
+    text, number = README.read_text("utf-8"), r"\d[\d.]*(?:e-\d+)?"
+    examples = re.findall(r"```python\n([^`]*)```\n\n```text\n([^`]*)\n```", text)
+    assert len(examples) == 2
+    for code, printed in examples:
+        exec(code, {})
+        texts = [re.sub(r"[\d.]+ s$", "", t.strip()) for t in (capsys.readouterr().out, printed)]
+        found, known = ([float(n) for n in re.findall(number, t)] for t in texts)
+        assert found == pytest.approx(known, rel=1e-5, abs=1e-5) and len(known) >= 2
+        assert re.sub(number, "", texts[0]) == re.sub(number, "", texts[1])
+
+
 def test_the_readme_has_the_board():
     text = README.read_text("utf-8")
     assert text == board(text), "python tests/test_claims.py writes it again"

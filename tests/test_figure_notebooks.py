@@ -17,7 +17,6 @@ from workbench.figures.saved import MAX_LINES
 from workbench.runs.notebooks import CHECKOUT, FOLDER, find, read
 
 COMMITTED = sorted(path.stem for path in FOLDER.glob("*.ipynb"))
-FIGURES = CHECKOUT / "figures"
 ALL = [p for p in sorted((CHECKOUT / "notebooks").glob("**/*.ipynb")) if ".ipynb_" not in str(p)]
 
 

@@ -1,7 +1,5 @@
 """Grids: every point is there once and typed, and what is wrong is refused before anything runs."""
 
-import textwrap
-
 import pytest
 
 from workbench.runs.grid import Point, at_least, grid, read_points
@@ -98,20 +96,9 @@ def test_repetitions_are_added_until_each_setting_has_enough_runs():
 
 def test_a_yaml_file_is_read_as_arguments(tmp_path):
     path = tmp_path / "small.yaml"
-    path.write_text(
-        textwrap.dedent("""\
-            about: Which n_max is best?
-            solvers:
-              mrc_ccg:
-                n_max: [10, 20]
-                eps1: 1e-3
-              mrc_lp:
-            data: [iris, wine + 10 fourier]
-            seeds: 2
-            test: null
-            stop: {gap: 1e-4, cpu: 60}
-            """)
-    )
+    text = "about: Which n_max is best?\nseeds: 2\ntest: null\ndata: [iris, wine + 10 fourier]\n"
+    text += "solvers:\n  mrc_ccg:\n    n_max: [10, 20]\n    eps1: 1e-3\n  mrc_lp:\n"
+    path.write_text(text + "stop: {gap: 1e-4, cpu: 60}\n")
     points = read_points(path)
     assert len(points) == 3 * 2 * 2 and all(isinstance(point, Point) for point in points)
     assert points[0].parameters["eps1"] == 1e-3 and points[0].stop == {"gap": 1e-4, "cpu": 60.0}

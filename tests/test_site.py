@@ -3,12 +3,15 @@
 import json
 import re
 import runpy
+import subprocess
 
+import numpy as np
 import pytest
 from nbformat.v4 import new_notebook
 from test_player import wait
 
 import course
+from workbench import load, rounds, run
 from workbench.runs.notebooks import CHECKOUT, find
 
 
@@ -57,3 +60,18 @@ def test_the_search_of_every_page_finds_sections_in_a_browser(site, browser):
         found = "return document.querySelectorAll('.found a[href*=\"mrc_convergence\"]').length"
         wait(lambda script=found: browser.execute_script(script), 20)
     assert not [line for line in browser.get_log("browser") if line["level"] == "SEVERE"]
+
+
+def test_the_page_of_the_checker_has_its_scripts_inside_and_verifies_a_proof(tmp_path, browser):
+    makefile = (CHECKOUT / "Makefile").read_text("utf-8").replace("\\\n\t", "").replace("$$", "$")
+    (command,) = re.findall(r"^\t(.* awk .*)\.\./\.\./docs/checker.html$", makefile, re.M)
+    page, proof, rows = (tmp_path / name for name in ("checker.html", "proof.npz", "rows.npz"))
+    subprocess.run(f"{command} {page}", shell=True, cwd=CHECKOUT, check=True)
+    assert "<script src" not in page.read_text("utf-8")
+    problem = load("iris")
+    run("ww_walrus", problem, rounds(50), proof=proof)
+    np.savez(rows, X=problem.X, y=problem.y)
+    browser.get(page.as_uri())
+    browser.find_element("css selector", "[type=file]").send_keys(f"{proof}\n{rows}")
+    output = browser.find_element("css selector", "output")
+    wait(lambda: output.text.startswith("Proved: the optimum is in ["), 20)
