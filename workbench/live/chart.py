@@ -171,7 +171,7 @@ class Chart(anywidget.AnyWidget):
         with self._lock:
             self.unanswered = 0
             for gone in self.curves:
-                if gone.number == words.get("remove") and not gone.live:
+                if gone.number == words.get("remove") and (gone.ended or not gone.live):
                     self.curves, self._gone = [c for c in self.curves if c is not gone], [gone]
                     self._release(gone)
             if "undo" in words:

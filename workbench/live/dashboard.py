@@ -196,7 +196,8 @@ class Dashboard(widgets.VBox):
 
     def _release(self, curve: Curve) -> None:
         """Let go of a removed run, with its states and the pictures of its inside."""
-        lane, curve.lane = curve.lane, None
+        lane, curve.lane, curve.live = curve.lane, None, False
+        self.player.lanes = [other for other in self.player.lanes if other is not lane]
         if lane and lane.solver == self.watched.value:
             self.inside.show("", [])
             self._look()

@@ -57,7 +57,7 @@ function tag(lines, curve, differs, found, look, hidden) {
   lines.dataset.number = curve.number;
   lines.classList.toggle("hidden", hidden);
   write(part(".hide"), hidden ? "show" : "hide");
-  part(".remove").hidden = curve.live; // until it is stopped, or another run has taken its place
+  part(".remove").hidden = curve.live && !curve.ended; // it may go on
   for (const act of part(".acts").children) {
     act.ariaLabel = `${act.textContent.trim()} run ${curve.number}`;
   }
