@@ -2,6 +2,7 @@
 // draw with. It stands before each of them in one module. Every colour is fitted to the page's own
 // and every length is in the em of its text, so that light, dark and enlarged pages all work.
 
+const BUSY = ["starting", "running", "pausing", "stopping"]; // else nothing moves
 const CONTRAST = 3; // to the page, at least: what WCAG asks of graphics
 const TEXT = `color: var(--jp-content-font-color1, var(--vscode-editor-foreground, CanvasText));
     font: var(--jp-ui-font-size1, 0.875rem)/1.45 var(--jp-ui-font-family, sans-serif);
@@ -47,7 +48,7 @@ const panel = (nothing, take, open) => () => {
     };
     const refresh = open(el, show, (words) => model.send(words));
     const forget = watch(el.querySelector(".stage") ?? el, show);
-    const clock = setInterval(() => said.status === "running" && show(), 1000);
+    const clock = setInterval(() => BUSY.includes(said.status) && show(), 1000);
     views.add(show);
     ask(model);
     return () => {

@@ -6,7 +6,6 @@ const KEYS = { // steps along a curve, and from curve to curve
 };
 // By these keys: by how much the axes grow, and what fraction of the width they move.
 const VIEWS = { "+": [0.5, 0], "-": [2, 0], PageUp: [1, -0.25], PageDown: [1, 0.25] };
-const BUSY = ["starting", "running", "pausing", "stopping"];
 const CLICK = 6; // pixels: a pointer that moves less does not drag
 const WHEEL = 250; // pixels of a wheel that make axes e times as long
 const LONG = 1; // s: what takes longer is said to be in progress
@@ -40,6 +39,7 @@ const PAGE = `<style>
   }
   .live .state { display: flex; gap: 1em; align-items: center; height: 1.6em; overflow: hidden; }
   .live .doing { flex: 1; white-space: nowrap; }
+  .live progress { min-width: 3em; }
   .live-page .told { height: 3em; overflow: auto; }
   .live .told p { margin: 0; }
   .live .runs { overflow-x: auto; cursor: default; }
@@ -86,7 +86,7 @@ const PAGE = `<style>
   </div>
   <p class="choices">${choice("above", "upper chart", ABOVE)}
     ${choice("below", "lower chart", BELOW)} ${choice("over", "horizontal axis", OVER)}
-    <label><input type="checkbox"> logarithmic</label>
+    <label><input type="checkbox"> logarithmic horizontal axis</label>
     <button class="undo">undo reset or remove</button></p></div>
   <details class="help"><summary>How to use this page</summary><ul>
     <li>Move a slider and press <b>run</b>: a branch of the curve starts from the same iterate if
@@ -101,7 +101,8 @@ const PAGE = `<style>
     ${COLUMNS.map((title) => `<th>${title}</th>`).join("")}</tr></thead></table></div>`;
 
 function take(message, buffers, said) {
-  const stage = ({ status, curves }) => [status, curves.map(({ numbers }) => numbers.round)].join();
+  const stage = ({ status, doing, curves }) =>
+    [BUSY.includes(status), doing, curves.map(({ numbers }) => numbers.round)].join();
   message.since = stage(message) === stage(said) ? said.since : Date.now();
   const known = new Map(said.curves.map((curve) => [curve.number, curve.points]));
   let whole = true;
@@ -255,7 +256,7 @@ function doing({ status, doing, since, curves }) {
   const s = Math.floor((Date.now() - since) / 1000);
   if (s < LONG || !BUSY.includes(status)) return "";
   const begun = curves.every(({ live, numbers }) => !live || "round" in numbers);
-  return `${doing || (begun ? "round in progress" : "compiling (once)")}, ${s} s`;
+  return `${doing || (begun ? "round in progress" : "set-up (the first run compiles)")}, ${s} s`;
 }
 
 // The fraction of the budget that the live runs have used.
