@@ -316,35 +316,77 @@ test("no key reaches the notebook, and every control says what it is and its val
   await lab.leave(page);
 });
 
+test("a long round counts its seconds, also after stop is pressed", async () => {
+  const dashboard = await lab.dashboard("sampled_cuts");
+  await dashboard.choose("data", "checkers 50000 | 30 % test");
+  await dashboard.choose("solvers", "Exact cuts");
+  await dashboard.press("run");
+  const doing = (s) => dashboard.view.locator(".doing", { hasText: `round in progress, ${s} s` });
+  await doing(2).waitFor();
+  await dashboard.press("stop");
+  await dashboard.until("stopping");
+  await doing(4).waitFor();
+  await dashboard.until("stopped");
+  await lab.leave(dashboard.page);
+});
+
 test("nothing is out of sight or jumps at three widths, and all runs are shown", async () => {
-  for (const [width, theme] of [[1440, "light"], [1024, "dark"], [420, "light"]]) {
-    const dashboard = await lab.race({ width, height: 900, theme });
+  for (const [theme, ...widths] of [["light", 420, 1024, 1440], ["dark", 1440, 1024, 420]]) {
+    const dashboard = await lab.race({ width: widths[0], height: 900, theme });
     const { page, view } = dashboard;
-    const top = () => view.locator("canvas").evaluate(
-      (canvas) => canvas.getBoundingClientRect().top + scrollY);
-    const before = await top();
+    const top = async (width) => {
+      await page.setViewportSize({ width, height: 900 });
+      await page.waitForTimeout(300);
+      return view.locator("canvas").evaluate((el) => el.getBoundingClientRect().top + scrollY);
+    };
+    const before = {};
+    for (const width of widths) before[width] = await top(width);
     await dashboard.slide("seconds", -3);
     await dashboard.press("run");
     await dashboard.until("finished");
     await dashboard.choose("data", "wine | 30 % test");
     await view.locator(".pending", { hasText: "until run or step is pressed: data" }).waitFor();
-    assert.equal(await top(), before, `the chart jumps at ${width}`);
-    const out = await page.locator(".live-page").evaluate((el) => {
-      const beyond = (part) => {
-        const { left, right, width } = part.getBoundingClientRect();
-        return width > 0 && (left < 0 || right > innerWidth);
-      };
-      return [...el.querySelectorAll("button, select, input, .noUi-handle")].filter(beyond)
-        .map((part) => part.outerHTML.slice(0, 80));
-    });
-    assert.deepEqual(out, [], `at ${width}`);
-    const runs = view.locator(".runs");
-    const [{ width: table }, { width: whole }] = await Promise.all(
-      [runs, page.locator(".live-page")].map((part) => part.boundingBox()));
-    assert.ok(table > 0.97 * whole, `the table takes ${table} of ${whole} pixels`);
-    assert.ok(await runs.evaluate((el) => el.scrollHeight <= el.clientHeight + 1), "no run scrolls");
+    for (const width of widths.toReversed()) {
+      const where = `at ${width}, ${theme}`;
+      assert.equal(await top(width), before[width], `the chart jumps ${where}`);
+      assert.deepEqual(await dashboard.outOfSight(), [], where);
+      const runs = view.locator(".runs");
+      const [{ width: table }, { width: whole }] = await Promise.all(
+        [runs, page.locator(".live-page")].map((part) => part.boundingBox()));
+      assert.ok(table > 0.97 * whole, `the table takes ${table} of ${whole} pixels ${where}`);
+      assert.ok(await runs.evaluate((el) => el.scrollHeight <= el.clientHeight + 1), "no run scrolls");
+    }
     await lab.leave(page);
   }
+});
+
+test("Tab reaches every control of a narrow notebook, and leaves the dashboard", async () => {
+  const dashboard = await lab.dashboard("memoir", { width: 800 });
+  const { page } = dashboard;
+  await dashboard.press("step");
+  await dashboard.until("paused");
+  await page.locator(".inside canvas").first().waitFor();
+  assert.deepEqual(await dashboard.outOfSight(), []);
+  const controls = await page.locator(".live-page").evaluate((el) => {
+    const all = el.querySelectorAll("button, select, input, textarea, summary, a[href], " +
+      ".noUi-handle, [contenteditable=true], .live canvas, tbody");
+    window.controls = [...all].filter((part) =>
+      !part.disabled && part.checkVisibility({ visibilityProperty: true }));
+    return window.controls.map((part) => part.outerHTML.slice(0, 80));
+  });
+  const at = () => page.evaluate(() => {
+    const { activeElement: here } = document;
+    if (!here.closest(".live-page")) return null;
+    return window.controls.includes(here) ? window.controls.indexOf(here) : here.outerHTML;
+  });
+  await dashboard.button("run").focus();
+  const visited = [];
+  for (let i = await at(); i !== null && visited.length <= controls.length; i = await at()) {
+    visited.push(controls[i] ?? i);
+    await page.keyboard.press("Tab");
+  }
+  assert.deepEqual(visited, controls);
+  await lab.leave(page);
 });
 
 test("the race shows test errors over log time; a run that has ended starts again", async () => {
@@ -356,8 +398,10 @@ test("the race shows test errors over log time; a run that has ended starts agai
   await dashboard.press("run");
   await dashboard.until("finished");
   assert.equal(await view.locator("progress").evaluate(({ value }) => value), 1);
+  await dashboard.act(view.locator("tbody .remove").first());
+  await dashboard.runs(3);
   await dashboard.press("run");
-  await dashboard.runs(8);
+  await dashboard.runs(7);
   await dashboard.press("stop");
   await dashboard.until("stopped");
   await lab.leave(page);

@@ -241,11 +241,31 @@ export class Dashboard {
     return (await slider.locator(".widget-readout").textContent()).trim();
   }
 
-  choose(name, value) {
+  // Chooses an option, with the arrow keys if there are only `keys`.
+  async choose(name, value) {
     const box = this.page.locator(".widget-inline-hbox", {
       has: this.page.locator(".widget-label", { hasText: new RegExp(`^${name}$`) }),
-    }).last();
-    return box.locator("select").selectOption(value);
+    }).last().locator("select");
+    if (!this.keys) return box.selectOption(value);
+    const options = await box.locator("option").allTextContents();
+    const wanted = options.findIndex((text) => text.replace(/\s/g, " ") === value); // no-break spaces
+    const now = () => box.evaluate((select) => select.selectedIndex);
+    await box.focus();
+    for (let i = await now(); i < wanted; i += 1) await this.page.keyboard.press("ArrowDown");
+    assert.equal(await now(), wanted);
+  }
+
+  // The controls that are beyond an edge of the notebook, or of the page.
+  outOfSight() {
+    return this.page.locator(".live-page").evaluate((el) => {
+      const frame = (el.closest(".jp-Notebook") ?? document.body).getBoundingClientRect();
+      const beyond = (part) => {
+        const { left, right, width } = part.getBoundingClientRect();
+        return width > 0 && (left < frame.left || right > Math.min(frame.right, innerWidth));
+      };
+      return [...el.querySelectorAll("button, select, input, .noUi-handle")].filter(beyond)
+        .map((part) => part.outerHTML.slice(0, 80));
+    });
   }
 
   // Moves the pointer to a place on the chart, as fractions of its width and height.
