@@ -179,11 +179,6 @@ def test_an_abandoned_round_ends_before_the_next_run(player):
     player.until("finished")
     assert player.rounds == [0, 0, 1, 2]
     assert player.lanes == [made[1]] and made[0].asked == 1
-    player.stop()
-    player.until("stopped")
-    player.step(new(made))  # starts again
-    player.until("paused")
-    assert player.rounds[4:] == [0] and len(made) == 3
 
 
 def test_an_exception_of_a_lane_or_a_listener_ends_the_run_and_the_player_lives_on(player):
