@@ -45,17 +45,20 @@ COPY = """\
 > answer and say so, but the exercise stays unsolved. Proofs go on paper or into your own cells.
 >
 > *To open it:* `make lab` in a checkout of the workbench, then this file; any Jupyter will do whose
-> kernel can `import workbench`. *To hand it in:* Kernel, Restart Kernel and Run All Cells, save,
-> and hand in this file under your name. Only what the checks then print counts."""
+> kernel has the workbench installed from a checkout (`pip install -e`), which contains the lessons.
+> *To hand it in:* Kernel, Restart Kernel and Run All Cells, save, and hand in this file under your
+> name. Only what the checks then print counts."""
 GRADED = "from checks.exercise import credit\n\ncredit(lambda: {check})"
 COLAB = """\
 # Colab only: fetch a checkout of the workbench, install what it needs, and work in its folder.
 import os, sys
-if "google.colab" in sys.modules and not os.path.isdir("/content/workbench"):
-    get_ipython().system("git clone -q --depth 1 {url} /content/workbench")
-    get_ipython().system("pip install -q -c /content/workbench/constraints.txt /content/workbench")
-    sys.path.insert(0, "/content/workbench")
-    os.chdir("/content/workbench/notebooks/learn")"""
+if "google.colab" in sys.modules:
+    folder = "/content/workbench"
+    if not os.path.isdir(folder):
+        get_ipython().system(f"git clone -q --depth 1 {url} {{folder}}")
+        get_ipython().system(f"pip install -q -c {{folder}}/constraints.txt {{folder}}")
+    sys.path.insert(0, folder)
+    os.chdir(f"{{folder}}/notebooks/learn")"""
 DETAILS = re.compile(r"<details[^>]*>\s*<summary>(.*?)</summary>.*?</details>\n*", re.DOTALL)
 
 

@@ -3,7 +3,8 @@
 ``python mark.py handed_in/*.ipynb > marks.csv``, with the Python of a checkout of the workbench.
 Run it in a container or as a user without rights: what students hand in is code.
 
-A right answer counts 1. An exercise graded by certificate counts the provable share of its decades.
+A right answer counts 1, and an exercise whose cell was deleted 0. An exercise graded by certificate
+counts the provable share of its decades. If a notebook cannot be marked, its line has the error.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import argparse
 import csv
 import sys
 from pathlib import Path
+from time import monotonic
 
 import nbformat
 from nbclient import NotebookClient
@@ -21,7 +23,8 @@ from nbformat.v4 import new_code_cell
 from workbench.runs.notebooks import CHECKOUT
 
 LEARN = CHECKOUT / "notebooks" / "learn"
-TIMEOUT_S = 600
+CELL_S, NOTEBOOK_S = 600, 1800  # limits in wall seconds, after which cells are interrupted
+LATE = {"ename": "TimeoutError", "evalue": "the time is up", "traceback": []}
 # The checks are the instructor's, whatever folder the notebook was handed in from.
 CREDIT = """\
 import sys
@@ -39,43 +42,53 @@ def exercises(path: Path) -> dict[str, str]:
 
 def lesson_of(notebook: NotebookNode) -> tuple[str, dict[str, str]]:
     """Return the lesson that shares most exercises with a notebook, whatever its file is called."""
-    ids = {cell.id for cell in notebook.cells}
+    ids = {cell.get("id") for cell in notebook.cells}
     found = {path.stem: exercises(path) for path in LEARN.glob("*.ipynb")}
-    return max(found.items(), key=lambda lesson: len(ids & lesson[1].keys()))
+    name, asked = max(found.items(), key=lambda lesson: len(ids & lesson[1].keys()))
+    if not ids & asked.keys():
+        raise ValueError("notebook: has no exercise of any lesson")
+    return name, asked
 
 
 def marked(notebook: NotebookNode) -> tuple[str, list[float]]:
-    """Return the lesson of a notebook, and the credit in [0, 1] of each of its exercises."""
+    """Return the lesson of a notebook, and the credit in [0, 1] of each exercise of the lesson."""
     lesson, asked = lesson_of(notebook)
-    cells = []
+    cells, checked = [], {}
     for cell in notebook.cells:
         cells.append(cell)
-        if cell.id in asked:
-            source = CREDIT.format(learn=str(LEARN), check=asked[cell.id])
-            cells.append(new_code_cell(source, metadata={"tags": ["credit"]}))
+        if (exercise := cell.get("id")) in asked:
+            source = CREDIT.format(learn=str(LEARN), check=asked[exercise])
+            cells.append(checked.setdefault(exercise, new_code_cell(source)))
     notebook.cells = cells
     where = {"metadata": {"path": str(LEARN)}}
-    kernel = {"kernel_name": "python3", "allow_errors": True, "timeout": TIMEOUT_S}
+    kernel = {"kernel_name": "python3", "allow_errors": True}
+    end = monotonic() + NOTEBOOK_S
+    kernel |= {"timeout_func": lambda cell: max(1, min(CELL_S, end - monotonic()))}
+    kernel |= {"interrupt_on_timeout": True, "error_on_timeout": LATE}  # a loop may ignore it
     NotebookClient(notebook, resources=where, **kernel).execute()
-    credits = []
-    for cell in notebook.cells:
-        if "credit" in cell.metadata.get("tags", ()):
-            printed = "".join(output.get("text", "") for output in cell.outputs).splitlines()
-            last = printed[-1] if printed else ""
-            credits.append(float(last.removeprefix("credit ")) if last[:7] == "credit " else 0.0)
-    return lesson, credits
+    credits = dict.fromkeys(asked, 0.0)
+    for exercise, cell in checked.items():
+        printed = "".join(output.get("text", "") for output in cell.outputs).splitlines()
+        if printed and printed[-1].startswith("credit "):
+            credits[exercise] = float(printed[-1].removeprefix("credit "))
+    return lesson, [*credits.values()]
 
 
 def main() -> None:
-    """Print one line per notebook: file, lesson, sum, of how many, and each exercise's credit."""
+    """Print one line per notebook: file, lesson, sum, of how many, each credit, or the error."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("notebooks", nargs="+", type=Path, help="notebooks that were handed in")
     table = csv.writer(sys.stdout)
-    table.writerow(["file", "lesson", "sum", "of", "exercises"])
+    table.writerow(["file", "lesson", "sum", "of", "exercises", "error"])
     for path in parser.parse_args().notebooks:
-        lesson, credits = marked(nbformat.read(path, as_version=4))
+        try:
+            lesson, credits = marked(nbformat.read(path, as_version=4))
+        except Exception as error:  # an unreadable file or a dead kernel ends this notebook only
+            told = f"{type(error).__name__}: {' '.join(str(error).split())}"
+            table.writerow([path.name, "", "", "", "", told])
+            continue
         each = " ".join(f"{credit:.2f}" for credit in credits)
-        table.writerow([path.name, lesson, f"{sum(credits):.2f}", len(credits), each])
+        table.writerow([path.name, lesson, f"{sum(credits):.2f}", len(credits), each, ""])
 
 
 if __name__ == "__main__":

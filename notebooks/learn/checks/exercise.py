@@ -77,7 +77,8 @@ def given(*cells: str) -> None:
 def _solution(checks: str, cell: str) -> tuple[int, str, str]:
     """Return an exercise's number, its answer as source text, and the name of its check."""
     teach, found = checks.replace("checks.", "from checks import ") + " as teach\n", []
-    for path in (CHECKOUT / "notebooks" / "learn").glob("*.ipynb"):
+    folder = CHECKOUT / "notebooks" / "learn"
+    for path in folder.glob("*.ipynb"):
         number, lesson = 0, json.loads(path.read_text("utf-8"))["cells"]
         texts = ["".join(part["source"]) for part in lesson]
         if any(teach in text for text in texts):
@@ -87,8 +88,10 @@ def _solution(checks: str, cell: str) -> tuple[int, str, str]:
                 if part["id"] == f"{cell}-solution":
                     answer, _, check = text.rpartition("\nteach.")
                     found.append((number, answer, check.partition("(")[0]))
-    (solution,) = found
-    return solution
+    if not found:
+        told = f"given: {folder} has no lesson with an answer to {cell!r}"
+        raise LookupError(f"{told}; install the workbench from a checkout, with pip install -e")
+    return found[0]
 
 
 def credit(check: Callable[[], None]) -> float:
