@@ -1,5 +1,7 @@
 """Certificates of other people's models: the optimum that cvxpy finds is in every interval."""
 
+import re
+
 import cvxpy as cp
 import numpy as np
 import pytest
@@ -13,15 +15,11 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC, LinearSVC
 
-from workbench import certify, cli
-from workbench.estimators import (
-    GeneralizedLeastSquares,
-    MinimaxRiskClassifier,
-    SampledCutClassifier,
-    WestonWatkinsClassifier,
-    WorkingSetClassifier,
-)
+from workbench import certify, cli, load
+from workbench import estimators as ours
+from workbench.estimators import certify as room
 from workbench.peers.linear import quiet
+from workbench.proofs import checker
 
 X, THREE = (part[::2] for part in load_iris(return_X_y=True))
 X = StandardScaler().fit_transform(X) + 0.5  # moved, so that it matters how the intercept counts
@@ -119,6 +117,7 @@ def checked(found, problem, W, b, given, ridge=1.0):
     excess = value / best - 1
     assert found.at_least - 1e-6 <= excess <= found.at_most + 1e-6
     assert found.at_most - found.at_least < max(1e-4, 0.05 * excess)
+    assert found.advice.startswith("none needed") == (found.at_most <= 1e-3)
 
 
 @pytest.mark.parametrize("weights", [None, OFTEN])
@@ -153,13 +152,13 @@ def test_the_optimum_of_the_documented_problem_is_in_the_interval(case, weights)
 
 
 OURS = [
-    (WestonWatkinsClassifier(0.1, fit_intercept=True, tol=1e-6, random_state=0), THREE),
-    (WorkingSetClassifier(l1=0.1, truncate=0.0, tol=1e-4, max_iter=500, random_state=0), THREE),
-    (GeneralizedLeastSquares(alpha=0.1, tol=1e-8), THREE),
-    (GeneralizedLeastSquares("squared_hinge", alpha=0.1, fit_intercept=False), TWO),
-    (MinimaxRiskClassifier(0.1, tol=1e-6), THREE),
-    (SampledCutClassifier(basis="exact", tol=1e-5, gamma=0.5), TWO),
-    (SampledCutClassifier(basis="exact", tol=1e-5, kernel="linear"), THREE),
+    (ours.WestonWatkinsClassifier(0.1, fit_intercept=True, tol=1e-6, random_state=0), THREE),
+    (ours.WorkingSetClassifier(l1=0.1, truncate=0, tol=1e-4, max_iter=500, random_state=0), THREE),
+    (ours.GeneralizedLeastSquares(alpha=0.1, tol=1e-8), THREE),
+    (ours.GeneralizedLeastSquares("squared_hinge", alpha=0.1, fit_intercept=False), TWO),
+    (ours.MinimaxRiskClassifier(0.1, tol=1e-6), THREE),
+    (ours.SampledCutClassifier(basis="exact", tol=1e-5, gamma=0.5), TWO),
+    (ours.SampledCutClassifier(basis="exact", tol=1e-5, kernel="linear"), THREE),
 ]
 
 
@@ -186,6 +185,7 @@ def test_anyones_weights_are_certified_with_and_without_intercepts(loss, kind):
         problem, *variables = stated(loss, X, THREE, 3, cost=0.2, intercept=meant)
         b_ = np.zeros((1, 3)) if intercepts is None else intercepts[None]
         checked(found, problem, *variables, (W, b_))
+        assert "nothing was tried" in found.advice
 
 
 def test_nothing_is_changed_and_held_out_rows_are_compared(capsys):
@@ -206,25 +206,55 @@ def test_nothing_is_changed_and_held_out_rows_are_compared(capsys):
     assert "held-out error" in str(found) and "proved to be in [" in str(found)
 
 
-def test_advice_has_been_tried():
-    """The README has the first advice; test_claims.py compares it."""
-    rows, y = load_wine(return_X_y=True)
-    mended = LinearSVC(dual=False, max_iter=10_000, tol=1e-7, random_state=0).fit(rows, y)
-    assert certify(mended, rows, y).at_most < 1e-3
-    assert certify(mended, rows, y).advice.startswith("none needed")
+HARD, SCALE = LinearSVC(loss="hinge", C=1e6, **FEW), "scale the features (StandardScaler)"
+ADVISED = {  # models, and wall seconds of all trials, by the advice
+    "dual=False, max_iter=10000, tol=1e-07": (LinearSVC(dual=True, random_state=0), 60),
+    f"{SCALE}, another problem": (LinearSVC(loss="hinge", random_state=0), 60),
+    "none found in 3 trials": (HARD, 60),
+    "none found in 2 trials": (make_pipeline(StandardScaler(), HARD), 60),
+    "none found in 0 trials; no time was left for 5 more": (HARD, 0),
+}
+
+
+@pytest.mark.parametrize("advice", ADVISED)
+def test_all_of_an_advice_has_been_tried(advice, monkeypatch):
+    (rows, y), (model, most) = load_wine(return_X_y=True), ADVISED[advice]
+    tried, fit = [], LinearSVC.fit
     with quiet():
-        far = certify(LinearSVC(loss="hinge", C=1e6, **FEW).fit(rows, y), rows, y)
-    assert "scale the features" in far.advice
+        model = clone(model).fit(rows, y)
+    given = getattr(model, "steps", [("", model)])[-1][1].get_params().items()
+
+    def noted(m, Z, y):
+        fit(m, Z, y)
+        changed = ", ".join(f"{n}={v!r}" for n, v in m.get_params().items() if (n, v) not in given)
+        tried.append(changed or np.allclose(Z.std(axis=0), 1) * f"{SCALE}, another problem")
+        return m
+
+    monkeypatch.setattr(LinearSVC, "fit", noted)
+    monkeypatch.setattr(room, "SECONDS", most)
+    found = certify(model, rows, y)
+    said = re.sub(r": tried, an excess of at most \S+ % in \S+ s$", "", found.advice)
+    assert found.at_least > 0.1 and said == advice
+    assert said in tried or said.startswith(f"none found in {len(tried)} trials")
+
+
+@pytest.mark.parametrize("case", ["softmax", "ridge", "svc", "svc l1"])
+def test_the_estimate_is_of_all_that_will_be_solved(case, monkeypatch, capsys):
+    monkeypatch.setattr(room, "RATE", 1.0)  # operations per second: all takes long
+    monkeypatch.setattr(room, "by_clarabel", lambda *_: pytest.fail("too long"))
+    y, about = DOCUMENTED[case][0], "1" if "svc" in case else "10,800"
+    with quiet():
+        certify(clone(MODELS[case]).fit(X, y), X, y)
+    assert f"about {about} s, plus up to about 60 s of trials\n" in capsys.readouterr().err
 
 
 W = np.zeros((4, 3))
-HALVES = {"sample_weight": np.full(75, 0.5)}
 REFUSED = [  # a model or weights, labels, options, and the message
     (RandomForestClassifier(2), TWO, {}, "model: must be one of ours or LinearSVC, SVC"),
     (SVC(), THREE, {}, "SVC: must have two classes"),
     (SVC(kernel="poly"), TWO, {}, "the kernel 'rbf' or 'linear'"),
     (LinearSVC(), TWO, {"C": 2.0}, "a model has its own"),
-    (LinearSVC(), TWO, HALVES, "sample_weight: must be a whole number for each row"),
+    (LinearSVC(), TWO, {"sample_weight": np.full(75, 0.5)}, "sample_weight: must be a whole"),
     (LogisticRegression(C=np.inf), TWO, {}, "finite C"),
     (RidgeClassifier(fit_intercept=False), TWO, {}, "must have an intercept"),
     (SGDClassifier("modified_huber"), TWO, {}, "a loss of .*hinge.*log_loss"),
@@ -262,5 +292,11 @@ def test_the_command_line_certifies_weights(tmp_path, capsys):
     said = capsys.readouterr().out
     whole = certify(model, X, THREE)
     assert f"objective       {whole.objective:.6g}" in said and "held-out error" in said
+    assert cli.main([*call[:2], "iris | 30 % test", *how]) == 0
+    rows = load("iris | 30 % test")
+    error = np.mean(model.decision_function(rows.X_test).argmax(axis=1) != rows.y_test)
+    assert f"held-out error  {100 * error:.2f} %" in capsys.readouterr().out
+    assert cli.main(["judge", "--help"]) == 0
+    assert {*checker.LOSSES} <= {*re.findall(r"\w+", capsys.readouterr().out)}
     np.savez(tmp_path / "w.npz", V=model.coef_)
     assert cli.main([*call, *how]) == 2 and "an array W" in capsys.readouterr().err

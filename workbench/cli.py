@@ -99,10 +99,11 @@ def _parser() -> argparse.ArgumentParser:
     add = command(judge_command, "prove how far weights are from the optimum of their problem")
     add("weights", **path, help="an .npz file with W, (d,) or (d, k), and intercepts b if any")
     add("rows", help="data as of `workbench run`, such as rows.csv")
-    add("--loss", required=True, help="hinge, squared_hinge, logistic, softmax, ...")
+    losses = "hinge, squared_hinge, logistic, crammer_singer, weston_watkins, softmax or squared"
+    add("--loss", required=True, help=losses)
     add("-C", type=float, default=1.0, help="of C sum loss + 1/2 |W|^2 (default: 1)")
     add("--intercept", type=float, metavar="S", default="free", help="b / S is penalised, too")
-    add("--held-out", metavar="ROWS", help="rows on which errors are compared, too")
+    add("--held-out", metavar="ROWS", help="compare errors here, too (default: test rows, if any)")
 
     add = command(sweep_command, "run a grid of solvers, or of a notebook's parameters")
     add("grid", type=Path, metavar="GRID.yaml|NOTEBOOK.ipynb")
@@ -207,8 +208,7 @@ def verify_command(arguments: argparse.Namespace) -> int:
     from workbench.data import load
     from workbench.proofs import ProofError, verify
 
-    given = load(arguments.data) if arguments.data else None
-    refused = 0
+    given, refused = load(arguments.data) if arguments.data else None, 0
     for file in arguments.files:
         try:
             print(verify(file, given).statement, flush=True)
@@ -229,10 +229,11 @@ def judge_command(arguments: argparse.Namespace) -> int:
         if "W" not in file:
             raise ValueError(f"{arguments.weights}: must be an .npz file with an array W")
         W, b = file["W"], file.get("b")
-    read = [load(name) for name in (arguments.rows, arguments.held_out) if name is not None]
-    rows, *test = [(problem.X, problem.classes[problem.y]) for problem in read]
+    rows, other = load(arguments.rows), arguments.held_out and load(arguments.held_out)
+    own, X, y = (other, other.X, other.y) if other else (rows, rows.X_test, rows.y_test)
+    test = None if X is None else (X, own.classes[y])
     how = {"loss": arguments.loss, "C": arguments.C, "intercept": arguments.intercept}
-    print(certify(W, *rows, b=b, held_out=test[0] if test else None, **how))
+    print(certify(W, rows.X, rows.classes[rows.y], b=b, held_out=test, **how))
     return 0
 
 

@@ -22,7 +22,7 @@ import math
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from time import perf_counter
 from typing import Any, NamedTuple
@@ -40,14 +40,14 @@ from sklearn.utils.validation import check_is_fitted
 from tqdm import tqdm
 
 from workbench.core.checks import check_positive
-from workbench.core.names import hint
+from workbench.core.names import count, hint
 from workbench.core.problem import Problem, as_problem
 from workbench.core.shares import pieces
 from workbench.core.stream import seconds
 from workbench.estimators.base import Classifier
 from workbench.peers.linear import quiet
 from workbench.proofs import checker
-from workbench.proofs.checker import Proof, below, checksum, objective, stated, words
+from workbench.proofs.checker import Proof, below, checksum, stated, words
 from workbench.proofs.judge import arrays_of, of_outputs
 from workbench.proofs.writers import Arrays, Statement, proof_of, sparse
 from workbench.runs.run import run
@@ -59,8 +59,8 @@ EXACT = 1e-7  # a gap of the given weights alone that makes a reference superflu
 NEAR = 1e-6  # the relative gap of a reference by a solver of ours
 NEWTON = 2_000  # weights up to which logistic regression is solved by Newton's method
 RATE = 5e8  # operations per second in the estimate that is printed
-LONGEST = 300.0  # estimated seconds of an interior point method that is not begun
-SECONDS = 60.0  # wall seconds of a reference by a solver of ours, and of the trials for the advice
+LONGEST = 300.0  # estimated seconds of an interior point method or SVC that is not begun
+SECONDS = 60.0  # wall seconds of a reference by a solver of ours; later, no trial begins
 
 
 class Part(NamedTuple):
@@ -116,8 +116,8 @@ def certify(
 ) -> Certificate:
     """Return how far a fitted classifier, or given weights, are from the optimum of their problem.
 
-    Model, rows and labels stay as they are. An estimate of the seconds is printed first, and
-    progress in one line, on the standard error.
+    Model, rows and labels stay as they are. An estimate of the seconds and progress are printed on
+    the standard error. Trials of other settings may follow, for advice: none begins after 60 s.
 
     Parameters
     ----------
@@ -129,21 +129,19 @@ def certify(
     sample_weight : (n,) whole numbers, if it was fitted with them: rows are repeated as often
     loss : of W, one of :data:`workbench.proofs.checker.LOSSES`: the problem is to minimise
         C sum_i loss + 1/2 |W|^2; two columns of a loss that has one score differ by this score
-    C : positive, of W
-    b : (k,), intercepts beside W
+    C : positive, of W; ``b`` : (k,), intercepts beside W
     intercept : "free" if `b` is not penalised, or the constant s of a column whose weight b/s is
 
     Raises
     ------
     ValueError
-        For settings that state no such problem, for other rows or labels than it was fitted to, and
-        if the reference would take too long.
+        For settings that state no such problem, other rows or labels, and too long a reference.
     """
     final, transformed = model, lambda rows: rows
     if isinstance(model, Pipeline) and len(model) > 1:
         final, steps = model[-1], model[:-1]
         transformed = lambda rows: steps.transform(rows.copy())  # noqa: E731  it may overwrite them
-    fitted, X, y, test = hasattr(final, "fit"), transformed(X), np.asarray(y), {}
+    fitted, X, y, test, weights = hasattr(final, "fit"), transformed(X), np.asarray(y), {}, {}
     n, rows = len(y), np.arange(len(y))
     if fitted:
         check_is_fitted(final)
@@ -157,19 +155,29 @@ def certify(
             raise ValueError("sample_weight: must be a whole number for each row")
         if getattr(final, "class_weight", None) == "balanced":
             raise ValueError("sample_weight: cannot be combined with class_weight='balanced'")
-        rows = np.repeat(rows, counts.astype(int))
-        X, y = (sp.csr_array(X) if sp.issparse(X) else np.asarray(X))[rows], y[rows]
-    problem = as_problem(X, y, classes=final.classes_ if fitted else None, **test)
-    solve, parts_of = reference, lambda m: list(by_scikit(m, problem, n, rows))
-    if isinstance(final, Classifier):
-        solve, parts_of = lambda _: by_stream(final, problem)[1], lambda m: [by_ours(m, problem)]
-    elif not fitted:
-        parts_of = lambda W: list(by_hand(W, problem, loss, C, b, intercept))  # noqa: E731
-    parts = parts_of(final)
+        rows, weights = np.repeat(rows, counts.astype(int)), {"sample_weight": counts}
+        X = sp.csr_array(X) if sp.issparse(X) else np.asarray(X)
+    ours, known = isinstance(final, Classifier), final.classes_ if fitted else None
+    problem = as_problem(X[rows] if weights else X, y[rows], classes=known, **test)
+    solve = (lambda part: by_stream(final, part.X, part.y)[1]) if ours else reference
+
+    def parts_of(m: Any, told: Problem) -> list[Part]:
+        each = by_scikit(m, told, n, rows) if fitted else by_hand(m, told, loss, C, b, intercept)
+        return [by_ours(m, told)] if ours else [*each]
+
+    def trial(change: dict[str, Any], scaled: Callable | None) -> list[Part]:
+        told = replace(problem, X=(Z := scaled(X))[rows]) if scaled else problem
+        fit = clone(final).set_params(**change).fit
+        return parts_of(fit(Z if scaled else X, y, **weights), told)
+
+    parts, began = parts_of(final, problem), perf_counter()
+    time = 0.0 if ours else max(1.0, sum(map(expected, parts)))
+    about = f"about {time:,.0f} s" if time else f"up to {SECONDS:.0f} s"
+    about += f", plus up to about {SECONDS:.0f} s of trials" * fitted
     size = f"{problem.n:,} rows of {problem.d:,} features, {problem.k} classes"
-    about = sum(t for t in (operations(part) / RATE for part in parts) if t <= LONGEST)
-    print(f"certify: {size}, about {max(1, round(about))} s", file=sys.stderr, flush=True)
+    print(f"certify: {size}, {about}", file=sys.stderr, flush=True)
     found = [bounds(part, solve) for part in tqdm(parts, "certify", leave=False, disable=None)]
+    took = perf_counter() - began
     low, high, lower, upper = (sum(column) for column in list(zip(*found))[:4])
     at_least = max(0.0, below(low / upper - 1)) if upper else 0.0
     errors, sets = {}, {"training error": (problem.X, problem.y)}
@@ -181,7 +189,7 @@ def certify(
     told = f"{type(final).__name__}: " * fitted + words(parts[0].header)
     told += f"; the sum of {len(parts)} such problems" * (len(parts) > 1)
     at_most = excess(high, lower)
-    advice = advised(final, problem, parts_of, at_most, lower)
+    advice = advised(final, problem, trial, solve, took, at_most, lower)
     doubles = -below(-high), below(lower), -below(-upper), at_least, at_most
     return Certificate(told, *doubles, errors, advice)
 
@@ -326,16 +334,16 @@ def by_scikit(m: Any, problem: Problem, n: int, rows: np.ndarray) -> Iterator[Pa
 
 def by_ours(m: Classifier, problem: Problem) -> Part:
     """Return the part of a classifier of ours."""
-    header = by_stream(m, problem, rounds=0)[0]
+    header = by_stream(m, problem.X, problem.y, rounds=0)[0]
     arrays = arrays_of(m, header)
     if header["family"] == "linear" and "basis" in arrays:  # sampled cuts with the linear kernel
         arrays = {"W": np.asarray(problem.X[arrays["basis"]].T @ arrays["W"])}
     return Part(header, arrays, problem.X, problem.y)
 
 
-def by_stream(m: Classifier, problem: Problem, rounds: int = 10**9) -> tuple[Statement, Arrays]:
+def by_stream(m: Classifier, X, y: np.ndarray, rounds: int = 10**9) -> tuple[Statement, Arrays]:
     """Return the proof of a state of the classifier's own solver, near the optimum."""
-    rows = as_problem(m._widened(problem.X), problem.classes[problem.y])
+    rows = as_problem(m._widened(X), y)
     name, parameters = m._solver(rows)
     if name.startswith("cuts_"):
         kept = {key: parameters[key] for key in ("kernel", "C", "gamma")}
@@ -352,25 +360,26 @@ def by_stream(m: Classifier, problem: Problem, rounds: int = 10**9) -> tuple[Sta
     return proof_of(rows, state, trace.header["parameters"], constant)
 
 
-def operations(part: Part) -> float:
-    """Return roughly how many operations the reference of a part takes, measured on one core."""
-    (n, d), K, X = part.X.shape, part.header["outputs"], part.X
-    if part.header["family"] == "kernel":
-        return 1.0 * n**2 * (d + 30)
-    if part.header.get("loss") in ("logistic", "softmax", "squared"):
-        iterated = 1e3 * (X.nnz if sp.issparse(X) else n * d) * K
-        return min(iterated, 1.0 * n * (d * K) ** 2)
-    m = n * max(1, K - 1)
-    return 40.0 * m * min(d * K, m) ** 2
+def expected(part: Part) -> float:
+    """Return roughly how many seconds the reference of a part takes on one core; 0 without one."""
+    h, X, (n, d) = part.header, part.X, part.X.shape
+    K, m = h["outputs"], n * max(1, h["outputs"] - 1)
+    if h["family"] == "kernel":
+        return n**2 * (d + 30) / RATE
+    about = 40.0 * m * min(d * K, m) ** 2 / RATE
+    if h["loss"] in ("logistic", "softmax", "squared"):
+        about = min(1e3 * (X.nnz if sp.issparse(X) else n * d) * K, n * (d * K) ** 2) / RATE
+    none = h["l1"] or (h["loss"] == "squared_hinge" and about > LONGEST)
+    return 0.0 if none else about
 
 
 def reference(part: Part) -> Arrays | None:
     """Return the arrays of a proof of a part's problem; None if only its weights can bound it."""
-    h, X, y, long = part.header, part.X, part.y, operations(part) > LONGEST * RATE
+    h, X, y, about = part.header, part.X, part.y, expected(part)
     s, C, N = h["intercept"], np.array(h["C"]), len(y) if h["over"] == "mean" else 1
     Z = X.astype(float)
     costs = np.broadcast_to(C, y.max() + 1)[y] / N
-    if h["loss"] in checker.STORED and (h["l1"] or long):
+    if h["loss"] in checker.STORED and (h["l1"] or about > LONGEST):
         raise ValueError(
             "X: is too large for the reference of a hinge loss, or the penalty is l1; give fewer "
             "rows or features, or take a classifier of ours, certified while it learns"
@@ -381,14 +390,14 @@ def reference(part: Part) -> Arrays | None:
         A, rows = sp.csr_array(model.dual_coef_).toarray()[0, order], model.support_[order]
         point = sparse(balanced(np.abs(A), y[rows])[:, None], rows, exact=True)
         return point | {"basis": rows, "W": A[:, None], "b": model.intercept_}
-    if h["l1"]:
+    if not about:
         return None
     svm, free = h["loss"] in (*checker.STORED, "squared_hinge"), s == "free"
     if s is not None and (svm or not free):
         ones = np.full((len(y), 1), 1.0 if free else s)
         Z = sp.hstack([Z, ones], format="csr") if sp.issparse(Z) else np.hstack([Z, ones])
     if svm:
-        return None if long else by_clarabel(h, Z, y, costs, N)
+        return by_clarabel(h, Z, y, costs, N)
     if h["loss"] == "squared":
         own = y[:, None] == (np.arange(h["outputs"]) if h["outputs"] > 1 else [1])
         model, y = Ridge(h["alpha"], fit_intercept=free, tol=1e-12), own.astype(float)
@@ -448,41 +457,37 @@ def by_clarabel(h: Statement, Z, y: np.ndarray, costs: np.ndarray, N: int) -> Ar
     return arrays | sparse(sp.csr_matrix((a, (rows, other)), (n, K)), exact=True)
 
 
-def advised(m: Any, problem: Problem, parts_of: Callable, most: float, lower: Fraction) -> str:
-    """Return a sentence of advice; what it proposes has been tried on these rows."""
+def advised(m: Any, problem: Problem, trial, solve, took: float, most: float, lower) -> str:
+    """Return a sentence of advice; all that it proposes has been tried on these rows."""
     if most <= CLOSE:
         return "none needed: no weights have an objective that is lower by more"
     if not hasattr(m, "fit"):
-        return "go on with the iterations, or take another solver"
-    p, y, began = m.get_params(), problem.classes[problem.y], perf_counter()
+        return "none: weights alone cannot be fitted again, so nothing was tried"
+    p, began, tried, late = m.get_params(), perf_counter(), 0, 0
     longer = {"max_iter": 10 * p["max_iter"]} if (p.get("max_iter") or -1) > 0 else {}
-    finer = {"tol": float(f"{(p.get('tol') or 1e-3) / 1000:.1g}")}
-    adaptive = {"learning_rate": "adaptive", "eta0": 0.01}
-    solvers, best = ({"dual": False}, {"solver": "newton-cholesky"}), (min(most / 10, 0.1), "")
-    tried = [longer, longer | finer, *(s | longer | finer for s in solvers)]
-    for change in [*solvers, *tried, adaptive | longer | finer]:
-        new = change.keys() <= p.keys() and any(p[name] != change[name] for name in change)
-        if not new or perf_counter() > began + SECONDS:
-            continue
+    finer = longer | {"tol": float(f"{(p.get('tol') or 1e-3) / 1000:.1g}")}
+    solvers, adaptive = ({"dual": False}, {"solver": "newton-cholesky"}), {"eta0": 0.01}
+    adaptive |= {"learning_rate": "adaptive"} | finer
+    changes = [*solvers, longer, finer, *(change | finer for change in solvers), adaptive]
+    new = [c for c in changes if c.keys() <= p.keys() and any(p[name] != c[name] for name in c)]
+    scaler = StandardScaler(with_mean=not problem.is_sparse).fit(problem.X)
+    scaled: list = [] if np.allclose(scaler.scale_, 1.0) else [({}, scaler.transform)]
+    best = min(most / 10, 0.1), ""
+    for change, scale in [*((change, None) for change in new), *scaled]:
         start = perf_counter()
+        if best[0] <= CLOSE or (scale and best[1]):
+            break
+        if start + took * bool(scale) > began + SECONDS:
+            late += 1
+            continue
         with quiet(), suppress(ValueError):  # of a setting that does not go with the others
-            parts = parts_of(clone(m).set_params(**change).fit(problem.X, y))
-            spent, high = perf_counter() - start, Fraction(0)
-            for part in parts:
-                high += Fraction(objective(Proof(part.header, part.arrays), part.X, part.y)[1])
+            parts, spent = trial(change, scale), perf_counter() - start
+            found = [bounds(part, solve if scale else lambda _: None) for part in parts]
+            high, low = (sum(column) for column in list(zip(*found))[1:3])
+            left, tried = excess(high, low if scale else lower), tried + 1
             what = ", ".join(f"{name}={value!r}" for name, value in change.items())
-            left = excess(high, lower)
+            what = what or "scale the features (StandardScaler), another problem"
             text = f"{what}: tried, an excess of at most {percent(left)} in {spent:.1f} s"
             best = min(best, (left, text))
-        if best[0] <= CLOSE:
-            break
-    if best[1]:
-        return best[1]
-    with quiet():
-        scaled = StandardScaler(with_mean=not problem.is_sparse).fit_transform(problem.X)
-        other = clone(m).fit(scaled, y)
-    taken = getattr(other, "n_iter_", None)
-    if taken is not None and np.max(taken) < (p.get("max_iter") or 0):
-        taken = f"{np.max(taken)} iterations"
-        return f"scale the features first (StandardScaler): tried, {taken} then suffice"
-    return "scale the features, or take another loss or solver: longer fits were tried in vain"
+    rest = f"; no time was left for {late} more" * bool(late)
+    return (best[1] or f"none found in {count(tried, 'trial')}") + rest

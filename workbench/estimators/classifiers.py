@@ -433,13 +433,8 @@ class SampledCutClassifier(Classifier):
     tol: float = parameter(5e-3, positive)
 
     def _solver(self, problem: Problem) -> tuple[str, Record]:
-        parameters = {
-            "kernel": self.kernel,
-            "C": float(self.C),
-            "eps": float(self.tol),
-            "gamma": check_gamma(self.gamma),
-            "seed": self._seed(),
-        }
+        parameters = {"kernel": self.kernel, "C": float(self.C), "eps": float(self.tol)}
+        parameters |= {"gamma": check_gamma(self.gamma), "seed": self._seed()}
         if self.r is not None and (size := SIZE_OF[self.basis]):
             parameters[size] = self.r
         if self.basis == "exact":
