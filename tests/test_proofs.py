@@ -174,19 +174,23 @@ def test_a_constant_column_is_stated_as_an_intercept(name, blobs, tmp_path):
     assert found.lower <= trace.last["primal"] and trace.last["lower"] <= found.upper
 
 
-def test_recipes(tmp_path):
+def test_recipes(monkeypatch):
     problem = load("iris", scale="standard")
     assert problem.recipe == {"panel": "iris", "seed": 0, "scale": "standard"}
     assert load("iris", test=0.3, seed=1).recipe == {"panel": "iris", "seed": 1, "test": 0.3}
     spec = panel("iris | 2 classes", seed=2)
     for made_again in (problem, load("iris", test=0.3, seed=1), spec):
-        other = remade(made_again.recipe)
-        assert other.checksum == made_again.checksum
+        assert remade(made_again.recipe).checksum == made_again.checksum
     assert problem.subset(0.5).recipe is None and spec.first_classes(2).recipe is None
     texts = {"panel": "/etc/passwd @ given"}, {"panel": "iris + 100000000 fourier"}
     for bad in (*texts, {"panel": "iris", "target": "x"}, {"panel": ["iris"]}, {}, 7):
         with pytest.raises(ValueError, match=r"^recipe: cannot be followed: "):
             remade(bad)
+    monkeypatch.setattr("workbench.data.fetch_into_cache", lambda *_: pytest.fail("a download"))
+    monkeypatch.setattr("workbench.data.panels.available_files", dict)
+    assert remade({"panel": "letter or iris | 2 classes", "seed": 2}).checksum == spec.checksum
+    with pytest.raises(FileNotFoundError, match="letter is not available here"):
+        remade({"panel": "letter"})
 
 
 def test_the_command_line_verifies(tmp_path, capsys):

@@ -7,9 +7,8 @@ from contextlib import suppress
 
 from workbench.core.kinds import Record
 from workbench.core.problem import Problem
-from workbench.data import load, names
+from workbench.data import EMBEDDED, load, names
 from workbench.data.cache import available_files
-from workbench.data.sources import SOURCES
 from workbench.data.words import GENERATED, GIVEN, Words, alternatives
 from workbench.data.words import listed as listed
 
@@ -19,22 +18,23 @@ def panel(spec: str, seed: int = 0, test: float | None = None) -> Problem:
     return load(spec, seed=seed, test=test)
 
 
-def remade(recipe: Record, download: bool = True) -> Problem:
+def remade(recipe: Record) -> Problem:
     """Return the problem of a recipe (:attr:`workbench.core.problem.Problem.recipe`).
 
-    A recipe from a stranger is safe: it can name data sets but no files, and no vast numbers.
-    Anything else is a ValueError, and data that are not available a FileNotFoundError.
+    A recipe from a stranger can name data sets but no files, and has no numbers of six digits. Data
+    that are not available are a FileNotFoundError, not downloaded; all else is a ValueError.
     """
     try:
         given = dict(recipe)
         spec = given.pop("panel")
-        chosen = [words.data for words in alternatives(spec)]
-        if re.search(r"\d{6}", spec) or not {*chosen} <= {*names()}:
+        chosen = {text: alternatives(text)[0].data for text in re.split(r"\sor\s", spec)}
+        if re.search(r"\d{6}", spec) or not {*chosen.values()} <= {*names()}:
             raise ValueError("it is not of a data set by name")
-        missing = [name for name in chosen if name in SOURCES and name not in available_files()]
-        if not download and missing == chosen:
-            raise FileNotFoundError(f"{missing[0]} is not available here")
-        return load(spec, **given)
+        here = {*EMBEDDED, *available_files()}
+        if not (found := [text for text in chosen if chosen[text] in here]):
+            name = chosen.popitem()[1]
+            raise FileNotFoundError(f"{name} is not available here; `workbench data fetch {name}`")
+        return load(" or ".join(found), **given)
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise ValueError(f"recipe: cannot be followed: {error}") from None
 

@@ -132,7 +132,7 @@ def _checked(path: Path) -> Checked:
     try:
         proof = read(path)
         try:
-            problem = remade(proof.header.get("recipe") or {}, download=False)
+            problem = remade(proof.header.get("recipe") or {})
         except (ValueError, OSError) as error:
             return Checked("not verified here", str(error).partition("\n")[0])
         return Checked("verified", " ".join(verify(proof, problem).statement.split()))
