@@ -75,3 +75,24 @@ def test_the_page_of_the_checker_has_its_scripts_inside_and_verifies_a_proof(tmp
     browser.find_element("css selector", "[type=file]").send_keys(f"{proof}\n{rows}")
     output = browser.find_element("css selector", "output")
     wait(lambda: output.text.startswith("Proved: the optimum is in ["), 20)
+
+
+def test_trust_counts_what_ended_early_and_leads_to_what_is_there(tmp_path, monkeypatch):
+    trust, build = (runpy.run_path(str(CHECKOUT / ".site" / f"{n}.py")) for n in ("trust", "build"))
+    text = "mrc: 8 of 10 mutants killed, 2 survive\n  survives: psi: a\n  mrc.risk:7  psi: b\n"
+    monkeypatch.setattr(pytest, "main", lambda *_, **__: pytest.ExitCode.INTERRUPTED)
+    monkeypatch.setitem(trust["page"].__globals__, "command", lambda *_: (text, 1))
+    monkeypatch.setitem(trust["page"].__globals__, "KEPT", tmp_path)
+    kept = {"mutants": trust["mutants"](), "test_refused": trust["tests"]("test_refused")}
+    for name, found in kept.items():
+        (tmp_path / f"{name}.json").write_text(json.dumps(found | {"commit": "abc"}))
+    page = trust["page"]()
+    failed = "`mutant of mrc: mrc.risk:7  psi: b`, `test_refused.py (exit status 2)`"
+    assert f"**Violations**: {failed}.\n" in page and "| mrc | 10 | 8 | [1](tests/" in page
+    for what in trust["MENDED"].values():
+        file, test = what.split("::")
+        assert f"def {test}(" in (CHECKOUT / "tests" / file).read_text("utf-8")
+        assert what in page and what in (CHECKOUT / "TRUST.md").read_text("utf-8")
+    (tmp_path / "TRUST.md").write_text(page)
+    monkeypatch.setitem(build["trust"].__globals__, "CHECKOUT", tmp_path)
+    assert 'href="../tests/mutation/survivors.toml"' in build["trust"]()

@@ -92,7 +92,8 @@ def main() -> int:
         trial = Trial(kernel, args.jobs)
         tests = [str(HERE.parent / test) for test in KERNELS[kernel].tests]
         options = ["-q", "-p", "no:xdist", "-p", "no:cacheprovider", "-p", "no:terminalreporter"]
-        pytest.main([*options, *tests], plugins=[trial])
+        if pytest.main([*options, *tests], plugins=[trial]):
+            raise SystemExit(f"{kernel}: there are no tests, or they fail without a mutant")
         known = reasons.get(kernel, {})
         left = {f"{m.function.__name__}: {m.change}": m for m in trial.survivors}
         killed = len(trial.mutants) - len(left)
