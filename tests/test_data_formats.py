@@ -82,10 +82,8 @@ def test_a_table_is_read_as_it_says_or_refused(tmp_path, text, features, classes
     [
         ("u,1\nv,4\n", {"header": None}),
         ("u,1\nv,4\n", {"names": ["kind", "a"], "target": "kind"}),
-        ("kind|a\nu|1\nv|4\n", {"sep": "|"}),
         ("kind;a\nu;1,0\nv;4,0\n", {"decimal": ",", "sep": ";"}),
         ("id,kind,a\n7,u,1\n8,v,4\n", {"index_col": 0}),
-        ("kind,a,b\nu,1,x\nv,4,y\n", {"usecols": ["kind", "a"]}),
         ("kind,a\nu,1\nu,?\nv,4\n", {"na_values": "?"}),
         ("kind,a,ö\nu,1,2\nv,4,3\n", {"encoding": "latin-1", "usecols": [0, 1]}),
     ],

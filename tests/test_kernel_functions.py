@@ -9,19 +9,11 @@ from sklearn.metrics.pairwise import linear_kernel, rbf_kernel
 from sklearn.svm import SVC
 
 from workbench.core.problem import as_problem
-from workbench.kernels.functions import (
-    CACHE_BYTES,
-    FEW_COLUMNS,
-    Kernel,
-    kernel_of,
-    scale,
-)
+from workbench.kernels.functions import CACHE_BYTES, FEW_COLUMNS, Kernel, kernel_of, scale
 from workbench.kernels.gaussian import gaussian_of_products
 from workbench.kernels.gram import Gram
 
 GAMMA = 0.3
-
-
 MATRICES = {"linear": linear_kernel, "rbf": lambda X, Z: rbf_kernel(X, Z, gamma=GAMMA)}
 KINDS = [(name, sparse) for name in MATRICES for sparse in (False, True)]
 

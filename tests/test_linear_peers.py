@@ -2,6 +2,7 @@
 
 import time
 import warnings
+from functools import partial
 from itertools import islice
 
 import numpy as np
@@ -17,27 +18,20 @@ from workbench.core.stream import watch
 from workbench.peers import linear
 from workbench.registry import SOLVERS
 
-
-def logistic(**settings):
-    return LogisticRegression(fit_intercept=False, **settings)
-
-
-def svc(loss="squared_hinge", **settings):
-    return LinearSVC(loss=loss, fit_intercept=False, **settings)
-
-
+logistic = partial(LogisticRegression, fit_intercept=False)
+svc = partial(LinearSVC, fit_intercept=False)
 # How scikit-learn makes the same fit; C, tol, seed and iterations are added.
 BY_TOLERANCE = {
-    "liblinear_cs": lambda **settings: svc(multi_class="crammer_singer", **settings),
-    "liblinear_ovr": lambda **settings: svc(loss="hinge", **settings),
+    "liblinear_cs": partial(svc, multi_class="crammer_singer"),
+    "liblinear_ovr": partial(svc, loss="hinge"),
 }
 PEERS = {
     "liblinear_lr": lambda **given: OneVsRestClassifier(logistic(solver="liblinear", **given)),
-    "liblinear_l2_dual": lambda **settings: svc(dual=True, **settings),
-    "liblinear_l2_primal": lambda **settings: svc(dual=False, **settings),
-    "liblinear_l1": lambda **settings: svc(penalty="l1", dual=False, **settings),
+    "liblinear_l2_dual": partial(svc, dual=True),
+    "liblinear_l2_primal": partial(svc, dual=False),
+    "liblinear_l1": partial(svc, penalty="l1", dual=False),
     "logistic_lbfgs": logistic,
-    "logistic_saga": lambda **settings: logistic(solver="saga", **settings),
+    "logistic_saga": partial(logistic, solver="saga"),
 }
 SEEDED = {*BY_TOLERANCE, "liblinear_l2_dual", "liblinear_l1", "logistic_saga"}
 each_k = pytest.mark.parametrize("k", [2, 4])

@@ -9,8 +9,6 @@ from shutil import copyfile, copytree, ignore_patterns
 ROOT = Path(__file__).parents[1]
 EXAMPLE = ROOT / "examples" / "frank_wolfe.py"
 LINE = '    "frank_wolfe": ("frank_wolfe", "Frank-Wolfe", "#123456 o"),\n'
-
-
 PROGRAM = """
 import sys
 from pathlib import Path

@@ -72,11 +72,7 @@ def seeds():
 
 
 SEEDS = seeds()
-READERS = {
-    ".jsonl": read_trace,
-    ".yaml": read_points,
-    ".ipynb": notebooks.read,
-}
+READERS = {".jsonl": read_trace, ".yaml": read_points, ".ipynb": notebooks.read}
 BYTES = st.one_of(st.binary(max_size=6), st.sampled_from([b"\0", b"nan", b"inf", b"-1", b"9" * 30]))
 
 
