@@ -94,13 +94,14 @@ def mutants() -> dict:
 
 
 def coverage() -> dict:
-    """Count lines and branches of the kernels, not compiled, and of the checker."""
+    """Count lines and branches of the kernels, most of them not compiled, and of the checker."""
     (KEPT / ".coverage").unlink(missing_ok=True)  # of an earlier run
     plain = "-m", "pytest", "--cov", "--cov-branch", "--cov-append", "--cov-report="
-    kernels = [*HERE.glob("test_kernels_*.py"), HERE / "test_kernel_functions.py"]
+    kernels = [*HERE.glob("test_kernels_*.py"), HERE / "test_rows.py"]
+    others = [HERE / f"test_{n}.py" for n in ("kernel_functions", "proofs_checker", "proofs")]
     calls = [
-        command(*plain, *kernels, HERE / "test_rows.py", NUMBA_DISABLE_JIT="1"),
-        command(*plain, HERE / "test_proofs_checker.py", HERE / "test_proofs.py"),
+        command(*plain, *kernels, NUMBA_DISABLE_JIT="1"),
+        command(*plain, *others),  # the first of them needs compiled code
         command("-m", "coverage", "json", "-o", KEPT / "lines"),
     ]
     files = json.loads((KEPT / "lines").read_text())["files"]
