@@ -186,7 +186,7 @@ CSR = {"data": np.ones(2), "indptr": np.array([0, 1, 2]), "shape": np.array([2, 
         ({"X": X, "y": Y, "features": np.array("a")}, "refused, "),
         ({"y": Y[:2], "indices": np.array([0.0, 1.0]), **CSR}, "refused, .*indices"),
         ({"y": Y[:2], "indices": np.array([0, 1]), **CSR, "shape": np.array(3)}, "refused, "),
-        ({"y": Y[:2], "indices": np.array([0, 3]), **CSR}, "refused, .*indices"),
+        ({"y": Y[:2], "indices": np.array([0, 3]), **CSR}, "refused, .*ind(ices|ex)"),
     ],
 )
 def test_archives_at_odds_with_themselves(tmp_path, parts, message):
