@@ -20,6 +20,7 @@ from unittest.mock import patch
 
 import numpy as np
 import scipy.linalg as sl
+from scipy.special import expit
 
 from workbench.core.measures import errors
 from workbench.core.problem import Problem
@@ -174,7 +175,7 @@ def least_squares(
 
     def made(rows):
         S = rows @ W + b.astype(np.float32)
-        Z = np.cos(S) * np.sqrt(2, dtype=np.float32) if kind == "waves" else 1 / (1 + np.exp(-S))
+        Z = np.cos(S) * np.sqrt(2, dtype=np.float32) if kind == "waves" else expit(S)
         return np.hstack([Z, np.ones((len(Z), 1), np.float32)]) / np.float32(np.sqrt(m))
 
     Z, Z_test = made(X), made(X_test)
