@@ -93,7 +93,7 @@ def save(path: PathLike, header: Statement, arrays: Arrays) -> None:
     """Write header and arrays to `path`, whole or not at all."""
     text = json.dumps(header, allow_nan=False).encode()
     with whole(path) as part, open(part, "wb") as sink:
-        np.savez(sink, header=np.frombuffer(text, np.uint8), **arrays)
+        np.savez(sink, header=np.frombuffer(text, np.uint8), **arrays)  # type: ignore[arg-type]
 
 
 def weston_watkins(problem: Problem, s: WWState, parameters: Record) -> tuple[Statement, Arrays]:
