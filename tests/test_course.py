@@ -237,12 +237,10 @@ def test_student_copies_hold_no_solution_and_graded_ones_a_check_behind_each_exe
 
 def test_links_and_formulas_that_lead_nowhere_are_named():
     path = LESSONS[0]
-    made = course.rewritten(
-        "[to $x$](ww_2_the_subproblem.ipynb#a), [map](README.md), `[e](f)`", path
-    )
-    assert made.startswith("[to <math>") and made.endswith(
-        "</math>](ww_2_the_subproblem.html#a), map (`notebooks/learn/README.md`), `[e](f)`"
-    )
+    text = "[to $x$](ww_2_the_subproblem.ipynb#a), [map](README.md), `[e](f)`"
+    made = course.rewritten(text, path)
+    rest = "](ww_2_the_subproblem.html#a), map (`notebooks/learn/README.md`), `[e](f)`"
+    assert made.startswith("[to <math>") and made.endswith(f"</math>{rest}")
     assert "(../walrus.html)" in course.rewritten("[w](cheat_sheets/walrus.md)", path, copies=True)
     with pytest.raises(ValueError, match=r"ww_1.*there is no file nowhere\.md"):
         course.rewritten("[a](nowhere.md)", path)

@@ -1,4 +1,4 @@
-"""The committed figure notebooks: clean, paired with their figures, and running."""
+"""The committed notebooks of figures and sweeps: clean, paired with their figures, and running."""
 
 import json
 import re
@@ -14,10 +14,17 @@ from papermill import inspect_notebook
 
 from workbench.figures.provenance import why_not_timed
 from workbench.figures.saved import MAX_LINES
+from workbench.runs.grid import read_points
+from workbench.runs.mill import fan_out
 from workbench.runs.notebooks import CHECKOUT, FOLDER, find, read
 
 COMMITTED = sorted(path.stem for path in FOLDER.glob("*.ipynb"))
 ALL = [p for p in sorted((CHECKOUT / "notebooks").glob("**/*.ipynb")) if ".ipynb_" not in str(p)]
+GRIDS, SWEEPS = (sorted((CHECKOUT / "notebooks/sweeps").glob(f"*.{x}")) for x in ("yaml", "ipynb"))
+SWEPT = {  # the notebooks with the swept parameters, at a small scale
+    "mrc_ccg": {"data": "iris", "eps1": "1e-1,1e-2", "n_max": "20"},
+    "pegasos": {"data": "iris", "batch_size": "1,20", "max_cpu": "0.2"},
+}
 
 
 @pytest.mark.parametrize("path", ALL, ids=lambda path: path.stem)
@@ -107,6 +114,29 @@ def test_every_figure_notebook_runs_at_its_smallest_scale(
     for figure in notebook.figures:
         record = json.loads((tmp_path / name / f"{figure}.json").read_text())
         assert record["data"] and record["solvers"] and record["profile"] == "smoke"
+
+
+@pytest.mark.parametrize("path", GRIDS, ids=lambda path: path.stem)
+def test_every_grid_reads(path):
+    points = read_points(path)
+    assert len(points) > 1 and len({point.label for point in points}) == len(points)
+
+
+def test_every_hyper_parameter_has_its_sweep():
+    declared = {name for path in SWEEPS for name in read(path).parameters}
+    assert {"eps1", "eps2", "n_max", "batch_size", "lam"} <= declared
+    swept = {name for path in GRIDS for point in read_points(path) for name in point.varied}
+    assert {"eps1", "eps2", "n_max", "batch_size", "lam", "lambda0", "C"} <= swept
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("path", SWEEPS, ids=lambda path: path.stem)
+def test_every_notebook_runs_over_a_grid_of_its_parameters(path, execute):
+    """As tests/test_fanout.py holds of any notebook, each run is then kept as executed."""
+    runs = fan_out(read(path), SWEPT[path.stem])
+    assert len(runs) == 2 and len({run.key for run in runs}) == 2
+    ran = execute(path, runs[0].work.args[1])
+    assert sum(figures for _, _, figures, _ in ran)
 
 
 def test_make_lab_saves_a_committed_notebook_as_it_was_and_yours_with_outputs():

@@ -33,9 +33,6 @@ def value(name, problem, W):
     return objective(kind, problem, np.column_stack([W.T, np.zeros(problem.k)]), given)
 
 
-# Right solutions, each by another way.
-
-
 def modelled(name, problem):
     """Return the solution of a modelling language."""
     proof, _ = proved(problem, name, GAP, **STATED[name])

@@ -87,12 +87,6 @@ def check(picture):
             assert points.shape == (len(classes), 2) and marked.shape == classes.shape
 
 
-def values_of(bars):
-    """Return a histogram's lower ends, and their distance."""
-    ends = np.array([float(label) for label in bars.labels])
-    return ends, ends[1] - ends[0]
-
-
 PROBLEMS = {
     "digits": lambda blobs: panel("digits | 5 % rows", test=0.3),
     "plane": lambda blobs: blobs(n=30, d=2, k=3),
@@ -200,7 +194,8 @@ def test_scores_that_are_not_finite_give_pictures_that_are_and_large_problems_ar
 
 def margins(s, problem, shown):
     bars, F = shown["Margins"], s.scores(problem.X)
-    ends, width = values_of(bars)
+    ends = np.array([float(label) for label in bars.labels])  # the lower ones
+    width = ends[1] - ends[0]
     margin = [f[c] - np.delete(f, c).max() for f, c in zip(F, problem.y)]
     yield bars.values, np.histogram(margin, np.append(ends, ends[-1] + width))[0]
     yield bars.values.sum(), problem.n

@@ -6,34 +6,10 @@ import scipy.sparse as sp
 from numba import config
 
 from workbench.kernels.rows import rows_of
-from workbench.memoir.blocks import (
-    FULL,
-    WHOLE,
-    compacted,
-    dense,
-    empty,
-    insert,
-    length_of,
-    matrix_of,
-    position,
-    reserve,
-    roomier,
-    slots_for,
-)
+from workbench.memoir import blocks, steps
+from workbench.memoir.blocks import WHOLE, dense, empty, matrix_of, position, roomier, slots_for
 from workbench.memoir.products import add_outer, add_scores, lacks_room, set_scores
-from workbench.memoir.steps import (
-    NO_ANSWERS,
-    SCALE,
-    VIOLATED,
-    Taken,
-    fold,
-    project,
-    scratch_of,
-    search,
-    square_of,
-    truncate,
-    visit,
-)
+from workbench.memoir.steps import NO_ANSWERS, Taken, square_of, truncate, visit
 
 D = 30
 # Without compilation, large numbers of classes would take minutes.
@@ -45,9 +21,9 @@ uncompiled = pytest.mark.skipif(
 
 def slot_of(b, f, c, k):
     """Return the slot of class c in the block of feature f, which it enters if it must."""
-    reserve(b, f, 1, k)
+    blocks.reserve(b, f, 1, k)
     p = position(b.starts, b.sizes, b.classes, f, c, k)
-    return p if p >= 0 else insert(b.used, b.classes, f, c, p)
+    return p if p >= 0 else blocks.insert(b.used, b.classes, f, c, p)
 
 
 def numbers_of(scale, square, mass=0.0, total=0.0, violated=0.0):
@@ -57,8 +33,8 @@ def numbers_of(scale, square, mass=0.0, total=0.0, violated=0.0):
 def test_a_step_ends_in_the_ball():
     def scale_after(lam, square):
         numbers = numbers_of(0.8, square, 3.0, 7.0, 2.0)
-        project(numbers, lam)
-        scale = numbers[SCALE]
+        steps.project(numbers, lam)
+        scale = numbers[steps.SCALE]
         np.testing.assert_allclose(numbers, [scale, square, 3.0, 7.0, 2.0], rtol=1e-15)
         return scale
 
@@ -71,7 +47,7 @@ def test_a_step_ends_in_the_ball():
 
 def test_a_small_scale_is_multiplied_into_the_weights():
     b, scale = dense(np.full((2, 3), 4.0, np.float32)), 5e-4
-    fold(b, numbers := numbers_of(scale, 16.0, 2.0, 6.0, 7.0))
+    steps.fold(b, numbers := numbers_of(scale, 16.0, 2.0, 6.0, 7.0))
     np.testing.assert_allclose(b.values, 4.0 * scale, rtol=1e-6)
     np.testing.assert_allclose(numbers, [1.0, 16.0 * scale**2, 2.0, 6.0 * scale, 7.0], rtol=1e-12)
 
@@ -106,10 +82,10 @@ def test_what_steps_carry_along():
     weights[order, taken.classes] = taken.steps
     A = np.eye(k)[y] * weights.sum(axis=1)[:, None] - weights
     np.testing.assert_allclose(X.T @ A, W, rtol=1e-6, atol=1e-6)
-    scratch = scratch_of(k, b.values)
+    scratch = steps.scratch_of(k, b.values)
 
     def found(classes=NO_ANSWERS):
-        return search(b, rows, 1, 1, 0, classes, *scratch, k)
+        return steps.search(b, rows, 1, 1, 0, classes, *scratch, k)
 
     best = max((X[1] @ W)[[0, 2, 3]])
     assert best > 0 and found()[1] == pytest.approx((X[1] @ W)[1] - best, rel=1e-6)
@@ -120,11 +96,11 @@ def test_what_steps_carry_along():
     assert found() == (3, pytest.approx(-2e-9, rel=1e-6))
     b.values[:] = [-1.0] * 4 + [-2.0] * 4
     assert found() == (0, 0.0)  # the lowest of equals
-    b.values[4:], before = [2.0, 0.0, 0.0, 0.0], numbers[VIOLATED]
-    numbers[SCALE] = 0.5
+    b.values[4:], before = [2.0, 0.0, 0.0, 0.0], numbers[steps.VIOLATED]
+    numbers[steps.SCALE] = 0.5
     one = np.array([1]), np.zeros(4, np.int32), NO_ANSWERS, np.ones(1)
     visit(b, 0, rows, *one, numbers, R, Taken(np.zeros(0, np.int32), np.zeros(0)), k)
-    assert numbers[VIOLATED] == before  # at a scale of 1/2 the margin is exactly one: enough
+    assert numbers[steps.VIOLATED] == before  # at a scale of 1/2 the margin is exactly one: enough
 
 
 def test_blocks_grow_when_they_are_nearly_full():
@@ -150,7 +126,7 @@ def test_blocks_grow_when_they_are_nearly_full():
     assert slots_for(np.uint8(WHOLE), 1000, k) == WHOLE
     # Eight slots are half of 16 classes, and more than half of 15.
     assert [slots_for(np.uint8(0), 4, k) for k in (16, 15)] == [3, WHOLE]
-    assert [length_of(size, 7) for size in (0, 2, 5, WHOLE)] == [0, 4, 32, 7]
+    assert [blocks.length_of(size, 7) for size in (0, 2, 5, WHOLE)] == [0, 4, 32, 7]
 
 
 @uncompiled
@@ -193,7 +169,7 @@ def fill(k, *, sums=False):
         c = int(rng.integers(max(1, round(k * (f / D) ** 4)), endpoint=True) * (1 - 1e-9))
         value = np.float32(rng.normal())
         size = slots_for(b.sizes[f], b.used[f] + 1, k)
-        need = 0 if size == b.sizes[f] else length_of(size, k)
+        need = 0 if size == b.sizes[f] else blocks.length_of(size, k)
         if len(b.values) - b.end[0] < need:
             b, pools = roomier(b, k, need), pools + 1
         p = slot_of(b, f, c, k)
@@ -243,7 +219,7 @@ def test_blocks_are_the_matrix_whose_changes_they_took(k):
     hashed = (b.sizes > 0) & (b.sizes < WHOLE)
     lengths = np.where(hashed, 2.0 ** np.minimum(b.sizes, 31), np.where(b.sizes == WHOLE, k, 0))
     np.testing.assert_array_equal(b.used[hashed], (W != 0).sum(axis=1)[hashed])
-    assert (b.used[hashed] <= FULL * lengths[hashed]).all()
+    assert (b.used[hashed] <= blocks.FULL * lengths[hashed]).all()
     order = np.argsort(b.starts[lengths > 0])
     starts, ends = b.starts[lengths > 0][order], (b.starts + lengths)[lengths > 0][order]
     assert (starts[1:] >= ends[:-1]).all() and ends[-1] <= b.end[0] <= len(b.values)
@@ -258,15 +234,14 @@ def test_a_new_pool_is_without_gaps_and_zeros(k):
     b = b._replace(sums=b.sums[:0])
     for zeros in (0.0, 0.9):
         b.values[np.random.default_rng(1).random(len(b.values)) < zeros] = 0.0
-        W, new, same = matrix_of(b, k), compacted(b, k, 77), roomier(b, k, 77)
-        np.testing.assert_array_equal(
-            new.used[new.sizes < WHOLE], np.diff(W.indptr)[new.sizes < WHOLE]
-        )
+        W, new, same = matrix_of(b, k), blocks.compacted(b, k, 77), roomier(b, k, 77)
+        hashed = new.sizes < WHOLE
+        np.testing.assert_array_equal(new.used[hashed], np.diff(W.indptr)[hashed])
         assert new.end[0] < same.end[0] or not zeros or k == 2
         for made in (new, same):
             assert len(made.values) - made.end[0] >= 77
             assert (matrix_of(made, k) != W).nnz == 0
-    assert matrix_of(compacted(empty(D, k), k, 5), k).nnz == 0
+    assert matrix_of(blocks.compacted(empty(D, k), k, 5), k).nnz == 0
 
 
 def documents():

@@ -79,15 +79,11 @@ def test_the_bounds_hold_far_from_zero_and_for_any_weights(
     assert state.upper - state.lower < 1e-6 or offset or decades
 
 
-def test_the_loss_falls_and_falls_faster_with_momentum(blobs):
+def test_the_loss_falls_faster_with_momentum_and_whatever_the_condition_of_the_rows(blobs):
     problem = blobs(n=80, d=5, k=4, seed=3)
     plain = np.array([s.primal for s in islice(ls_generalized(problem, alpha=1e-4), 51)])
     assert (np.diff(plain) < 0).all()
     assert after(ls_accelerated(problem, alpha=1e-4), 25).primal < plain[50]
-
-
-def test_the_condition_of_the_rows_does_not_matter(blobs):
-    problem = blobs(n=80, d=5, k=4, seed=3)
     skewed = replace(problem, X=problem.X * 10.0 ** np.arange(-2, 3))
     ends = [after(ls_generalized(p, alpha=1e-12), 20).loss for p in (problem, skewed)]
     assert ends[0] == pytest.approx(ends[1], rel=1e-5)

@@ -42,11 +42,10 @@ def plain(problem, kind, *, lam=0.0, gamma=0.0, eta0=0.1, eta_step=0.02, batch_s
     W, t, search = np.zeros((X.shape[1], k)), 0, Random(k, 1, rng)
     total, power = np.zeros_like(W), 0.5 if kind == "averaged" else 1.0
     while True:
-        b = (
-            rng.permutation(problem.n)
-            if kind == "averaged"
-            else rng.integers(problem.n, size=batch_size)
-        )
+        if kind == "averaged":
+            b = rng.permutation(problem.n)
+        else:
+            b = rng.integers(problem.n, size=batch_size)
         found = search.others(y[b]) if given.get("mips") == "random" else None
         R = set()
         for j, i in enumerate(b):

@@ -8,14 +8,8 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from workbench.memoir.mips import (
-    MIPS,
-    best_classes,
-    collision_probability,
-    inexactness,
-    make_oracle,
-    scores,
-)
+from workbench.memoir import mips
+from workbench.memoir.mips import MIPS, inexactness, make_oracle
 from workbench.memoir.mips.hashing import SimpleLSH
 
 N, D, C = 60, 40, 150
@@ -89,12 +83,12 @@ def test_scores_are_the_product_however_many_blocks(x_sparse, w_sparse, block, m
     monkeypatch.setattr("workbench.memoir.mips.oracle.BLOCK_BYTES", block)
     X, W, y = eighths(2)
     stores = stored(X, x_sparse), stored(W, w_sparse)
-    F = scores(*stores)
+    F = mips.scores(*stores)
     assert F.dtype == np.float32
     np.testing.assert_array_equal(F, X @ W)
     rows = np.array([2, 0, 2])
     np.testing.assert_array_equal(ask("exact", *stores, y), brute_force(X, W, y))
-    np.testing.assert_array_equal(best_classes(*stores, rows), F[rows].argmax(axis=1))
+    np.testing.assert_array_equal(mips.best_classes(*stores, rows), F[rows].argmax(axis=1))
 
 
 @each_storage
@@ -176,15 +170,15 @@ def differing_bits(a, b):
 @pytest.mark.parametrize("bits", [4096, 4000])
 def test_bits_agree_as_often_as_theory_says(sparse, bits):
     """The share of bits that agrees is binomial: four of its deviations are allowed."""
-    np.testing.assert_allclose(collision_probability([-1, 0, 0.5, 1]), [0, 1 / 2, 2 / 3, 1])
-    assert collision_probability(1 + 1e-9) == 1
+    np.testing.assert_allclose(mips.collision_probability([-1, 0, 0.5, 1]), [0, 1 / 2, 2 / 3, 1])
+    assert mips.collision_probability(1 + 1e-9) == 1
     rng = np.random.default_rng(0)
     x = rng.normal(size=D)
     towards = np.linspace(-1, 1, 9)
     W = rng.normal(size=(D, 9)) * np.sqrt(1 - towards**2) + 3 * np.outer(x, towards)
     W = (W * np.linspace(0.2, 5, 9)).astype(np.float32)
     longest = np.linalg.norm(W, axis=0).max()
-    theory = collision_probability(x @ W / (np.linalg.norm(x) * longest))
+    theory = mips.collision_probability(x @ W / (np.linalg.norm(x) * longest))
     assert np.ptp(theory) > 0.4
     lsh = SimpleLSH(9, D, 1, bits=bits)
     codes = lsh.hash_weights(stored(W, sparse)), lsh.hash_rows(7 * stored(x[None], sparse))

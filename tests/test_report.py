@@ -17,17 +17,9 @@ from workbench.data.panels import panel
 from workbench.figures import reference
 from workbench.figures.papers import PAPERS, base, same_data, title
 from workbench.figures.report import report
+from workbench.figures.report import rows as room
 from workbench.figures.report.comparison import Number, compare
-from workbench.figures.report.rows import (
-    KEYS,
-    NOT_EXPLAINED,
-    STANDINGS,
-    Measurement,
-    caveat,
-    counts,
-    measurements,
-    side_by_side,
-)
+from workbench.figures.report.rows import Measurement, caveat, counts, measurements, side_by_side
 from workbench.figures.report.sidecars import collect
 from workbench.runs.mill import make
 from workbench.runs.notebooks import CHECKOUT, find
@@ -43,7 +35,7 @@ PRINTED = pd.DataFrame(
         ("mrc", "II", "letter", "SVM-CCG", "training time", "C=1", 3e4, 1e3, "s", HARDWARE, ""),
         ("sampled_cuts", "1", "rings", "svmlight", "test error", "", math.nan, math.nan, *MASKED),
     ],
-    columns=[*KEYS, "value", "spread", "unit", "hardware", "note"],
+    columns=[*room.KEYS, "value", "spread", "unit", "hardware", "note"],
 )
 
 
@@ -196,11 +188,11 @@ def test_every_number_in_print_has_one_standing_and_the_readme_counts_them(commi
     rows = side_by_side(reference.printed(), [])
     found = counts(rows)
     others = found["reprint"] + found["masked"]
-    assert sum(found[name] for name in STANDINGS) == found["printed"] + others
+    assert sum(found[name] for name in room.STANDINGS) == found["printed"] + others
     assert (found["printed"], found["reprint"]) == (962, 327)
     for row in rows:
         known = row.paper.value is not None or row.printed == "masked"
-        assert (row.standing in STANDINGS) == known, row.names
+        assert (row.standing in room.STANDINGS) == known, row.names
     by_names = {(row.names["dataset"], row.names["quantity"]): row for row in rows[::-1]}
     assert by_names["pulsar", "samples"].standing == "settings"
     assert by_names["pulsar", "samples"].remarks == ["here 17,898"]
@@ -284,7 +276,7 @@ def test_values_are_counted_and_differences_need_a_reason(folder, tmp_path):
     assert said in unescape(page)
     remarks = [remark for r in rows for remark in r.remarks]
     assert "here other partitions" in remarks
-    assert remarks.count(NOT_EXPLAINED) == 1, "of what differs, and of nothing else"
+    assert remarks.count(room.NOT_EXPLAINED) == 1, "of what differs, and of nothing else"
     assert "the paper's limits were 200,000 s and 180 GB" in remarks
 
 
@@ -363,7 +355,7 @@ def test_nothing_hostile_is_active_in_the_report(tmp_path, capsys):
     place = EVIL.replace("/", "|")  # a file's name cannot hold a slash
     name, folder = f"{place}javascript:alert(3)", tmp_path / "figures" / place
     write(folder.parent, place, name)
-    row = dict.fromkeys((*KEYS, "unit", "reason", "data", "only"), "words")
+    row = dict.fromkeys((*room.KEYS, "unit", "reason", "data", "only"), "words")
     texts = ("caption", "command", "commit", "date", "profile")
     record = hostile(
         dict.fromkeys(texts, "words")
@@ -374,7 +366,7 @@ def test_nothing_hostile_is_active_in_the_report(tmp_path, capsys):
     record["numbers"][0] |= {"value": 1.0, "runs": EVIL}
     (folder / f"{name}.json").write_text(json.dumps(record), encoding="utf-8")
     (folder / "broken.json").write_text(json.dumps({EVIL: EVIL}), encoding="utf-8")
-    printed = pd.DataFrame([dict.fromkeys((*KEYS, "unit", "hardware", "note"), EVIL)])
+    printed = pd.DataFrame([dict.fromkeys((*room.KEYS, "unit", "hardware", "note"), EVIL)])
     printed["value"], printed["spread"] = 1.0, EVIL
     path = report(tmp_path / "r.html", figures=folder.parent, printed=printed)
     text = path.read_text("utf-8")

@@ -125,13 +125,6 @@ def test_a_table_has_a_row_for_each_row_and_the_columns_of_all(tmp_path):
         assert read_back["p_C"] == 1.0 and read_back["timed"] is True and read_back["n"] == 60
 
 
-def test_nothing_to_write_writes_nothing(tmp_path):
-    path = tmp_path / "t.parquet"
-    with pytest.raises(ValueError, match="there are none to write"):
-        write_results(path, [])
-    assert os.listdir(tmp_path) == []
-
-
 def test_the_committed_results_name_parameters_that_their_solvers_have():
     """`--from results` finds a run by its solver's parameters."""
     for path in sorted((CHECKOUT / "results").glob("*.parquet")):
@@ -140,8 +133,11 @@ def test_the_committed_results_name_parameters_that_their_solvers_have():
             assert set(header["parameters"]) == set(resolve(header["solver"], {})[1]), path
 
 
-def test_a_damaged_file_is_named(tmp_path):
+def test_nothing_to_write_writes_nothing_and_a_damaged_file_is_named(tmp_path):
     path = tmp_path / "x.parquet"
+    with pytest.raises(ValueError, match="there are none to write"):
+        write_results(path, [])
+    assert os.listdir(tmp_path) == []
     for content in (b"", b"PAR1", b"x" * 100):
         path.write_bytes(content)
         with pytest.raises(ValueError, match=r"x\.parquet: is not a file of results"):
@@ -214,9 +210,8 @@ def test_a_run_is_kept_by_its_values_made_once_and_recalled(figures, tmp_path, m
     again = figures.kept(counting(calls))("wine", 0.5)
     assert len(calls) == 5 and again.rows == first.rows
     assert there("wine, digits") == ["wine"]
-    with pytest.raises(
-        FileNotFoundError, match=r"do not contain the run ww_path: fit\('wine', 3\.0\)"
-    ):
+    message = r"do not contain the run ww_path: fit\('wine', 3\.0\)"
+    with pytest.raises(FileNotFoundError, match=message):
         figures.kept(counting(calls))("wine", 3.0)
 
 

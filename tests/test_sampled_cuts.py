@@ -16,14 +16,10 @@ from workbench.data.panels import panel
 from workbench.data.synthetic import checkers
 from workbench.kernels.functions import Kernel, scale
 from workbench.runs.run import run
+from workbench.sampled_cuts import solvers
 from workbench.sampled_cuts.cutting_plane import exact, some_violators
 from workbench.sampled_cuts.model import mean_violation
-from workbench.sampled_cuts.solvers import (
-    cuts_constant_time,
-    cuts_exact,
-    cuts_linear_time,
-    cuts_nystroem,
-)
+from workbench.sampled_cuts.solvers import cuts_exact, cuts_linear_time, cuts_nystroem
 from workbench.sampled_cuts.spaces import KernelSpace
 from workbench.sampled_cuts.state import start
 from workbench.sampled_cuts.tasks import task_of
@@ -206,7 +202,7 @@ def test_a_cut_takes_a_value_of_the_kernel_for_every_row_and_every_row_of_its_ow
 
 @pytest.mark.parametrize("n", [300, 3000])
 def test_the_constant_time_method_looks_at_no_more_rows_where_there_are_more(n):
-    s = last(islice(cuts_constant_time(checkers(n, 0), gamma=30.0, r=30), 8))
+    s = last(islice(solvers.cuts_constant_time(checkers(n, 0), gamma=30.0, r=30), 8))
     # The scores of a sample by t cuts, their products with its own cut, and that with itself.
     assert s.round == 7 and s.kernel_values <= sum((2 * t + 1) * 30 * 30 for t in range(7))
 
@@ -236,7 +232,7 @@ def test_what_does_not_fit_or_cannot_be_computed_is_refused(blobs, monkeypatch):
         next(cuts_nystroem(as_problem(sp.csr_matrix(far), problem.y), gamma=1.0))
     next(cuts_nystroem(as_problem(far, problem.y), gamma=1.0))  # dense ones are centred
     huge = as_problem(1e25 * problem.X, problem.y % 2)
-    for solver in (cuts_linear_time, cuts_constant_time):  # of single precision
+    for solver in (cuts_linear_time, solvers.cuts_constant_time):  # of single precision
         with pytest.raises(ValueError, match=r"kernel: .*finite"):
             last(islice(solver(huge, kernel="linear"), 4))
     free = psutil.virtual_memory()._replace(available=10_000)

@@ -100,11 +100,8 @@ def test_the_model_is_its_seed_and_weights(settings, blobs):
     if more:
         assert (np.diff(losses) < 0).all()
         assert state.loss < [s.loss for s in ls_stagewise(problem, **SMALL | more)][-1]
-
-
-def test_calibration_takes_one_pass_only(blobs):
-    with pytest.raises(ValueError, match="calibrate: must have passes=1, got passes=3"):
-        next(ls_stagewise(blobs(), calibrate=True))
+        with pytest.raises(ValueError, match="calibrate: must have passes=1, got passes=3"):
+            next(ls_stagewise(problem, calibrate=True))
 
 
 @pytest.mark.parametrize("sparse", [False, True])

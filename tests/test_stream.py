@@ -8,16 +8,7 @@ import numpy as np
 import pytest
 
 from workbench.core import stream
-from workbench.core.stream import (
-    below,
-    geometric,
-    off_the_clock,
-    rounds,
-    seconds,
-    stopping,
-    until,
-    watch,
-)
+from workbench.core.stream import below, rounds, until, watch
 
 
 @dataclass
@@ -49,7 +40,7 @@ def test_the_solver_is_on_the_clock_and_neither_its_judge_nor_its_reader(clock):
     # Round 0 counts too: its set-up is the solver's work.
     assert [row["seconds"] for row in rows] == pytest.approx([0.02, 0.04, 0.06, 0.08])
     assert row["value"] == 1.0 and row["error"] == 0.25
-    *_, (row, _) = until(watch(count(20, pause=0.01), judge), seconds(0.055))
+    *_, (row, _) = until(watch(count(20, pause=0.01), judge), stream.seconds(0.055))
     assert row["stopped_by"] == "0.055 seconds" and row["round"] == 5
 
 
@@ -82,7 +73,7 @@ def test_only_sampled_rows_are_judged_and_all_rows_pass():
 
 
 def test_geometric_samples_are_dense_early_and_sparse_late():
-    when = geometric(1.2)
+    when = stream.geometric(1.2)
     sampled = [r for r in range(20_000) if when({"round": r})]
     assert sampled[:6] == [0, 1, 2, 3, 4, 5]
     late = np.array([r for r in sampled if r > 100])
@@ -101,7 +92,7 @@ def test_geometric_samples_are_dense_early_and_sparse_late():
     ],
 )
 def test_the_last_row_says_what_stopped_it(stop, last, reason):
-    values, [rule] = [1.0, 0.5, 0.25, 0.1, 0.0], stopping(stop)
+    values, [rule] = [1.0, 0.5, 0.25, 0.1, 0.0], stream.stopping(stop)
     asked = []  # no round after the last
     for _ in range(2):  # rules keep no state, and the first that speaks is named
         watched = watch((asked.append(s.round), s)[1] for s in count(values=values))
@@ -127,7 +118,7 @@ def test_a_stream_that_ends_by_itself_is_unmarked():
 
 
 def pause(duration):
-    with off_the_clock():
+    with stream.off_the_clock():
         time.sleep(duration)
 
 

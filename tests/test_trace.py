@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from test_stream import count
 
-from workbench.core.stream import rounds, until, watch
+from workbench.core.stream import watch
 from workbench.core.trace import SCHEMA, Trace, read_finished, read_trace, record, write_trace
 
 HEADER = {
@@ -51,22 +51,6 @@ def test_a_trace_survives_the_disk_exactly_as_strict_json(tmp_path):
     assert same(read, {"round": 3, "gap": 0.5, "bad": math.nan, "ok": True})
 
 
-@pytest.mark.parametrize(
-    ("stream", "reason", "rows"),
-    [
-        (lambda: watch(toys(0)), "finished", 1),
-        (lambda: watch(toys(3)), "finished", 4),
-        (lambda: until(watch(toys()), rounds(2)), "2 rounds", 3),
-        (lambda: iter(()), None, 0),
-    ],
-)
-def test_a_trace_says_why_it_ended(tmp_path, stream, reason, rows):
-    path, trace = tmp_path / "t.jsonl", Trace(HEADER)
-    assert len([*record(stream(), trace, path)]) == rows
-    assert trace.stopped_by == reason and len(trace.rows) == rows
-    assert same(read_trace(path).rows, trace.rows) and same(read_trace(path).header, HEADER)
-
-
 def test_a_reader_s_own_interrupt_is_recorded_as_rows_are_on_disk_at_once(tmp_path):
     path, trace = tmp_path / "t.jsonl", Trace(HEADER)
     with pytest.raises(KeyboardInterrupt):
@@ -79,7 +63,8 @@ def test_a_reader_s_own_interrupt_is_recorded_as_rows_are_on_disk_at_once(tmp_pa
 
 
 def test_a_trace_cut_at_any_byte_is_readable_to_its_last_whole_line(tmp_path):
-    path = tmp_path / "t.jsonl"
+    path, none = tmp_path / "t.jsonl", Trace(HEADER)
+    assert list(record(iter(()), none, path)) == [] and none.stopped_by is None
     list(record(watch(toys(2)), Trace(HEADER), path))
     whole = path.read_bytes()
     header = whole.index(b"\n")

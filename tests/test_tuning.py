@@ -95,9 +95,8 @@ def test_a_search_ends_when_all_of_the_range_is_proven(name):
     for state in certify_path(*given, (1e-2, 1.0), 0.01):
         assert state.fewest <= fewest  # so that what is closed stays closed
         fewest, certified = state.fewest, state.certified
-    assert (
-        certified == state.certified == 1.0 and state.achieved <= 0.01 and state.chosen in state.at
-    )
+    assert certified == state.certified == 1.0
+    assert state.achieved <= 0.01 and state.chosen in state.at
     wrong = state.scores(problem.X_test).argmax(axis=1) != problem.y_test
     assert wrong.sum() == fewest == round(state.info()["error"] * state.rows)
     assert not state.open.any() and len(state.B) == 0  # no dual point is kept without need

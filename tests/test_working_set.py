@@ -80,9 +80,8 @@ def test_v_is_the_sum_over_rows_and_the_dual_ascends(parameters, is_sparse):
         assert sp.issparse(found) == is_sparse
         found = found.toarray() if is_sparse else found
         np.testing.assert_allclose(found, V, atol=2e-6)
-        np.testing.assert_array_equal(
-            s.model().toarray(), found - found.clip(-np.float32(s.l1), np.float32(s.l1))
-        )
+        l1 = np.float32(s.l1)
+        np.testing.assert_array_equal(s.model().toarray(), found - found.clip(-l1, l1))
         assert abs(A.sum(axis=1)).max() < 1e-5
         dual = -(np.maximum(abs(V) - s.l1, 0) ** 2).sum() / 2 + s.alpha[:, 0].sum()
         assert dual == pytest.approx(s.lower, rel=1e-5, abs=1e-4)
