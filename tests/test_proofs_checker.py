@@ -115,7 +115,7 @@ for path in sorted(CHECKOUT.glob("figures/**/*.npz"), key=lambda path: -path.sta
 def test_both_checkers_verify_the_proofs_of_figures(path, tmp_path):
     proof = checker.read(path)
     try:
-        problem = remade(proof.header["recipe"], download=False)
+        problem = remade(proof.header["recipe"])
     except FileNotFoundError as error:
         pytest.skip(f"{path.parent.name}/{path.name}: {error}")
     if checker.checksum(problem.X, problem.y) != proof.header["checksum"]:
