@@ -60,7 +60,7 @@ def run_node(*command):
     return subprocess.run([node, *command], capture_output=True, text=True, check=True).stdout
 
 
-def assert_second_checker_agrees(judged, folder):
+def assert_second_checker_agrees(judged, folder, within=2e-12):
     """Give (file, X, y, verdict or None) to the JavaScript checker, made from FORMAT.md alone."""
     files = []
     for number, (blob, X, y, _) in enumerate(judged):
@@ -73,7 +73,7 @@ def assert_second_checker_agrees(judged, folder):
         second = json.loads(answer)
         assert (first is None) == ("refused" in second), (blob, first, second)
         if first:
-            assert [second["lower"], second["upper"]] == pytest.approx(first[:2], 2e-12, 1e-270)
+            assert [second["lower"], second["upper"]] == pytest.approx(first[:2], within, 1e-270)
 
 
 def test_bounds_against_exact_arithmetic(tmp_path, monkeypatch, record_property):
@@ -122,7 +122,9 @@ def test_both_checkers_verify_the_proofs_of_figures(path, tmp_path):
         pytest.skip("the last digits of these features depend on the processor")
     verdict = checker.verify(proof, problem.X, problem.y)
     assert 0 < verdict.lower <= verdict.upper
-    assert_second_checker_agrees([(path.read_bytes(), problem.X, problem.y, verdict)], tmp_path)
+    # Each bounds the rounding of 14,000 rows in its own way.
+    judged = [(path.read_bytes(), problem.X, problem.y, verdict)]
+    assert_second_checker_agrees(judged, tmp_path, within=1e-8)
 
 
 @pytest.mark.parametrize("language", ["Python", "JavaScript"])
