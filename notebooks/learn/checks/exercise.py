@@ -91,7 +91,8 @@ def _solution(checks: str, cell: str) -> tuple[int, str, str]:
     if not found:
         told = f"given: {folder} has no lesson with an answer to {cell!r}"
         raise LookupError(f"{told}; install the workbench from a checkout, with pip install -e")
-    return found[0]
+    (solution,) = found
+    return solution
 
 
 def credit(check: Callable[[], None]) -> float:
