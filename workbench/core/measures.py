@@ -41,19 +41,16 @@ def macro(problem: Problem) -> Callable[[State], Row]:
     All three are over the classes that occur among the test rows or their predictions. Without
     test rows, a ValueError.
     """
+    from sklearn.metrics import precision_recall_fscore_support
+
     X, y = _test_rows(problem)
 
     def measure(state: State) -> Row:
-        k = problem.k
-        predicted = predictions(state, X, k)
-        hits = np.bincount(y[predicted == y], minlength=k)
-        true, given = np.bincount(y, minlength=k), np.bincount(predicted, minlength=k)
-        met = true + given > 0
-        P = (hits[met] / np.maximum(given[met], 1)).mean()
-        R = (hits[met] / np.maximum(true[met], 1)).mean()
+        predicted = predictions(state, X, problem.k)
+        P, R, F, _ = precision_recall_fscore_support(y, predicted, average="macro", zero_division=0)
         return {
             "test_error": float(np.mean(predicted != y)),
-            "macro_f1": float((2 * hits[met] / (true[met] + given[met])).mean()),
+            "macro_f1": float(F),
             "maf1": float(2 * P * R / (P + R)) if P + R else 0.0,
         }
 

@@ -19,7 +19,6 @@ from workbench.core.checks import (
     as_number,
     check_flags,
     check_kinds,
-    check_not_negative,
     check_numbers,
     check_positive,
     check_sparse,
@@ -66,16 +65,12 @@ def one_of(known: Iterable[str]) -> Check:
     return check
 
 
-def not_negative(value, name: str) -> None:
-    """Accept numbers of at least 0."""
-    check_not_negative(**{name: value})
-
-
 def flag(value, name: str) -> None:
     """Accept True and False."""
     check_flags(**{name: value})
 
 
+not_negative = accept(lambda v: 0 <= as_number(v) < math.inf, "a number that is not negative")
 fraction = accept(lambda v: 0 <= as_number(v) <= 1, "a number from 0 to 1")
 seed = accept(lambda v: is_whole(v, 0, 2**32 - 1), "an integer from 0 to 2^32 - 1")
 
@@ -100,11 +95,8 @@ class Classifier(ClassifierMixin, BaseEstimator):
     trace_ : :class:`workbench.core.trace.Trace` of the fit, whose last row says ``stopped_by``
     lower_, upper_ : float, certified bounds, if there are any; ``gap_`` is their difference
 
-    Notes
-    -----
-    A subclass is a dataclass of its parameters, with two methods: ``_solver(problem)`` returns the
-    solver's name and parameters, and ``_keep(problem, state, trace)`` sets the fitted attributes.
-    One with a tolerance `tol` has a ``_goal`` and a ``_distance``.
+    A subclass is a dataclass of its parameters; one with a tolerance `tol` has a ``_goal`` and a
+    ``_distance``.
     """
 
     _: KW_ONLY
@@ -217,10 +209,8 @@ class Classifier(ClassifierMixin, BaseEstimator):
         problem = replace(problem, weights=weights)
         solver, parameters = self._solver(problem)
         trace, state = run(solver, problem, *self._rules(), parameters=parameters)
-        if state is None or not trace.rows:
-            raise KeyboardInterrupt
-        if trace.stopped_by == "interrupted" and trace.last["round"] == 0:  # nothing is learnt
-            raise KeyboardInterrupt
+        if state is None or (trace.stopped_by == "interrupted" and not trace.last["round"]):
+            raise KeyboardInterrupt  # nothing is learnt
         self.n_iter_ = trace.last["round"]
         self._keep(problem, state, trace)
         self.classes_, self.trace_ = problem.classes, trace

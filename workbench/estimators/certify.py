@@ -49,7 +49,7 @@ from workbench.peers.linear import quiet
 from workbench.proofs import checker
 from workbench.proofs.checker import Proof, below, checksum, stated, words
 from workbench.proofs.judge import arrays_of, of_outputs
-from workbench.proofs.writers import Arrays, Statement, proof_of, sparse
+from workbench.proofs.writers import Arrays, Statement, balanced, proof_of, sparse
 from workbench.runs.run import run
 
 JOINT = "crammer_singer", "weston_watkins", "softmax", "squared"  # one part has all classes
@@ -409,12 +409,6 @@ def reference(part: Part) -> Arrays | None:
         model.fit(Z, y, sample_weight=costs)
     W, b = np.atleast_2d(model.coef_).T, np.atleast_1d(model.intercept_)
     return {"W": W} if s is None else {"W": W, "b": b} if free else {"W": W[:-1], "b": W[-1]}
-
-
-def balanced(a: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """Return dual weights whose two classes weigh the same, as a free intercept demands."""
-    mass = np.bincount(y, a, 2)
-    return a * (mass.min() / np.maximum(mass, 1e-300))[y]
 
 
 def by_clarabel(h: Statement, Z, y: np.ndarray, costs: np.ndarray, N: int) -> Arrays:

@@ -38,7 +38,7 @@ from workbench.estimators.base import (
     positive,
     whole,
 )
-from workbench.kernels.functions import check_gamma, stored_as
+from workbench.kernels.functions import KERNELS, check_gamma, stored_as
 from workbench.least_squares.links import LINKS
 from workbench.memoir.mips import best_classes, scores
 from workbench.mrc.risk import psi
@@ -53,7 +53,6 @@ WW = "walrus_fast", "walrus", "shark"
 # A gap above this fraction of the objective says that the fit has hardly begun. Standardised rows
 # of a hundred features reach 0.9 in three rounds, and predict well.
 FAR_FROM_OPTIMUM = 0.999
-KERNELS = "rbf", "linear"
 # The name that `r` has in each basis' solver.
 SIZE_OF = {"linear_time": "r", "constant_time": "r", "exact": None, "nystroem": "landmarks"}
 

@@ -115,7 +115,6 @@ class Figures:
                 trace = run(*values)
                 trace.header |= {"key": own, "call": call, "data": values[0]}
                 if trace.stopped_by != "interrupted":
-                    path.parent.mkdir(parents=True, exist_ok=True)
                     write_trace(path, trace)
             self.measured.append(trace)
             return trace

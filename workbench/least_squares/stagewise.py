@@ -192,17 +192,14 @@ def ls_columns(
         yield s
 
 
-def scores(generator: Generator, X: Matrix, W: np.ndarray, rows: int = GRAM_ROWS) -> np.ndarray:
-    """Return the (m, k) scores of `X`, whose features are made `rows` rows of a block at a time.
-
-    With one row at a time, the digits of a row do not depend on the others.
-    """
+def scores(generator: Generator, X: Matrix, W: np.ndarray) -> np.ndarray:
+    """Return the (m, k) scores of `X`; the features of a block are made some rows at a time."""
     F = np.zeros((X.shape[0], W.shape[1]), np.float32)
     W = W.astype(np.float32)
     for b in range(generator.blocks):
         make = generator.make(b)
-        Z = np.empty((min(rows, len(F)), generator.width(b)), np.float32)
-        for piece in pieces(len(F), rows):
+        Z = np.empty((min(GRAM_ROWS, len(F)), generator.width(b)), np.float32)
+        for piece in pieces(len(F), GRAM_ROWS):
             part = Z[: piece.stop - piece.start]
             make(X[piece], part)
             F[piece] += part @ W[generator.part(b)]

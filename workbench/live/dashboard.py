@@ -186,7 +186,7 @@ class Dashboard(widgets.VBox):
         """Return the lane to resume unless all are over, a branch of it, or a new one."""
         same = (x for x in lanes if x.solver == name and x.problem is problem and not x.error)
         if old := next(same, None):
-            differ = old.changed(values)
+            differ = [name for name, v in values.items() if old.parameters[name] != v]
             if not differ and not all(map(self._over, lanes)):
                 return old
             if old.last and not self._over(old) and {*differ} <= {*SOLVERS[name].live}:

@@ -226,10 +226,6 @@ class Lane:
             raise lane.error
         return lane
 
-    def changed(self, parameters: Values) -> list[str]:
-        """Return the names of the `parameters` that differ from the lane's."""
-        return [name for name, value in parameters.items() if self.parameters[name] != value]
-
     def _watch(self, steps: Iterator[State], since: Row) -> Iterator[tuple[Row, State]]:
         clock = {name: since.get(name, 0.0) for name in ("seconds", "cpu")}
         return watch(steps, self._evaluate, self._evaluating.due, **clock)

@@ -18,6 +18,7 @@ from scipy.sparse.linalg import norm
 from workbench.core.kinds import Record
 from workbench.core.problem import Matrix, Problem
 from workbench.core.stream import State
+from workbench.kernels.functions import as_dense
 
 MAX_ROWS = 500  # rows that are scored for a picture
 MAX_POINTS = 400  # drawn in a plane
@@ -154,7 +155,9 @@ def plane(state: State, problem: Problem, marked: np.ndarray | None = None, why:
 
     Parameters are those of :func:`decisions`; at most :data:`MAX_MARKED` rows are marked.
     """
-    ends = np.array([dense(end(axis=0)).ravel() for end in (problem.X.min, problem.X.max)], float)
+    ends = np.array(
+        [as_dense(end(axis=0)).ravel() for end in (problem.X.min, problem.X.max)], float
+    )
     rim = np.where(ends[1] > ends[0], 0.04 * (ends[1] - ends[0]), 1.0)
     (left, bottom), (right, top) = ends[0] - rim, ends[1] + rim
     middle = (np.arange(SIDE) + 0.5) / SIDE
@@ -168,7 +171,7 @@ def plane(state: State, problem: Problem, marked: np.ndarray | None = None, why:
         title + (f"; marked: {why}" if len(foremost) else ""),
         np.argmax(F, axis=1).reshape(SIDE, SIDE).astype(float),
         (float(left), float(right), float(bottom), float(top)),
-        dense(problem.X[rows]).astype(float),
+        as_dense(problem.X[rows]).astype(float),
         problem.y[rows].astype(float),
         np.isin(rows, foremost).astype(float),
     )
@@ -183,14 +186,14 @@ def weights(W: Matrix, title: str) -> Image:
     title += f"; the first {MAX_BARS} of {k:,} classes" if k > MAX_BARS else ""
     W, names = W[:, :MAX_BARS], ("", "")
     if isqrt(d) ** 2 == d and IMAGE_SIDES[0] <= isqrt(d) <= IMAGE_SIDES[1]:
-        values = _mosaic(finite(dense(W)).T)
+        values = _mosaic(finite(as_dense(W)).T)
     else:
         names = "classes", "features"
         if d > MAX_BARS:
             lengths = norm(W, axis=1) if sp.issparse(W) else np.linalg.norm(W, axis=1)
             W = W[np.sort(np.argsort(-lengths, kind="stable")[:MAX_BARS])]
             names = "classes", f"the {MAX_BARS} largest of {d:,} features"
-        values = finite(dense(W)).T
+        values = finite(as_dense(W)).T
     sizes = np.abs(values[values != 0.0])
     high = float(np.quantile(sizes, SHADED)) if len(sizes) else 1.0
     return Image(title, values, -high, high, *names)
@@ -247,11 +250,6 @@ def some(shown: np.ndarray, n: int, what: str) -> str:
 def finite(values: np.ndarray) -> np.ndarray:
     """Return the nearest numbers that single precision holds; 0 for NaN."""
     return np.clip(np.nan_to_num(values, posinf=LARGEST, neginf=-LARGEST), -LARGEST, LARGEST)
-
-
-def dense(X: Matrix) -> np.ndarray:
-    """Return X as an array."""
-    return X.toarray() if sp.issparse(X) else np.asarray(X)
 
 
 def pack(pictures: Iterable[Picture]) -> tuple[list[Record], list[bytes]]:

@@ -90,42 +90,32 @@ class L1SVM:
 
 @dataclass
 class SVMState:
-    """The rule W (k, d + 1) of one linear program and its certificate; round 1 is the solution.
+    """The best rule ``W_best`` (k, d + 1), its certificate, and the value of the last program.
 
-    ``alpha`` is the dual point of the lower bound, (n,) in [0, 1] for two classes, (n, k) for
-    more. ``objective`` is the value of the program, over ``constraints`` losses and ``features``.
-    All is for this ``lam``.
+    ``alpha_best`` is the dual point of the lower bound, (n,) in [0, 1] for two classes, (n, k) for
+    more. In `svm_lp` and `svm_multi` round 1 is the solution. All is for this ``lam``.
     """
 
     round: int
-    W: np.ndarray
-    alpha: np.ndarray
+    W_best: np.ndarray
+    alpha_best: np.ndarray
     lam: float
     lower: float
     upper: float
     objective: float
-    constraints: int
-    features: int
 
     def scores(self, X: Matrix) -> np.ndarray:
-        return linear_scores(self.W, X)
+        return linear_scores(self.W_best, X)
 
     def info(self) -> Row:
-        return bounds(self.lower, self.upper) | {
-            "objective": self.objective,
-            "constraints": self.constraints,
-            "features": self.features,
-        }
+        return bounds(self.lower, self.upper) | {"objective": self.objective}
 
-    def solved(self, svm: L1SVM, W, alpha, lower: float, objective: float) -> SVMState:
-        """Return the state of round 1, with the better of its bounds and of the solution's."""
-        upper = svm.upper(W, svm.shortfall(W))
+    def offer(self, W: np.ndarray, upper: float, alpha: np.ndarray, lower: float) -> None:
+        """Keep the rule `W` and the dual point `alpha` where their bounds are the best so far."""
         if upper < self.upper:
-            self.W, self.upper = W, upper
+            self.upper, self.W_best = upper, W
         if lower > self.lower:
-            self.alpha, self.lower = alpha, lower
-        self.objective, self.round = objective, 1
-        return self
+            self.lower, self.alpha_best = lower, alpha
 
 
 def svm_lp(
@@ -154,7 +144,7 @@ def svm_lp(
     svm = two_classes("svm_lp", problem, lam)
     n, d = svm.X.shape
     refuse_large("svm_lp", d + 1.0, 1.0 * (svm.X.size + n), "svm_ccg")
-    s = state or start(svm, lam, np.ones(n), n, d)
+    s = state or start(svm, lam, np.ones(n))
     yield s
     if s.round:
         return
@@ -170,7 +160,9 @@ def svm_lp(
     if not found.optimal:
         return
     W, alpha = rule(-found.dual), of_others(found.x, problem.y)
-    yield s.solved(svm, W, found.x, svm.lower(alpha)[1], -found.objective / n)
+    s.offer(W, svm.upper(W, svm.shortfall(W)), found.x, svm.lower(alpha)[1])
+    s.objective, s.round = -found.objective / n, 1
+    yield s
 
 
 def machine(problem: Problem, lam: float) -> L1SVM:
@@ -187,11 +179,11 @@ def two_classes(solver: str, problem: Problem, lam: float) -> L1SVM:
     return machine(problem, check_positive(lam, "lam") / 2)
 
 
-def start(svm: L1SVM, lam: float, alpha: np.ndarray, constraints: int, features: int) -> SVMState:
+def start(svm: L1SVM, lam: float, alpha: np.ndarray) -> SVMState:
     """Return round 0: W = 0, and the lower bound of alpha = 1."""
     W, ones = np.zeros((svm.k, svm.X.shape[1] + 1)), np.ones((len(svm.y), svm.k))
     lower, upper = svm.lower(ones)[1], svm.k - 1.0
-    return SVMState(0, W, alpha, lam, lower, upper, float("inf"), constraints, features)
+    return SVMState(0, W, alpha, lam, lower, upper, float("inf"))
 
 
 def rule(w: np.ndarray) -> np.ndarray:
@@ -225,7 +217,7 @@ def svm_multi(
     X, y, n, d, k = svm.X, problem.y, problem.n, problem.d, problem.k
     nonzeros = (k - 1.0) * (X.size + n) + k * (d + 1.0)
     refuse_large("svm_multi", k * (d + 1.0), nonzeros, "Problem.subset to take fewer rows")
-    s = state or start(svm, lam, np.ones((n, k)), n * (k - 1), d * k)
+    s = state or start(svm, lam, np.ones((n, k)))
     yield s
     if s.round:
         return
@@ -251,4 +243,6 @@ def svm_multi(
     W = W - W.mean(axis=0)  # the sums are zero to the solver's tolerance only
     alpha = np.zeros((k, n))
     alpha[np.arange(k)[:, None] != y] = found.x[:r]
-    yield s.solved(svm, W, alpha.T, svm.lower(alpha.T)[1], -found.objective / n)
+    s.offer(W, svm.upper(W, svm.shortfall(W)), alpha.T, svm.lower(alpha.T)[1])
+    s.objective, s.round = -found.objective / n, 1
+    yield s

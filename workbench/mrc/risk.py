@@ -19,6 +19,7 @@ from workbench.core.problem import Matrix, Problem
 from workbench.core.shares import pieces
 from workbench.core.stream import Row
 from workbench.kernels.compiled import njit
+from workbench.kernels.functions import as_dense
 from workbench.kernels.rows import FAST
 
 S = TypeVar("S", bound="RiskState")
@@ -206,7 +207,7 @@ def minimax_risk(problem: Problem, lambda0: float = 0.01) -> MinimaxRisk:
     lam = lambda0 * np.sqrt(share * (variance + others * mean**2))
     active = lam > 0
     tau, lam = np.where(active, tau, 0.0), np.where(active, lam, 0.0)
-    top = _dense(abs(X).max(axis=0)).ravel()
+    top = as_dense(abs(X).max(axis=0)).ravel()
     return MinimaxRisk(X, y, mean, tau, lam, lambda0, active, weights, top)
 
 
@@ -303,16 +304,16 @@ def moments(X: Matrix, y: np.ndarray, k: int, weights: np.ndarray) -> tuple[np.n
             return found[0], found[1]
         entries, at = X.copy(), (y[np.repeat(np.arange(n), np.diff(X.indptr))], X.indices)
         entries.data = X.data - start[at] - step[at]
-        away = _dense(shares @ entries) - zeros * (start + step)
-        return away, _dense(shares @ entries.power(2)) + zeros * (start + step) ** 2
+        away = as_dense(shares @ entries) - zeros * (start + step)
+        return away, as_dense(shares @ entries.power(2)) + zeros * (start + step) ** 2
 
-    mean = _dense(shares @ X)
+    mean = as_dense(shares @ X)
     none = np.zeros_like(mean)
     if not np.ptp(weights) > 0.0:
         return mean, around(mean, none)[1]
     order = np.lexsort((weights, y))
     heaviest = order[np.searchsorted(y[order], np.arange(k), side="right") - 1]
-    start = _dense(X[heaviest])
+    start = as_dense(X[heaviest])
     step = around(start, none)[0]
     away, square = around(start, step)
     return start + (step + away), square - away**2
@@ -325,14 +326,10 @@ def _absent(shares: sp.csr_matrix, X: sp.csr_matrix) -> np.ndarray:
     """
     filled = X.copy()
     filled.data[:] = 1.0
-    stored = _dense(shares @ filled)
+    stored = as_dense(shares @ filled)
     absent = np.maximum(1.0 - stored, 0.0)
     columns = np.flatnonzero((stored > 0.5).any(axis=0))
     for some in pieces(len(columns), COLUMNS):
         J = columns[some]
-        absent[:, J] = shares @ (1.0 - _dense(filled[:, J]))
+        absent[:, J] = shares @ (1.0 - as_dense(filled[:, J]))
     return absent
-
-
-def _dense(A) -> np.ndarray:
-    return A.toarray() if sp.issparse(A) else np.asarray(A)

@@ -225,19 +225,14 @@ def relax(Z, S, P, relaxation):
     return Z
 
 
+@njit(cache=True, fastmath=FAST, error_model="numpy")
 def times_support(X, P):
     """Return X'P from the few entries of P that are not zero."""
-    total = np.zeros((P.shape[1], X.shape[1]), "f4")
-    add_entries(X, P, total)
-    return total.T
-
-
-@njit(cache=True, fastmath=FAST, error_model="numpy")
-def add_entries(X, P, total):
-    """Add P'X to `total` (k, d'), entry by entry of P."""
-    n, k = P.shape
+    (n, k), d = P.shape, X.shape[1]
+    total = np.zeros((k, d), np.float32)
     for i in range(np.uint64(n)):
         for y in range(np.uint64(k)):
             if P[i, y] != 0.0:
-                for j in range(np.uint64(X.shape[1])):
+                for j in range(np.uint64(d)):
                     total[y, j] += P[i, y] * X[i, j]
+    return total.T

@@ -9,12 +9,11 @@ import numpy as np
 import scipy.sparse as sp
 
 from workbench.core.checks import check_counts, check_not_negative
-from workbench.core.measures import bounds
-from workbench.core.problem import Matrix, Problem
+from workbench.core.problem import Problem
 from workbench.core.stream import Row
-from workbench.mrc.l1svm import L1SVM, of_others, rule, two_classes
+from workbench.mrc.l1svm import L1SVM, SVMState, of_others, rule, two_classes
 from workbench.mrc.master import Restricted, extend, largest, solve
-from workbench.mrc.risk import linear_scores, squared_norm, with_intercept
+from workbench.mrc.risk import squared_norm, with_intercept
 
 NEARLY = 0.01  # a margin short of 1.01 joins the first program, as in the authors' code
 ITERATIONS = 100  # iterations of the first-order method that finds the first program
@@ -22,40 +21,26 @@ SMOOTHING = 0.2  # half-width of the bend of the smoothed hinge
 
 
 @dataclass
-class SVMCutState:
+class SVMCutState(SVMState):
     """One iterate of column and constraint generation.
 
     ``samples`` (c,) and ``features`` (f,) are I and J. ``w`` (d + 1,), the intercept last, solves
     the program over them, whose value is ``objective``; ``alpha`` (c,) solves its dual. ``short``
     (n,), the shortfalls, and ``slope`` (d,), the derivatives, price all samples and all features.
-    ``alpha_best`` (n,) is the dual point of the best lower bound. All is for this ``lam``.
     """
 
-    round: int
     samples: np.ndarray
     features: np.ndarray
     w: np.ndarray
     alpha: np.ndarray
-    objective: float
     short: np.ndarray
     slope: np.ndarray
     column_basis: np.ndarray
     row_basis: np.ndarray
-    W_best: np.ndarray
-    alpha_best: np.ndarray
-    lower: float
-    upper: float
-    lam: float
-
-    def scores(self, X: Matrix) -> np.ndarray:
-        return linear_scores(self.W_best, X)
 
     def info(self) -> Row:
-        return bounds(self.lower, self.upper) | {
-            "objective": self.objective,
-            "constraints": len(self.samples),
-            "features": len(self.features),
-        }
+        counts = {"constraints": len(self.samples), "features": len(self.features)}
+        return super().info() | counts
 
 
 def svm_ccg(
@@ -134,11 +119,7 @@ def price(svm: L1SVM, s: SVMCutState, alpha: np.ndarray) -> None:
     W = rule(s.w)
     short, (g, lower) = svm.shortfall(W), svm.lower(of_others(alpha, svm.y))
     s.short, s.slope = short.sum(axis=1), g[:, 0] - g[:, 1]
-    if lower > s.lower:
-        s.lower, s.alpha_best = lower, alpha
-    upper = svm.upper(W, short)
-    if upper < s.upper:
-        s.upper, s.W_best = upper, W
+    s.offer(W, svm.upper(W, short), alpha, lower)
 
 
 def start(svm: L1SVM, lam: float, m_max: int) -> SVMCutState:

@@ -26,7 +26,7 @@ from workbench.kernels.functions import (
 )
 from workbench.memoir.pegasos import mean_hinge
 from workbench.peers.linear import ITERATIONS, quiet
-from workbench.sampled_cuts.spaces import features, inverse_root
+from workbench.sampled_cuts.spaces import inverse_root
 
 BLOCK_DECISIONS = 2**22  # decisions of a block of rows, in double precision
 
@@ -233,7 +233,7 @@ def nystroem_svm(
     s.X = X[np.sort(rows)]
     chosen = made.points(s.X)
     root = inverse_root(made.matrix(chosen, chosen))
-    Z = features(made, X, chosen, root)
+    Z = made.times(made.points(X), chosen, root)
     two = {"loss": "hinge", "dual": True, "max_iter": ITERATIONS}
     kind = two if problem.k == 2 else {"multi_class": "crammer_singer"}
     model = LinearSVC(C=C, tol=tol, fit_intercept=False, random_state=seed, **kind)

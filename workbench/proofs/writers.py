@@ -23,18 +23,12 @@ from workbench.memoir.pegasos import PegasosState
 from workbench.memoir.working_set import WorkingSetState
 from workbench.mrc.l1svm import SVMState
 from workbench.mrc.risk import RiskState
-from workbench.mrc.svm_ccg import SVMCutState
 from workbench.proofs.checker import checksum
 from workbench.sampled_cuts.state import CutState
 from workbench.weston_watkins.dual import WWState
 
 Statement = Record
 Arrays = dict[str, np.ndarray]
-LOSS_OF = {  # link of least squares -> stated loss
-    "identity": "squared",
-    "softmax": "softmax",
-    "squared_hinge": "squared_hinge",
-}
 
 
 def write(
@@ -131,7 +125,8 @@ def least_squares(
     problem: Problem, s: GeneralizedState, parameters: Record
 ) -> tuple[Statement, Arrays]:
     """State the mean loss of a link and alpha/2 |W|^2, proved by W."""
-    loss = LOSS_OF[parameters.get("link", "softmax")]
+    link = parameters.get("link", "softmax")
+    loss = "squared" if link == "identity" else link  # the others bear their losses' names
     stated = {"family": "linear", "loss": loss, "over": "mean", "C": 1.0, "alpha": s.alpha}
     return stated, {"W": s.W}
 
@@ -149,22 +144,24 @@ def sampled_cuts(problem: Problem, s: CutState, parameters: Record) -> tuple[Sta
     return with_kernel(s) | stated, sparse(np.abs(A) if two else np.maximum(-A, 0.0), rows)
 
 
-def l1_svm(
-    problem: Problem, s: SVMState | SVMCutState, parameters: Record
-) -> tuple[Statement, Arrays]:
+def l1_svm(problem: Problem, s: SVMState, parameters: Record) -> tuple[Statement, Arrays]:
     """State the mean hinge and lam |w|_1 with a free intercept; w and alpha are needed."""
-    W, alpha = (s.W_best, s.alpha_best) if isinstance(s, SVMCutState) else (s.W, s.alpha)
+    W, alpha = s.W_best, s.alpha_best
     if alpha.ndim > 1:
         raise ValueError(
             "proof: svm_multi has none, as its scores must sum to zero; svm_lp has one"
         )
     stated = {"family": "linear", "loss": "hinge", "over": "mean", "C": 1.0, "alpha": 0.0}
     stated |= {"l1": s.lam, "intercept": "free", "outputs": 1}
-    alpha, second = np.clip(alpha, 0.0, 1.0), problem.y == 1
-    mass = np.array([alpha[~second].sum(), alpha[second].sum()])
-    alpha *= np.divide(mass.min(), mass, out=np.zeros(2), where=mass > 0)[problem.y]
+    alpha = balanced(np.clip(alpha, 0.0, 1.0), problem.y)
     # In double precision, or the two classes would not balance.
     return stated, sparse(alpha[:, None], exact=True) | {"W": W[1:, :-1].T, "b": W[1, -1:]}
+
+
+def balanced(a: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """Return dual weights whose two classes weigh the same, as a free intercept demands."""
+    mass = np.bincount(y, a, 2)
+    return a * (mass.min() / np.maximum(mass, 1e-300))[y]
 
 
 def minimax_risk(problem: Problem, s: RiskState, parameters: Record) -> tuple[Statement, Arrays]:
@@ -177,13 +174,13 @@ def minimax_risk(problem: Problem, s: RiskState, parameters: Record) -> tuple[St
     return stated, sparse(p, rows, exact=True) | {"M": s.M_best}
 
 
-WRITERS: dict[type | tuple[type, ...], Callable[..., tuple[Statement, Arrays]]] = {
+WRITERS: dict[type, Callable[..., tuple[Statement, Arrays]]] = {
     WWState: weston_watkins,
     WorkingSetState: working_sets,
     PegasosState: pegasos,
     GeneralizedState: least_squares,
     CutState: sampled_cuts,
-    (SVMState, SVMCutState): l1_svm,
+    SVMState: l1_svm,
     RiskState: minimax_risk,
 }
 

@@ -18,7 +18,6 @@ import zlib
 from collections.abc import Iterable
 from contextlib import suppress
 from functools import cache
-from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -81,8 +80,6 @@ def write_results(
     headers = {name: encode(trace.header) for name, trace in by_setting.items()}
     about = {"headers": headers, "columns": columns, "parameters": dict(parameters or {})}
     packed = pa.table(table).replace_schema_metadata({n: _packed(v) for n, v in about.items()})
-    path = Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
     with whole(path) as part:
         pq.write_table(packed, part, compression="zstd", compression_level=19)
 

@@ -201,7 +201,7 @@ class NystroemSpace:
             )
         if not len(s.root):
             s.root = inverse_root(kernel.matrix(chosen, chosen))
-        self.Z = features(kernel, X, chosen, s.root)
+        self.Z = kernel.times(kernel.points(X), chosen, s.root)
 
     def add(self, cut: Cut, offset: float) -> None:
         """Append a cut to the state, projected onto the space."""
@@ -227,11 +227,6 @@ class NystroemSpace:
         """Return the relative error of a score, and the length of the longest part's vector."""
         terms = len(self.Z) + len(self.s.root) + self.s.explicit.shape[1] + 1
         return EPS * terms, math.sqrt(np.einsum("ij,ij->i", self.Z, self.Z).max())
-
-
-def features(kernel: Kernel, X: Matrix, chosen: Points, root: np.ndarray) -> np.ndarray:
-    """Return Z = k(X, chosen) root (n, m)."""
-    return kernel.times(kernel.points(X), chosen, root)
 
 
 def inverse_root(K: np.ndarray) -> np.ndarray:

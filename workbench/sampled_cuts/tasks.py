@@ -91,9 +91,9 @@ class Binary:
         return Binary(self.parts[units], self.signs[units])
 
     def answers(self, F, v):
-        losses, gains = np.empty(self.n), np.empty(self.n)
-        binary_answers(F[:, 0], self.signs, losses, gains)
-        return Answers(losses, losses, gains)
+        margins = self.signs * F[:, 0]
+        losses = (margins < 1.0).astype(float)
+        return Answers(losses, losses, losses * margins)
 
     def gains(self, F, v, answers):
         return answers.outputs * (self.signs * F[:, 0])
@@ -101,16 +101,6 @@ class Binary:
     def cut(self, answers, units, weight):
         wrong = units[answers.outputs[units] > 0.0]
         return Cut(self.parts[wrong], weight * self.signs[wrong, None], NONE)
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def binary_answers(f, signs, losses, gains):
-    """Write each row's loss, 1 where its margin is below 1 and else 0, and loss times margin."""
-    for i in range(np.uint64(len(f))):
-        margin = signs[i] * f[i]
-        loss = 1.0 if margin < 1.0 else 0.0
-        losses[i] = loss
-        gains[i] = loss * margin
 
 
 @dataclass(frozen=True, eq=False)

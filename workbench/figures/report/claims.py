@@ -54,8 +54,9 @@ def read_claims() -> tuple[Claim, ...]:
 def _claim(base: sqlite3.Connection, entry: dict) -> Claim:
     values = {}
     if entry.pop("time", False):
-        timed = _sidecar(entry["figure"])["timed"]
-        entry["timed"] = "timed alone" if timed else "not timed alone"
+        made = _sidecar(entry["figure"])
+        alone = f"timed alone, {made['machine']['cpu'].replace('(R)', '')}"
+        entry["timed"] = alone if made["timed"] else "not timed alone"
     if sql := entry.pop("sql", ""):
         for name in entry.pop("tables"):
             if not base.execute("SELECT 1 FROM sqlite_master WHERE name = ?", [name]).fetchone():

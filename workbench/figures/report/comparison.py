@@ -76,8 +76,8 @@ def compare(
         return Verdict("context", "other unit", caveat="the units cannot be converted")
     if paper.value is None or ours.value is None:
         return Verdict("none")
-    known = runs > 1 and ours.spread is not None
-    half = student.ppf(0.95, runs - 1) * ours.spread / math.sqrt(runs) if known else math.inf
+    known = ours.spread is not None  # 0 where nothing is random and there is one run
+    half = student.ppf(0.95, max(1, runs - 1)) * ours.spread / runs**0.5 if known else math.inf
     if quantity in FACTORS and paper.unit != "%":
         if min(paper.value, ours.value) <= 0:
             return Verdict("none")
