@@ -10,11 +10,14 @@ import cvxpy as cp
 import numpy as np
 import pytest
 
+from workbench.core.stream import rounds
 from workbench.data.panels import panel
 from workbench.figures.papers import PAPERS, title
 from workbench.figures.report import claims as module
 from workbench.figures.report.claims import VERDICTS, read_claims
+from workbench.least_squares import calibrated
 from workbench.runs.notebooks import CHECKOUT, find
+from workbench.runs.run import run
 
 MARKS = "<!-- the board of claims -->", "<!-- the end of the board -->"
 README = CHECKOUT / "README.md"
@@ -34,6 +37,7 @@ def board(text: str) -> str:
         tables += ["| claim | verdict | what decides it |\n|---|---|---|"]
         for c in own:
             name = f"[{c.claim}](figures/{c.figure}.png)" if c.figure else c.claim
+            name += f"<br>*“{c.quote}”* ({c.where})"
             number = f"{c.number} ({c.timed})" if c.timed else c.number
             tables.append(f"| {name} | {c.verdict} | {number} |")
         tables.append("\n</details>\n")
@@ -133,24 +137,24 @@ def test_the_reparametrised_dual_is_the_dual(seed, blobs):
     )
 
 
+def solved(X, y, C, margin=1.0, offset=False):
+    """Return weights and offsets of the Weston-Watkins SVM, by a conic solver."""
+    k = y.max() + 1
+    W, b = cp.Variable((X.shape[1], k)), cp.Variable((1, k))
+    scores, other = X @ W + np.ones((len(y), 1)) @ b, 1 - np.eye(k)[y]
+    own = cp.sum(cp.multiply(1 - other, scores), axis=1, keepdims=True) @ np.ones((1, k))
+    loss = cp.sum(cp.multiply(other, cp.pos(margin - own + scores)))
+    cost = cp.Minimize(cp.sum_squares(W) / 2 + C * loss)
+    cp.Problem(cost, [] if offset else [b == 0]).solve(solver=cp.CLARABEL)
+    return W.value, b.value
+
+
 @pytest.mark.parametrize("C", (0.05, 1.0))
 def test_the_two_formulations_have_one_solution(C, blobs):
     """Proposition A.29: margins of 2 with 2C, and of 1 with C, up to a factor of 2."""
-    problem, k = blobs(n=30, d=3, k=3), 3
-
-    def solution(margin, C):
-        W = cp.Variable((3, k))
-        scores = problem.X @ W
-        loss = sum(
-            cp.pos(margin - scores[i, label] + scores[i, j])
-            for i, label in enumerate(problem.y)
-            for j in range(k)
-            if j != label
-        )
-        cp.Problem(cp.Minimize(cp.sum_squares(W) / 2 + C * loss)).solve(solver=cp.CLARABEL)
-        return W.value
-
-    np.testing.assert_allclose(solution(2, 2 * C), 2 * solution(1, C), atol=1e-4)
+    problem = blobs(n=30, d=3, k=3)
+    one, two = (solved(problem.X, problem.y, m * C, margin=m)[0] for m in (1, 2))
+    np.testing.assert_allclose(two, 2 * one, atol=1e-4)
 
 
 @pytest.mark.parametrize("data, least, most", [("iris", 10, 20), ("wine", 0, 1)])
@@ -159,19 +163,23 @@ def test_an_offset_that_is_not_regularised(data, least, most):
     moved = []
     for seed in range(3):
         problem = panel(data, test=0.3, seed=seed)
-        X, y, k = problem.X, problem.y, problem.k
-        own, rest = np.eye(k)[y], 1 - np.eye(k)[y]
-        errors = []
-        for offset in (0, 1):
-            W, b = cp.Variable((problem.d, k)), cp.Variable((1, k))
-            scores = X @ W + offset * np.ones((len(y), 1)) @ b
-            margins = cp.sum(cp.multiply(own, scores), axis=1, keepdims=True) @ np.ones((1, k))
-            loss = cp.sum(cp.multiply(rest, cp.pos(1 - margins + scores)))
-            cp.Problem(cp.Minimize(cp.sum_squares(W) / 2 + loss)).solve(solver=cp.CLARABEL)
-            found = problem.X_test @ W.value + (offset * b.value if offset else 0)
-            errors.append(np.mean(found.argmax(axis=1) != problem.y_test))
+        both = [solved(problem.X, problem.y, 1.0, offset=offset) for offset in (False, True)]
+        found = [(problem.X_test @ W + b).argmax(axis=1) for W, b in both]
+        errors = [np.mean(labels != problem.y_test) for labels in found]
         moved.append(100 * abs(errors[1] - errors[0]))
     assert least <= np.mean(moved) <= most
+
+
+def test_rows_with_several_labels(monkeypatch):
+    """Section 4: Algorithm 2 with a clip for its projection; each digit has a set of labels."""
+    sets, problem = np.random.default_rng(0).random((10, 10)) < 0.4, panel("digits", test=0.3)
+    monkeypatch.setattr(calibrated, "targets", lambda y, k, dtype: sets[y].astype(dtype))
+    monkeypatch.setattr(calibrated, "project", lambda V: np.clip(V, 0, 1, out=V))
+    trace, state = run("ls_calibrated", problem, rounds(20))
+    before = trace.column("squared_error")[:-1]
+    fitted, refitted, after = (trace.column(c)[1:] for c in ("fitted", "refitted", "squared_error"))
+    assert (np.diff([before, fitted, refitted, after], axis=0) <= 1e-9).all()
+    assert np.mean((state.scores(problem.X_test) > 0.5) == sets[problem.y_test]) > 0.95
 
 
 if __name__ == "__main__":
