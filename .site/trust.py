@@ -26,7 +26,7 @@ PROMISES = {  # how each is attacked, and where
         "test_proofs_checker test_proofs test_proofs_peers test_certify test_solvers test_mrc "
         "test_memoir_bounds fuzz/test_certificates_fuzz",
     ),
-    "What was cut off resumes, and ends as if it had not been cut.": (
+    "An interrupted run resumes and ends as if never interrupted.": (
         "Ctrl-C at every statement of a round, errors within a round, workers and commands killed, "
         "copied states, damaged files.",
         "test_interrupts test_midrun test_sweep test_engine test_determinism test_own_solver",
