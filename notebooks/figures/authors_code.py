@@ -135,9 +135,8 @@ def authors_l2(
                 change(s, X[some[changing]], labels[changing], r[changing], step)
                 R[labels] = R[r] = True
             if gamma:
-                threshold = np.float32(k / R.sum() * gamma * eta)
-                part = s.U[:, R]
-                s.U[:, R] = np.sign(part) * np.maximum(np.abs(part) - threshold, 0)
+                limits = np.where(R, np.float32(k / R.sum() * gamma * eta), np.float32(0))
+                s.U -= np.clip(s.U, -limits, limits)
             length = s.scale * sqrt(lam * max(s.square, 0.0))
             s.scale /= max(1.0, length)
         s.updates = violated / len(drawn)
