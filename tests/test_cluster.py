@@ -72,10 +72,10 @@ def test_rows_in_memory_and_a_file_that_has_moved_are_refused(processes, memory,
         with pytest.raises(ValueError, match="problem: must have the rows of a memory-mapped"):
             on_cluster(problem, client)
     np.save(tmp_path / "rows.npy", memory.X)
-    moved = on_cluster(load(tmp_path / "rows.npy", labels=memory.y), client)
-    os.replace(tmp_path / "rows.npy", tmp_path / "moved.npy")
+    moved = load(tmp_path / "rows.npy", labels=memory.y)
+    os.replace(tmp_path / "rows.npy", tmp_path / "moved.npy")  # before a worker maps it
     with pytest.raises(ValueError, match=r"cluster: a worker finds no file .*rows\.npy"):
-        next(SOLVERS["ls_accelerated"].steps(moved))
+        next(SOLVERS["ls_accelerated"].steps(on_cluster(moved, client)))
 
 
 def test_a_lost_worker_costs_a_moment_and_a_lost_scheduler_the_cluster(
