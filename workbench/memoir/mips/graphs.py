@@ -27,6 +27,7 @@ from workbench.memoir.mips.oracle import Oracle, parts
 EF_BUILD = 50  # candidates that nmslib keeps for each vector while it builds
 LINKS = 10  # links of each new vector, nmslib's NN or M
 NEIGHBOURS = 16  # neighbours of a row, the first of which that is not its label is returned
+THIN = 0.1  # fraction of non-zeros below which dense weights are searched as sparse vectors
 
 
 class SmallWorld(Oracle):
@@ -34,8 +35,8 @@ class SmallWorld(Oracle):
 
     Of sixteen neighbours by the negative inner product, the first that is not the row's label is
     returned, or a random other class. The graph depends on a generator of nmslib's own that no seed
-    reaches: two graphs of the same weights in one process may differ. nmslib keeps the vectors as W
-    is stored, sparse or dense.
+    reaches: two graphs of the same weights in one process may differ. nmslib keeps the vectors
+    sparse if W is sparse or nearly all zero, as it is after rows of text: searches are then faster.
 
     Parameters
     ----------
@@ -57,7 +58,7 @@ class SmallWorld(Oracle):
         self.nmslib = load_nmslib(self.names[0].replace("-", "_"))
 
     def _build(self, W: Matrix) -> None:
-        self.sparse = sp.issparse(W)
+        self.sparse = sp.issparse(W) or np.count_nonzero(W) < THIN * W.size
         (method, links, search), kind = self.names, self.nmslib.DataType
         self.graph = self.nmslib.init(
             method=method,
@@ -82,8 +83,7 @@ class SmallWorld(Oracle):
         """Return rows as nmslib takes them."""
         if self.sparse:
             return sp.csr_matrix(A, dtype=np.float32)
-        A = A.toarray() if sp.issparse(A) else A
-        return np.ascontiguousarray(A, dtype=np.float32)
+        return np.ascontiguousarray(A.toarray() if sp.issparse(A) else A, dtype=np.float32)
 
 
 class Hierarchical(SmallWorld):

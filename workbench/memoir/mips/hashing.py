@@ -52,8 +52,7 @@ class SimpleLSH(Oracle):
     def __init__(self, k: int, d: int, seed=0, *, bits: int = 64, rerank: int | None = None):
         super().__init__(k, d, seed)
         self.bits = check_whole(bits, "bits")
-        hyperplanes = f"hyperplanes of {d} features and {bits} bits, which"
-        check_memory(hyperplanes, 4 * self.bits * (self.d + 1))
+        check_memory(f"hyperplanes of {d} features and {bits} bits, which", 4 * bits * (d + 1))
         self.rerank = None if rerank is None else check_whole(rerank, "rerank")
         self.planes = self.rng.standard_normal((self.d + 1, self.bits), dtype=np.float32)
 
