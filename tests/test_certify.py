@@ -250,7 +250,7 @@ def test_the_estimate_is_of_all_that_will_be_solved(case, monkeypatch, capsys):
 
 W = np.zeros((4, 3))
 REFUSED = [  # a model or weights, labels, options, and the message
-    (RandomForestClassifier(2), TWO, {}, "model: must be one of ours or LinearSVC, SVC"),
+    (RandomForestClassifier(2), TWO, {}, "model: must be a workbench classifier or one of"),
     (SVC(), THREE, {}, "SVC: must have two classes"),
     (SVC(kernel="poly"), TWO, {}, "the kernel 'rbf' or 'linear'"),
     (LinearSVC(), TWO, {"C": 2.0}, "a model has its own"),
@@ -261,13 +261,13 @@ REFUSED = [  # a model or weights, labels, options, and the message
     (SGDClassifier(penalty="l1", **SGD), TWO, {}, "is l1"),
     (W, THREE, {}, "loss: None is unknown"),
     (W, THREE, {"loss": "hing"}, "did you mean hinge"),
-    (W[:3], THREE, {"loss": "hinge"}, "must be of 4 features, got 3"),
-    (W[:, :2], THREE, {"loss": "softmax"}, "of 3 outputs, got 2"),
+    (W[:3], THREE, {"loss": "hinge"}, "must have 4 features, got 3"),
+    (W[:, :2], THREE, {"loss": "softmax"}, "must have 3 outputs, got 2"),
     (W, THREE, {"loss": "hinge", "C": 0.0}, "C: must be a positive number"),
     (W * np.nan, THREE, {"loss": "hinge"}, "W: is not finite"),
     (LinearSVC(), TWO, {"y": THREE}, "y: "),
     (LinearSVC(), THREE, {"y": TWO}, "classes: .* no training row"),
-    (LinearSVC(), TWO, {"X": X[:, :2]}, "must be of 2 features, got 4"),
+    (LinearSVC(), TWO, {"X": X[:, :2]}, "must have 2 features, got 4"),
 ]
 
 

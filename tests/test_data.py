@@ -66,7 +66,7 @@ def test_a_pair_of_rows_and_labels():
         ({"source": "no/such"}, FileNotFoundError, "there is no file no/such"),
         ({"source": 3}, ValueError, "source: must be a name, a path or a pair"),
         ({"source": (X, Y, X)}, ValueError, r"a pair \(X, y\), got \("),
-        ({"source": (X, "rows.csv")}, ValueError, "of rows and labels or of two files"),
+        ({"source": (X, "rows.csv")}, ValueError, "a pair of files, not one of each"),
         ({"source": "iris", "n_features": 4}, ValueError, "n_features: is not an argument"),
         ({"source": "iris", "scale": "tfidf"}, ValueError, "dense"),
         ({"source": "iris", "test": 1.5}, ValueError, "test: must be None or lie strictly"),

@@ -60,14 +60,14 @@ def test_values_take_the_type_of_the_default_and_limits_are_floats_but_for_round
 MISTAKES = {
     "solver: unknown name 'mrc_cg'": {"solvers": "mrc_cg"},
     "mrc_ccg has no 'eps'": {"solvers": {"mrc_ccg": {"eps": 1}}},
-    "mrc_ccg: eps1: must be different values": {"solvers": {"mrc_ccg": {"eps1": [0.1, "1e-1"]}}},
+    "mrc_ccg: eps1: must be distinct values": {"solvers": {"mrc_ccg": {"eps1": [0.1, "1e-1"]}}},
     "eps1: must be of type float, got 'small'": {"solvers": {"mrc_ccg": {"eps1": "small"}}},
     "columns: must be of type bool, got 'yes'": {"solvers": {"mrc_ccg": {"columns": "yes"}}},
     "data: must be a list of descriptions": {"data": ["iris", False]},
     "list: an item is empty in 'iris,'": {"data": "iris,"},
     "stop: must set a limit (rounds, seconds, cpu)": {"stop": {"gap": 1e-3}},
     "stop: gap must be finite and not negative": {"stop": {"rounds": 1, "gap": -1}},
-    "seeds: must be a number from 1 or a list of numbers, got [-1]": {"seeds": [-1]},
+    "seeds: must be a count from 1 or a list of seeds from 0, got [-1]": {"seeds": [-1]},
     "repetitions: must be a whole number": {"repetitions": 0},
     "test: must be None or lie strictly between 0 and 1, got 1.0": {"test": 1.0},
 }

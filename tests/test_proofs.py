@@ -145,7 +145,7 @@ def test_judging_weights(blobs, tmp_path):
     assert least == pytest.approx(objective / found.upper - 1, abs=1e-9)
     assert 0.0 < least <= objective / found.lower - 1 + 1e-12 and least <= most
     assert judge(W, problem, None, path) == (least, most)
-    with pytest.raises(ValueError, match="must be of 3 outputs, got 1"):
+    with pytest.raises(ValueError, match="must have 3 outputs, got 1"):
         judge(W[:, :1], problem, None, path)
     with pytest.raises(ValueError, match="have an intercept, and the stated problem has none"):
         judge(LinearSVC().fit(problem.X, problem.y), problem, None, path)

@@ -60,7 +60,7 @@ def test_a_sweep_from_results_runs_nothing_and_reads_no_data(kept, tmp_path, mon
     before = done.frame()
     assert again.failures == {} and again.frame()[list(before)].equals(before)
     assert there("wine @ range, iris") == ["wine @ range"]
-    with pytest.raises(FileNotFoundError, match="no results of 'iris'"):
+    with pytest.raises(FileNotFoundError, match="no results for 'iris'"):
         there("iris")
 
 

@@ -204,7 +204,7 @@ def test_a_failure_is_a_row_with_its_reason_is_not_kept_and_is_retried(tmp_path,
     reasons = {
         0: "ValueError: eps1: must be a number that is not negative",
         3: "ValueError: problem: too large for mrc_lp,",
-        4: "ValueError: stop: no column gpa; there are ",
+        4: "ValueError: stop: no column gpa; known columns: ",
         5: "took more than 1.5 s",
     }
     said = []
@@ -278,7 +278,7 @@ REFUSED = {  # test_grid.py has the mistakes of grids
     "-p: must be used with a notebook": "grid.yaml -p eps1=1",
     "jobs: must be a whole number of at least 1": "grid.yaml -j 0",
     "seconds: must be positive": "grid.yaml --seconds nan",
-    "timing: must run one job": "grid.yaml --timing -j 2",
+    "jobs: must be 1 with timing, got 2": "grid.yaml --timing -j 2",
 }
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 __version__ = "0.2.0"
 
-# What a user types first, imported when it is asked for: the estimators need none of it.
+# Names that users need first, imported on first use: the estimators need none of them.
 FIRST = {
     "as_problem": "workbench.core.problem",
     "below": "workbench.core.stream",

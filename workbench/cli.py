@@ -24,11 +24,11 @@ from workbench.core.names import count, hint
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; return 0, or 1 for failed work, 2 for a usage error, 130 for Ctrl-C.
 
-    A request to terminate is a Ctrl-C, also where that is ignored, as in the background.
+    SIGTERM acts as Ctrl-C, even in the background, where Ctrl-C itself is ignored.
     Return 141 if the reader of the output has gone, as after ``workbench list | head``.
     """
     for stream in (sys.__stdout__, sys.__stderr__):
-        stream.reconfigure(errors="replace")  # what a terminal cannot show is a question mark
+        stream.reconfigure(errors="replace")  # "?" stands for what a terminal cannot show
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         try:
@@ -39,7 +39,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         sys.stdout.flush()
         return code  # type: ignore[return-value]
     except BrokenPipeError:
-        # The rest of the buffer is discarded, or Python would complain at its end.
+        # Discard the rest of the buffer, or Python reports an error when it exits.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 141
     except (ValueError, OSError, RuntimeError, MemoryError) as error:
@@ -76,15 +76,15 @@ def _parser() -> argparse.ArgumentParser:
     values = {"dest": "parameters", "action": "append", "default": [], "metavar": "NAME=VALUE"}
 
     add = command(list_command, "list solvers, data sets and figure notebooks")
-    add("name", metavar="NAME", nargs="?", help="one of them, with its parameters")
+    add("name", metavar="NAME", nargs="?", help="describe one of them and its parameters")
 
     add = command(run_command, "run one solver on one data set, live")
     add("solver", metavar="SOLVER")
     add("data", metavar="DATA", help="a name of `workbench data list`, or a file")
-    add("--labels", metavar="FILE", help="labels of an .npy file a.npy (default: a.labels.npy)")
+    add("--labels", metavar="FILE", help="labels of the rows in a.npy (default: a.labels.npy)")
     add("-p", **values, help="a parameter of the solver; may be repeated")
     add("--scale", help="standard, unit, given, ... (default: standard for names, given for files)")
-    add("--test", type=float, metavar="FRACTION", help="hold out a fraction as test rows")
+    add("--test", type=float, metavar="FRACTION", help="fraction of rows to hold out as test rows")
     add("--gap", type=float, default=1e-3, help="stop at this certified gap (default: 1e-3)")
     add("--rounds", type=int, metavar="N", help="stop after N rounds")
     add("--seconds", **number, default=60.0, help="stop after S wall seconds (default: 60)")
@@ -92,18 +92,18 @@ def _parser() -> argparse.ArgumentParser:
     add("--out", **path, help="write the trace as JSON Lines")
     add("--proof", **path, help="write a proof of the result")
 
-    add = command(verify_command, "verify proofs: intervals that certainly hold the optimum")
+    add = command(verify_command, "verify proofs: intervals that certainly contain the optimum")
     add("files", nargs="+", **path)
-    add("--data", help="data in words, such as 'iris @ standard' (default: as the proof says)")
+    add("--data", help="data set, such as 'iris @ standard' (default: named by the proof)")
 
     add = command(judge_command, "prove how far weights are from the optimum of their problem")
     add("weights", **path, help="an .npz file with W, (d,) or (d, k), and intercepts b if any")
-    add("rows", help="data as of `workbench run`, such as rows.csv")
+    add("rows", help="training rows as for `workbench run`, such as rows.csv")
     losses = "hinge, squared_hinge, logistic, crammer_singer, weston_watkins, softmax or squared"
     add("--loss", required=True, help=losses)
-    add("-C", type=float, default=1.0, help="of C sum loss + 1/2 |W|^2 (default: 1)")
-    add("--intercept", type=float, metavar="S", default="free", help="b / S is penalised, too")
-    add("--held-out", metavar="ROWS", help="compare errors here, too (default: test rows, if any)")
+    add("-C", type=float, default=1.0, help="C in C sum loss + 1/2 |W|^2 (default: 1)")
+    add("--intercept", type=float, metavar="S", default="free", help="penalise b / S, too")
+    add("--held-out", metavar="ROWS", help="compare errors on these rows, too (default: test rows)")
 
     add = command(sweep_command, "run a grid of solvers, or of a notebook's parameters")
     add("grid", type=Path, metavar="GRID.yaml|NOTEBOOK.ipynb")
@@ -122,11 +122,11 @@ def _parser() -> argparse.ArgumentParser:
     add("--again", action="store_true", help="rerun notebooks even if nothing changed")
     add("--from", dest="results", type=Path, metavar="DIR", help="redraw from results, run nothing")
     add("--timeout", **number, help="limit per notebook, in wall seconds")
-    add("--style", choices=("column", "page"), help="without captions, as wide as in a paper")
+    add("--style", choices=("column", "page"), help="no captions, as wide as in a paper")
     add("--out", type=Path, metavar="DIR", help="folder of the figures (default: figures/, quick/)")
 
-    add = command(replay_command, "write a page that plays runs again, without a kernel")
-    add("traces", nargs="+", **path, help="what `workbench run --out` writes")
+    add = command(replay_command, "write a page that replays runs without a kernel")
+    add("traces", nargs="+", **path, help="traces that `workbench run --out` wrote")
     add("--out", **path, default=Path("replay.html"), help="the page (default: replay.html)")
 
     add = command(report_command, "write an HTML page of figures and the papers' numbers")
@@ -139,7 +139,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def list_command(arguments: argparse.Namespace) -> int:
-    """Print the names of solvers, data sets and figure notebooks, or what one of them takes."""
+    """Print the names of solvers, data sets and figure notebooks, or describe one of them."""
     from workbench.data import available
     from workbench.registry import SOLVERS
     from workbench.runs.notebooks import FOLDER, find
@@ -334,7 +334,7 @@ def _options(arguments: argparse.Namespace, names: str) -> dict:
 
 
 def _say(line: str) -> None:
-    """Print a line of progress; on a terminal the next line overwrites it unless it failed."""
+    """Print a progress line; on a terminal the next one overwrites it unless a task failed."""
     if not sys.stdout.isatty():
         print(line, flush=True)
         return

@@ -13,8 +13,8 @@ class Solver(NamedTuple):
 
     ``function`` is the function, or its place in this package, ``module:name``, which is imported
     when ``steps`` is first used: a command does not wait for solvers that it does not run.
-    ``live`` names the parameters that may change in mid-run: the function goes on from a state
-    under another value, and all that it yields is true of the new one.
+    ``live`` names the parameters that may change in mid-run: the function resumes from a state
+    with another value, and everything that it then yields holds for the new value.
     """
 
     function: Steps | str
@@ -31,7 +31,7 @@ class Solver(NamedTuple):
         return cast(Steps, getattr(import_module(f"workbench.{module}"), name))
 
 
-# Name, which is the function's, too: module, label, and a colour, a marker, the live parameters.
+# Solver and function name: module, label, and one text of colour, marker and live parameters.
 TABLE = {
     "mrc_lp": ("mrc.lp", "MRC-LP", "#7A7A7A s"),
     "mrc_ccg": ("mrc.ccg", "MRC-CCG", "#0072B2 o lambda0 eps1 eps2 n_max m_max k_max"),

@@ -47,7 +47,7 @@ COLUMNS += ["test_error", "standard_error", "worst_case", "timed", "key"]
 class Contest:
     """The matches of a contest, and their traces in a folder.
 
-    ``unfinished`` are the matches without a trace by key: "refused" or "failed", and the reason.
+    ``unfinished`` maps the key of a match without a trace to "refused" or "failed", and a reason.
     ``results`` are the traces of :meth:`kept` by key if they come from files of results
     (:mod:`workbench.runs.results`), and not from the folder.
     """
@@ -58,11 +58,11 @@ class Contest:
     results: Mapping[str, Trace] | None = None
 
     def frame(self) -> pd.DataFrame:
-        """Return a row for each match: what it is, how it ended, and what was measured.
+        """Return a row for each match: its entry and data, its outcome, and its measurements.
 
         ``status`` is done, failed or refused, the last two with a ``reason``. Errors are fractions.
         ``fit_cpu`` is the CPU seconds of a fit with the chosen setting and rounds, the median of
-        three if it is timed; ``search_cpu`` is of all trials. ``at_edge`` names the parameters at
+        three if it is timed; ``search_cpu`` covers all trials. ``at_edge`` names the parameters at
         the edge of their range; ``cut`` says that the clock ended the chosen trial or the fit, so
         that more rounds might be better. ``worst_case`` is the certified upper bound of minimax
         risk methods.
@@ -84,8 +84,8 @@ class Contest:
         """Return a row for each data set and entry, by test error: means over the partitions.
 
         ``done`` counts the partitions that are done; ``tied`` says that the test error is within
-        one standard error of the lowest; ``cut`` says that the clock ended a run; ``settings`` are
-        those of the first partition.
+        one standard error of the lowest; ``cut`` says that the clock ended a run; ``settings`` come
+        from the first partition.
         """
         frame = self.frame()
         frame = frame.assign(done=frame["status"] == "done").astype(dict.fromkeys(MEANS, float))
@@ -140,8 +140,8 @@ def contest(
 ) -> Contest:
     """Run every match that has not been run before, in worker processes, one thread each.
 
-    Compilation is not timed. A match is killed after ten times its budget and final fit. If figures
-    are drawn from results, nothing runs and no data are read.
+    Compilation is not timed. A match is killed far beyond its budget, at ten times it or more. If
+    figures are drawn from results, nothing runs and no data are read.
 
     Parameters
     ----------
@@ -149,12 +149,12 @@ def contest(
         of files or as problems (``load("my.csv", target="kind")``), whose rows are standardised
         and have a constant column appended. Linear solvers have no intercept without one:
         ``digits + constant``.
-    entries : names of :data:`workbench.arena.entries.ENTRIES` or of any solver, or entries by
-        name; by default all of the former. On your own data there is always one with a certified
-        bound: :class:`workbench.estimators.MinimaxRiskClassifier` joins if no entry has one
-    partitions : random splits of each set, seeds 0, 1, ..., also of the solvers
+    entries : names of :data:`workbench.arena.entries.ENTRIES` or of any solver, or a mapping
+        from names to entries; by default all of ``ENTRIES``. On your own data one entry always has
+        a certified bound: :class:`workbench.estimators.MinimaxRiskClassifier` joins if none has one
+    partitions : random splits of each data set, with seeds 0, 1, ..., which also seed the solvers
     budget : CPU seconds for the trials of one search
-    fit : CPU seconds of one trial (default: a fifth of the budget), of which the fit of all
+    fit : CPU seconds of one trial (default: a fifth of the budget); the final fit of all
         training rows may take five times as long
     test : fraction of test rows, or None for the published split
     jobs : worker processes
@@ -178,7 +178,7 @@ def contest(
     if partitions < 1:
         raise ValueError(f"partitions: must be at least 1, got {partitions!r}")
     if timing and jobs != 1:
-        raise ValueError(f"timing: must run one job, got {jobs!r}")
+        raise ValueError(f"jobs: must be 1 with timing, got {jobs!r}")
     folder = Path(folder or runs_folder() / "arena").absolute()
     sets = [own_data(spec, folder) for spec in specs]
     names = [spec.stem if isinstance(spec, Path) else spec for spec in sets]
@@ -193,7 +193,7 @@ def contest(
         drawn = product(sets, range(partitions), chosen.items())
         matches = [Match(data, p, name, e, *rules) for data, p, (name, e) in drawn]
         matches = [replace(match, key=_call(match)) for match in matches]
-        if entries is None:  # those that were installed then
+        if entries is None:  # only entries that were installed when the results were made
             matches = [match for match in matches if match.key in known]
         return Contest(tuple(matches), Path(), results=known)
     sources.cache_clear()  # a notebook's kernel may be older than the code; new workers are not
@@ -231,7 +231,7 @@ def counted(problem: Problem) -> str:
 
 
 def own_data(spec: str | Path | Problem, folder: Path) -> Data:
-    """Return words that describe data as they are, and the absolute path of a user's own data.
+    """Return a description unchanged, or the absolute path of a user's own data.
 
     A problem is written to `folder`, where the workers read it.
     """
@@ -252,6 +252,6 @@ def own_data(spec: str | Path | Problem, folder: Path) -> Data:
 
 
 def _call(match: Match) -> str:
-    """Return the name of a match among results: what was asked for, whatever the code."""
+    """Return the name of a match in files of results: its settings, whatever the code."""
     asked = match.name, match.set_name, match.partition, match.budget, match.fit, match.test
     return f"arena: {asked}"

@@ -1,10 +1,10 @@
 """Entries of the arena: solvers, the ranges that are searched, and the rows that they refuse.
 
-Every range is six decades wide, in numbers that mean the same: with n rows, C of a row's loss is
+Most ranges are six decades wide and cover equivalent values: with n rows, C of a row's loss is
 1 / (n alpha). Some differ: MRC's lambda0 is a number of standard deviations, and beyond 1 nothing
 is left to learn; the centroid's power is an exponent; MEMOIR's first step is at most 1; beyond
 three decades of bandwidths random features are all equal or all different; and trees depend little
-on theirs. A range of gamma is in units of 1 / (d times the variance of all entries).
+on their parameters. A range of gamma is in units of 1 / (d times the variance of all entries).
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ class Entry(NamedTuple):
     ranges : {parameter: (low, high)}, searched on a log scale; may be empty
     fixed : the parameters that are not searched and differ from the solver's defaults
     dense : whether sparse rows are refused
-    most : the most "training rows", "features", "classes" or "weights" (features times classes) it
-        takes
+    most : upper limits on "training rows", "features", "classes" or "weights" (features times
+        classes)
     name : for legends, if not the registry's
     fourier : random Fourier features that are appended to the rows
     """
@@ -74,14 +74,14 @@ LOSS = {"C": (1e-4, 1e2)}  # weight of a row's loss
 PENALTY = {"alpha": (1e-7, 1e-1)}  # weight of the squared weights next to the mean loss
 KERNEL = {"C": (1e-2, 1e4), "gamma": (1e-3, 1e3)}
 RISK = {"lambda0": (1e-4, 1.0)}
-KNOWN = LOSS | PENALTY | RISK  # what is searched of a solver that has no entry
-PAIRS = {"training rows": 30_000}  # beyond, methods that need all pairs take hours
-NORMAL = {"features": WIDEST, "weights": 20_000}  # whose pairs make a matrix of 3.2 GB
-# The paper's 400 takes three times as long on satellite: benchmarks/mrc_cases.py compares them.
+KNOWN = LOSS | PENALTY | RISK  # parameters searched for a solver without an entry
+PAIRS = {"training rows": 30_000}  # with more, methods that need all pairs take hours
+NORMAL = {"features": WIDEST, "weights": 20_000}  # all pairs of 20,000 weights take 3.2 GB
+# The paper's n_max, 400, takes three times as long on satellite (benchmarks/mrc_cases.py).
 FEWER_CUTS = {"n_max": 100}
-SLACK = {"tol": 1e-4}  # scikit-learn's default, with which a peer's largest budget ends
+SLACK = {"tol": 1e-4}  # scikit-learn's default; a peer's stream ends at the fit that meets it
 RANDOM = {"n_features": 2048, "block": 256}
-# Of trees, scikit-learn's defaults lie in the middle.
+# For trees, scikit-learn's defaults of `features` and `rate` lie in the middle.
 SPLITS = {"features": (0.25, 4.0)}
 BOOSTS = {"rate": (0.02, 0.5), "l2": (1e-3, 1e3)}
 
@@ -116,7 +116,7 @@ ENTRIES = {
         Entry("boosting", "trees", BOOSTS, dense=True, most={"classes": 30}),
     )
 }
-# As the paper's experiments: their rows are standardised and have 400 random Fourier features.
+# As in the paper's experiments, whose rows are standardised with 400 random Fourier features.
 ENTRIES["mrc_fourier"] = ENTRIES["mrc_splitting"]._replace(
     name="MRC splitting, 400 Fourier features", fourier=400
 )
@@ -125,8 +125,8 @@ ENTRIES["mrc_fourier"] = ENTRIES["mrc_splitting"]._replace(
 def entry(name: str) -> Entry:
     """Return the entry of this name, or a new one for a solver that has none.
 
-    In a new one the parameter that has a range in :data:`KNOWN` is searched, if there is one; all
-    others keep their defaults. Its family is that of its paper, or "peer".
+    A new entry searches the parameter that has a range in :data:`KNOWN`, if there is one; all
+    others keep their defaults. Its family is taken from its paper, or is "peer".
 
     Raises
     ------

@@ -109,7 +109,7 @@ def _result(problem: Problem, found: dict, fitted: Trace, state) -> Record:
     """Predict the test rows, and return the entries of the frame that this match measured."""
     wrong = predictions(state, problem.X_test, problem.k) != problem.y_test
     error, m, last = float(np.mean(wrong)), len(wrong), fitted.last
-    # The standard error is that of at least one wrong row, and one right.
+    # The standard error assumes at least one wrong row and one right row.
     spread = float(np.sqrt(max(error, 1 / m) * max(1 - error, 1 / m) / m))
     row: dict = {"n": problem.n, "d": problem.d, "k": problem.k, "n_test": m}
     row |= {"sparse": problem.is_sparse, "synthetic": problem.synthetic}

@@ -45,10 +45,10 @@ def search(
     A trial runs the solver at one point of the box on one random split of the rows, or on several
     if validation rows are few (:data:`MIN_VALIDATION_ROWS`). A run is evaluated at geometric rounds
     and ends after `fit` seconds, when its best round lies far behind (:data:`PATIENCE`), or by
-    itself; while its bounds are apart (:data:`CLOSED_GAP`), one error in all rounds is no reason to
-    end, as a cutting plane's first rounds are all one classifier. The next trial begins while less
+    itself. While its bounds are apart (:data:`CLOSED_GAP`), equal errors in all rounds do not end
+    it, as a cutting plane's first rounds all give one classifier. The next trial begins while less
     than `budget` seconds and fewer than :data:`MAX_TRIALS` trials are spent. The setting and the
-    round with the least mean validation error win; of equal ones those of fewer rounds, and then
+    round with the least mean validation error win; ties go to fewer rounds, and then to
     the earlier trial. Rounds that end after `fit` seconds do not count.
 
     Parameters

@@ -67,7 +67,7 @@ def check_flags(**flags: object) -> None:
 
 
 def check_whole(value: int, argument: str, least: int = 1) -> int:
-    """Return `value` as an int; a ValueError names `argument` unless :func:`is_whole` of it."""
+    """Return `value` as an int; a ValueError names `argument` if it is not :func:`is_whole`."""
     if not is_whole(value, least):
         need = f"a whole number of at least {least}"
         raise ValueError(f"{argument}: must be {need}, got {shown(value)}")
@@ -85,7 +85,7 @@ def check_memory(what: str, need: float) -> int:
     free = psutil.virtual_memory().available
     if need > free:
         raise ValueError(
-            f"problem: too large for {what} need {need / 2**30:.2g} of {free / 2**30:.2g} GB free"
+            f"problem: too large for {what} need {need / 2**30:.2g} GB; {free / 2**30:.2g} GB free"
         )
     return free
 
@@ -115,7 +115,7 @@ def check_matrix(X: Given, argument: str) -> Matrix:
         raise ValueError(f"{argument}: must not be empty, got the shape {X.shape}")
     dtype = np.result_type(np.float64 if X.dtype == object else X.dtype, np.float32)
     dtype = dtype if dtype in (np.float32, np.float64) else np.dtype(np.float64)
-    with np.errstate(over="ignore"):  # of long floats: infinite is refused below
+    with np.errstate(over="ignore"):  # long doubles may overflow to infinity, refused below
         X = check_sparse(X, argument, dtype) if sp.issparse(X) else _floats(X, argument, dtype)
     most = 0.0
     for values in [X.data] if sp.issparse(X) else blocks(X):
@@ -167,7 +167,7 @@ def rebuilt(X: Matrix) -> Matrix:
     if X.format == "coo":
         return type(X)((X.data, (X.row, X.col)), shape=X.shape)
     X = type(X)((X.data, X.indices, X.indptr), shape=X.shape)
-    # Not by differences, as in check_format: they can overflow, and need an entry.
+    # Differences, as in check_format, can overflow, and need an entry.
     if (X.indptr[1:] < X.indptr[:-1]).any():
         raise ValueError("indptr must be a non-decreasing sequence")
     X.check_format()
@@ -187,7 +187,7 @@ def check_columns(X: Matrix, argument: str) -> None:
     if len(small):
         raise ValueError(
             f"{argument}: column {small[0]} contains no value beyond {largest[small[0]]:.3g}, and "
-            f"squares of less than {least:g} are zero; scale the features"
+            f"squares of values below {least:g} are zero; scale the features"
         )
 
 

@@ -15,7 +15,7 @@ from workbench.core.kinds import PathLike
 def whole(path: PathLike) -> Iterator[Path]:
     """Yield the path of a new file next to `path`, which replaces it unless an error occurs.
 
-    Its folder is made. Others may write to the same place: one of the files is there at the end.
+    The folder is created. If several processes write to the same place, one whole file remains.
     """
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)

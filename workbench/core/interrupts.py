@@ -52,7 +52,7 @@ class Held:
             print(NOTICE, file=sys.stderr, flush=True)
 
     def stop(self, row: object) -> str | None:
-        """Stop a stream, as a rule of it, once Ctrl-C was pressed."""
+        """Stop a stream once Ctrl-C has been pressed; this is one of its rules."""
         return "interrupted" if self.pressed else None
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
 Matrix: TypeAlias = Any  # an array or a CSR matrix: SciPy has no types
-Given: TypeAlias = Any  # of users, to be checked: arrays, frames, lists, sparse matrices
+Given: TypeAlias = Any  # from users, still to be checked: arrays, frames, lists, sparse matrices
 Json: TypeAlias = Any  # read by json.loads, or to be written
 Model: TypeAlias = Any  # of scikit-learn, which has no types
 Values: TypeAlias = Mapping[str, Any]  # by name, each of its own type: parameters, JSON

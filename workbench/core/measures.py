@@ -28,7 +28,7 @@ def errors(problem: Problem) -> Callable[[State], Row]:
 
 
 def held_out(problem: Problem) -> Callable[[State], Row]:
-    """Return a judge of the 0-1 error on the test rows alone; without them, a ValueError."""
+    """Return a judge of the 0-1 error on the test rows; ValueError if there are none."""
     X, y = _test_rows(problem)
     return lambda state: {"test_error": _fraction(state, X, y, problem.k)}
 
@@ -38,8 +38,8 @@ def macro(problem: Problem) -> Callable[[State], Row]:
 
     ``test_error`` as in :func:`errors`; ``macro_f1``, the mean of the classes' F1 scores as
     scikit-learn has it; ``maf1``, MEMOIR's: the harmonic mean of macro-precision and macro-recall.
-    All three are over the classes that occur among the test rows or their predictions. Without
-    test rows, a ValueError.
+    All three are over the classes that occur among the test rows or their predictions. A
+    problem without test rows is a ValueError.
     """
     from sklearn.metrics import precision_recall_fscore_support
 
@@ -97,7 +97,7 @@ def svm_bounds(
     norm: float = 0.0,
     updates: float = 0.0,
 ) -> tuple[float, float]:
-    """Return an SVM's lower and upper bound, moved apart by what double precision may have lost.
+    """Return an SVM's lower and upper bound, widened by the rounding of double precision.
 
     Parameters
     ----------

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 
 def hint(name: str, known: Iterable[str]) -> str:
-    """Return the question whether a known name was meant, or all of them if none is near."""
+    """Return a question that suggests similar known names, or all names if none is similar."""
     return near(name, known) or f"known names: {', '.join(known)}"
 
 

@@ -99,7 +99,7 @@ class Problem:
             raise ValueError("weights: must be ones, as this solver counts each row once")
 
     def tiny(self, rows_per_class: int = 2, d: int = 9) -> Problem:
-        """Return a few rows and features of every class, which compile the same kernels as all.
+        """Return a few rows and features of every class; they compile the same kernels as all.
 
         Dtype, sparsity, memory order and whether the rows may be written to are kept. At most
         :data:`MAX_TINY_CLASSES` classes have rows; k is smaller unless its codes need four bytes.
@@ -108,7 +108,7 @@ class Problem:
         sizes = np.minimum(np.diff(starts), rows_per_class)[:MAX_TINY_CLASSES]
         rows = np.concatenate([order[f : f + s] for f, s in zip(starts, sizes, strict=False)])
         X, y = self.X[np.sort(rows)], self.y[np.sort(rows)]
-        # The columns with most in them: rows of zeros only would compile less.
+        # Take the fullest columns: rows with only zeros would compile fewer kernels.
         filled = np.asarray((X != 0).sum(axis=0)).ravel()
         X = X[:, np.sort(np.argsort(-filled, kind="stable")[:d])]
         X = X if self.is_sparse else np.ascontiguousarray(X)

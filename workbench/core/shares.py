@@ -1,4 +1,4 @@
-"""Rows in blocks, so that passes over them do not copy all."""
+"""Passes over rows in blocks, so that not all rows are copied at once."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def blocks(X: np.ndarray) -> Iterator[np.ndarray]:
 
 
 def products(X: Matrix, W: np.ndarray) -> np.ndarray:
-    """Return XW, in blocks of dense rows of another type than W: such a product copies them."""
+    """Return XW; dense rows of another type than W are copied, so they come in blocks."""
     if not isinstance(X, np.ndarray) or X.dtype == W.dtype or len(X) <= rows_per_block(X):
         return np.asarray(X @ W)
     return np.concatenate([part @ W for part in blocks(X)])

@@ -153,7 +153,7 @@ def below(key: str, threshold: float) -> Rule:
 
 
 def finished(rules: Iterable[Rule], rows: Sequence[Row]) -> str:
-    """Return why a run stopped whose solver ended by itself, with the goals that it missed.
+    """Return why a run whose solver ended by itself stopped, with the goals that it missed.
 
     Goals are the rules of :func:`below`.
     """

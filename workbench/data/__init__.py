@@ -56,7 +56,7 @@ def load(
     Parameters
     ----------
     source : str, path or pair
-        Words, ``DATA @ SCALE`` and steps such as ``| 30 % test`` or ``+ 400 fourier``, as of
+        Words, ``DATA @ SCALE`` and steps such as ``| 30 % test`` or ``+ 400 fourier``, as in
         data/README.md; they mean the same problem in `run`, grids, notebooks and dashboards.
         DATA is a name of :func:`available` or a file; a ``Path`` has no scale or steps, and may
         contain any characters.
@@ -111,7 +111,7 @@ def names() -> list[str]:
 
 
 def available() -> dict[str, str]:
-    """Return a line on each data set, by name: its sizes and where it would come from now."""
+    """Return one line per data set, by name: its sizes and where it would be loaded from now."""
     here, lines = available_files(), {}
     for name in names():
         source = SOURCES.get(name, Source("", (None, None, None), "see its file"))
@@ -152,7 +152,7 @@ def check(name: str) -> str:
             raise ValueError(f"{name}, {where}: {faults}")
     return (
         f"{where}, {problem.n} rows and {n_test} test rows, d = {problem.d}, k = {problem.k}; "
-        f"sound, checksum {problem.checksum}"
+        f"intact, checksum {problem.checksum}"
     )
 
 
@@ -202,7 +202,7 @@ def _from_pair(pair: tuple, given: dict) -> Problem:
         _refuse_others(given, "a pair (X, y)")
         return as_problem(*pair)
     if not all(paths):
-        raise ValueError("source: must be a pair of rows and labels or of two files, not of each")
+        raise ValueError("source: must be a pair (X, y) or a pair of files, not one of each")
     train, test = (_existing(os.fspath(part)) for part in pair)
     if _kind(train) != _kind(test) or _kind(train) == "npy":
         raise ValueError(f"source: {train} and {test} must be two tables, .npz or LIBSVM files")

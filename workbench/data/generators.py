@@ -49,7 +49,7 @@ class Generator:
         return -(-self.n_features // self.block)
 
     def part(self, b: int) -> slice:
-        """Return where the features of block `b` lie among all."""
+        """Return the slice of all features that block `b` has."""
         return slice(b * self.block, min((b + 1) * self.block, self.n_features))
 
     def width(self, b: int) -> int:
@@ -57,7 +57,7 @@ class Generator:
         return self.part(b).stop - self.part(b).start
 
     def rng(self, b: int) -> np.random.Generator:
-        """Return the random numbers of block `b`."""
+        """Return the random number generator of block `b`."""
         return np.random.default_rng([self.seed, b])
 
     def make(self, b: int) -> Map:
@@ -82,7 +82,7 @@ class Generator:
 def fitted(
     problem: Problem, kind: str, n_features: int, block: int, bandwidth: float = 1.0, seed: int = 0
 ) -> Generator:
-    """Return the generator of that kind for the training rows of `problem`.
+    """Return the generator of a given kind for the training rows of `problem`.
 
     Parameters
     ----------
@@ -125,7 +125,7 @@ def fourier(generator: Generator, b: int) -> Map:
 
 
 def orthogonal_fourier(generator: Generator, b: int) -> Map:
-    """Return the same with w orthogonal in groups of d, their lengths distributed as before."""
+    """Return features as :func:`fourier` with w orthogonal in groups of d, of the same lengths."""
     rng, p, d = generator.rng(b), generator.width(b), generator.d
     groups = []
     for first in range(0, p, d):
@@ -218,11 +218,11 @@ def cosines(Z, shift):
 def _squared_distances(X: Matrix, C: np.ndarray, centre: np.ndarray) -> np.ndarray:
     """Return |x - c|^2 of rows and landmarks, in the landmarks' type."""
     if sp.issparse(X):
-        # Not from the centre, which would fill them; most of their entries are zero anyway.
+        # Sparse rows are not centred: that would fill them, and most entries are zero anyway.
         squares = np.asarray(X.multiply(X).sum(axis=1)).ravel()
         D = np.asarray(X.astype(C.dtype, copy=False) @ C.T)
     else:
-        # From the centre, in the rows' own type: squares of an offset would drown the distances.
+        # Centre in the rows' own type: squares of an offset would swamp the distances.
         X, C = np.asarray(X - centre, C.dtype), C - centre
         squares = np.einsum("ij,ij->i", X, X)
         D = X @ C.T

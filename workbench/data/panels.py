@@ -21,19 +21,19 @@ def panel(spec: str, seed: int = 0, test: float | None = None) -> Problem:
 def remade(recipe: Record) -> Problem:
     """Return the problem of a recipe (:attr:`workbench.core.problem.Problem.recipe`).
 
-    A recipe from a stranger can name data sets but no files, and has no numbers of six digits. Data
-    that are not available are a FileNotFoundError, not downloaded; all else is a ValueError.
+    A recipe from a stranger can name data sets, but no files and no numbers of six digits. Missing
+    data are not downloaded: they are a FileNotFoundError. Every other fault is a ValueError.
     """
     try:
         given = dict(recipe)
         spec = given.pop("panel")
         chosen = {text: alternatives(text)[0].data for text in re.split(r"\sor\s", spec)}
         if re.search(r"\d{6}", spec) or not {*chosen.values()} <= {*names()}:
-            raise ValueError("it is not of a data set by name")
+            raise ValueError("it must name a data set, without a number of six digits")
         here = {*EMBEDDED, *available_files()}
         if not (found := [text for text in chosen if chosen[text] in here]):
             name = chosen.popitem()[1]
-            raise FileNotFoundError(f"{name} is not available here; `workbench data fetch {name}`")
+            raise FileNotFoundError(f"{name} is not available; run `workbench data fetch {name}`")
         return load(" or ".join(found), **given)
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise ValueError(f"recipe: cannot be followed: {error}") from None

@@ -30,7 +30,7 @@ SHA256 = {  # by file
         "6d461d71dc26aedc530ae65f02cfb578a154e49507c32e8241e75f701d4b7e42"
     ),
 }
-HOSTS = {  # what a file's address in sources.csv begins with
+HOSTS = {  # base addresses by their abbreviations in sources.csv
     "FASHION": "https://raw.githubusercontent.com/zalandoresearch/fashion-mnist/master/data/fashion/",
     "LIBSVM": "https://www.csie.ntu.edu.tw/~cjlin/libsvmtools/datasets/",
     "MNIST": "https://ossci-datasets.s3.amazonaws.com/mnist/",
@@ -50,7 +50,7 @@ class Source:
     n_train: int | None = None  # None without a published split
     route: str = ""  # a name of ROUTES; empty for data sets that only a local mirror can hold
     files: Mapping[str, str] = field(default_factory=dict)  # the address of each, by name
-    members: Sequence[str] = ()  # of an archive
+    members: Sequence[str] = ()  # names of files in an archive
     labels: np.ndarray | None = None  # classes in the order of their codes, if files spell others
 
     def parse(self, paths: Sequence[Path]) -> Rows:

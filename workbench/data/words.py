@@ -79,7 +79,7 @@ def listed(text: str | float | list, kind: type = str) -> list:
 
 
 def alternatives(text: str) -> list[Words]:
-    """Return the alternatives of a description, ``A or B``; a ValueError names what is neither."""
+    """Return the alternatives of a description, ``A or B``; a ValueError names a faulty one."""
     return [_parsed(choice) for choice in re.split(r"\sor\s", text)]
 
 
@@ -113,7 +113,7 @@ def generated(data: str, seed: int, test: float | None) -> Problem | None:
 
 
 def default_scale(data: str, is_name: bool) -> str:
-    """Return the scale of words without ``@``, as data/README.md has them."""
+    """Return the scale of words without ``@``, as data/README.md lists it."""
     kind = data.partition(" ")[0] if GENERATED.fullmatch(data) else "name" if is_name else "file"
     return {"text": "tfidf", "synthetic": "standard", "name": "standard"}.get(kind, GIVEN)
 
@@ -171,7 +171,7 @@ def _parsed(text: str) -> Words:
 
 
 def _validation(problem: Problem, share: float, seed: int) -> Problem:
-    """Hold out every 1 / share-th of the training rows, sorted by class; small classes share."""
+    """Hold out every 1 / share-th training row in the order of classes, counting on across them."""
     if not 0 < share < 1:
         raise ValueError(f"data: '| {100 * share:g} % validation' must be between 0 and 100")
     rng, starts = np.random.default_rng(seed), np.searchsorted(np.sort(problem.y), range(problem.k))

@@ -112,7 +112,7 @@ class Classifier(ClassifierMixin, BaseEstimator):
         Raises
         ------
         ValueError
-            For a parameter outside its range, features that are no finite numbers, a single class,
+            For a parameter outside its range, features that are not finite numbers, a single class,
             or rows that the solver cannot take.
 
         Warns
@@ -153,7 +153,7 @@ class Classifier(ClassifierMixin, BaseEstimator):
         raise NotImplementedError
 
     def _goal(self) -> Rule | None:
-        """Return the rule that stops at `tol`; None if the solver itself does, or nothing."""
+        """Return the rule that stops at `tol`; None if the solver stops itself, or nothing does."""
         return None
 
     def _distance(self) -> float | None:
@@ -191,7 +191,7 @@ class Classifier(ClassifierMixin, BaseEstimator):
                 f.metadata["check"](value, f.name)
 
     def _learn(self, X: Given, y: Given, sample_weight: Given = None):
-        """Run a solver, keep where it ended, and warn if that is too early."""
+        """Run a solver, keep its last state, and warn if it ended too early."""
         self._check_parameters()
         check_numbers(X, "X")
         if sp.issparse(y):
@@ -261,8 +261,8 @@ class Classifier(ClassifierMixin, BaseEstimator):
     def _keep_linear(self, state: State, problem: Problem) -> None:
         """Keep the coefficients and intercepts behind a state's linear scores.
 
-        Scores of the origin are the intercepts, and those of the unit vectors give the
-        coefficients. With `fit_intercept` the intercepts are those of the constant feature.
+        The scores of the origin are the intercepts, and the scores of unit vectors give the
+        coefficients. With `fit_intercept` the constant feature's coefficients are the intercepts.
         """
         intercept = state.scores(np.zeros((1, problem.d)))[0]
         coef = (state.scores(sp.identity(problem.d, format="csr")) - intercept).T

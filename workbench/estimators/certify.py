@@ -59,8 +59,8 @@ EXACT = 1e-7  # a gap of the given weights alone that makes a reference superflu
 NEAR = 1e-6  # the relative gap of a reference by a solver of ours
 NEWTON = 2_000  # weights up to which logistic regression is solved by Newton's method
 RATE = 5e8  # operations per second in the estimate that is printed
-LONGEST = 300.0  # estimated seconds of an interior point method or SVC that is not begun
-SECONDS = 60.0  # wall seconds of a reference by a solver of ours; later, no trial begins
+LONGEST = 300.0  # estimated seconds above which an interior point method or SVC does not begin
+SECONDS = 60.0  # wall seconds of a reference by a solver of ours; no trial begins later
 
 
 class Part(NamedTuple):
@@ -116,8 +116,8 @@ def certify(
 ) -> Certificate:
     """Return how far a fitted classifier, or given weights, are from the optimum of their problem.
 
-    Model, rows and labels stay as they are. An estimate of the seconds and progress are printed on
-    the standard error. Trials of other settings may follow, for advice: none begins after 60 s.
+    Model, rows and labels stay as they are. Progress and an estimate of the seconds are printed to
+    standard error. Trials of other settings may follow, for advice: none begins after 60 s.
 
     Parameters
     ----------
@@ -127,15 +127,15 @@ def certify(
     X, y : the (n, d) rows and (n,) labels that it was fitted to, before a pipeline's scalers
     held_out : rows and labels on which errors are compared, too
     sample_weight : (n,) whole numbers, if it was fitted with them: rows are repeated as often
-    loss : of W, one of :data:`workbench.proofs.checker.LOSSES`: the problem is to minimise
+    loss : for W, one of :data:`workbench.proofs.checker.LOSSES`: the problem is to minimise
         C sum_i loss + 1/2 |W|^2; two columns of a loss that has one score differ by this score
-    C : positive, of W; ``b`` : (k,), intercepts beside W
+    C : positive, for W; ``b`` : (k,), the intercepts that belong to W
     intercept : "free" if `b` is not penalised, or the constant s of a column whose weight b/s is
 
     Raises
     ------
     ValueError
-        For settings that state no such problem, other rows or labels, and too long a reference.
+        If the settings state no such problem, X or y differ, or the reference would take too long.
     """
     final, transformed = model, lambda rows: rows
     if isinstance(model, Pipeline) and len(model) > 1:
@@ -250,7 +250,7 @@ def split(problem: Problem, told: Statement, C: float, w, arrays: Arrays) -> Ite
     """
     whole, W, b = told["loss"] in JOINT or problem.k == 2, arrays["W"], arrays["b"]
     if "basis" not in arrays and W.shape[0] != problem.d:
-        raise ValueError(f"weights: must be of {problem.d} features, got {W.shape[0]}")
+        raise ValueError(f"weights: must have {problem.d} features, got {W.shape[0]}")
     if (s := told["intercept"]) is None and b.any():
         raise ValueError("b: must be zero without an intercept")
     for c, cost in enumerate(w[None] if whole else np.column_stack([np.ones_like(w), w])):
@@ -280,7 +280,7 @@ def by_hand(W, problem: Problem, loss, C: float, b, intercept) -> Iterator[Part]
 
 
 def by_scikit(m: Any, problem: Problem, n: int, rows: np.ndarray) -> Iterator[Part]:
-    """Yield the parts of a fitted classifier of scikit-learn, given n rows, of which are these."""
+    """Yield the parts of a fitted classifier of scikit-learn; these are `rows` of its n rows."""
     kind, k, C, s, told = type(m).__name__, problem.k, getattr(m, "C", 1.0), "free", {}
     if kind == "LinearSVC":
         joint, s = m.multi_class == "crammer_singer", float(m.intercept_scaling)
@@ -302,14 +302,14 @@ def by_scikit(m: Any, problem: Problem, n: int, rows: np.ndarray) -> Iterator[Pa
     elif kind == "RidgeClassifier":
         told = {"loss": "squared", "alpha": float(m.alpha)}
         if not m.fit_intercept or m.positive or not m.alpha:
-            raise ValueError("RidgeClassifier: must have an intercept, a penalty, and any signs")
+            raise ValueError("RidgeClassifier: must have an intercept, a penalty, positive=False")
     elif kind == "SVC":
         told["loss"] = "hinge"
         if k > 2 or m.kernel not in ("rbf", "linear"):
             raise ValueError("SVC: must have two classes and the kernel 'rbf' or 'linear'")
     else:
         names = "LinearSVC, SVC, LogisticRegression, RidgeClassifier, SGDClassifier"
-        raise ValueError(f"model: must be one of ours or {names}, got {kind}")
+        raise ValueError(f"model: must be a workbench classifier or one of {names}, got {kind}")
     told["intercept"] = s if getattr(m, "fit_intercept", True) else None
     labels = problem.classes[problem.y]
     w = compute_class_weight(m.class_weight, classes=problem.classes, y=labels)
@@ -382,7 +382,7 @@ def reference(part: Part) -> Arrays | None:
     if h["loss"] in checker.STORED and (h["l1"] or about > LONGEST):
         raise ValueError(
             "X: is too large for the reference of a hinge loss, or the penalty is l1; give fewer "
-            "rows or features, or take a classifier of ours, certified while it learns"
+            "rows or features, or fit a classifier of the workbench, certified while it learns"
         )
     if h["family"] == "kernel":
         model = SVC(gamma=h["kernel"]["gamma"], tol=1e-9).fit(Z, y, sample_weight=costs)
@@ -454,7 +454,7 @@ def by_clarabel(h: Statement, Z, y: np.ndarray, costs: np.ndarray, N: int) -> Ar
 def advised(m: Any, problem: Problem, trial, solve, took: float, most: float, lower) -> str:
     """Return a sentence of advice; all that it proposes has been tried on these rows."""
     if most <= CLOSE:
-        return "none needed: no weights have an objective that is lower by more"
+        return "none needed: no weights lower the objective by more than this excess"
     if not hasattr(m, "fit"):
         return "none: weights alone cannot be fitted again, so nothing was tried"
     p, began, tried, late = m.get_params(), perf_counter(), 0, 0

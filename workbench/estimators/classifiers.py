@@ -65,8 +65,8 @@ class MinimaxRiskClassifier(WeightedClassifier):
     by class, is within `lambda0` standard deviations of the training mean. If the data's
     distribution is among them, ``upper_`` bounds the error of the *randomised* rule that
     :meth:`predict_proba` returns. The error of its mode, which :meth:`predict` returns, is at most
-    twice that, since the randomised rule is wrong with probability 1/2 at least where the mode is
-    wrong; usually it is the smaller of the two.
+    twice as large, as the randomised rule is wrong with probability 1/2 or more where the mode is
+    wrong; usually the mode has the smaller error.
 
     There is one intercept per class. A feature that is zero in every training row of a class has
     no spread there: it is left out for that class, its coefficient is 0 and no bound counts it (see
@@ -166,8 +166,8 @@ class WestonWatkinsClassifier(WeightedClassifier):
         `fit_intercept`
     upper_ : float, the objective at the fitted coefficients
     lower_ : float, no coefficients have a smaller one
-    gap_ratio_ : float, the gap over that after the first round, neither of them with the bounds'
-        room for rounding; 0 if it is only rounding, nan without a round
+    gap_ratio_ : float, the gap over the gap after the first round, both without the bounds'
+        allowance for rounding; 0 if the gap is only rounding, nan without a round
 
     Examples
     --------
@@ -223,8 +223,8 @@ class WorkingSetClassifier(WeightedClassifier):
     tol : float > 0 or None, stop when P is certified to be at most this fraction above its minimum.
         A list that is too short for the optimum can keep the gap above it
     max_iter : int >= 1, rounds, each a pass over all rows and classes after two passes over
-        the lists: three suit texts of fifty words and more, four those of a few words; a small
-        `tol` needs tens
+        the lists: three suit texts of fifty words or more, four suit texts of a few words; a small
+        `tol` needs tens of rounds
 
     Attributes
     ----------
@@ -321,14 +321,14 @@ class GeneralizedLeastSquares(WeightedClassifier):
     Parameters
     ----------
     link : {"softmax", "identity", "squared_hinge"}
-        Multinomial logistic regression; 1/2 |u - y|^2, which is ridge regression; the L2-loss SVM
-        of every class against the others
+        Multinomial logistic regression; ridge regression, 1/2 |u - y|^2; or the L2-loss SVM of
+        every class against the others
     alpha : float > 0, for the mean loss of a row: scikit-learn's ``LogisticRegression`` has
         ``C = 1 / (n alpha)`` and its ``Ridge`` ``n alpha``
     fit_intercept : bool, append a constant feature of 1; its coefficients are regularised as all
         others are
     tol : float > 0, stop when P is certified to be at most this far above its minimum, as a
-        difference: P is a mean over rows, in nats for the softmax, and log k at first
+        difference: P is a mean over rows, in nats for the softmax, and begins at log k
 
     Attributes
     ----------
@@ -386,19 +386,19 @@ class SampledCutClassifier(Classifier):
 
     Parameters
     ----------
-    C : float > 0, weight of a row's hinge, as in LIBSVM; the paper's C is n times that
+    C : float > 0, weight of a row's hinge, as in LIBSVM; the paper's C is n times as large
     kernel : {"rbf", "linear"}
     gamma : "scale" or float > 0, of "rbf"; "scale" is 1 / (d times the variance of all entries of
         X), as in SVC
     basis : {"linear_time", "constant_time", "exact", "nystroem"}
         The rows of a cut: `r` random rows among those that violate (Algorithm 3), `r` random
-        rows, all others not being looked at (Algorithm 2), all rows that violate (Algorithm 1),
+        rows, without a look at the others (Algorithm 2), all rows that violate (Algorithm 1),
         or (ours) all of them in the span of a few rows. All but "constant_time" take a line
         search from the best iterate
     r : int >= 1 or None, rows of a cut for the first two, landmarks of "nystroem". None is 400 for
         "constant_time", 400 times the root of half the number of classes for "linear_time", and
         200 for "nystroem"
-    tol : float > 0, in units of the mean hinge: it ends where the last cut is violated by no more.
+    tol : float > 0, in units of the mean hinge: stop when the last cut is violated by no more.
         "constant_time" requires this of ten samples in a row; "linear_time" also ends when the
         violation no longer decreases
 
@@ -408,11 +408,11 @@ class SampledCutClassifier(Classifier):
         rows; there are more of them than in an exact solution
     dual_coef_ : (k, m), f_j = sum_i dual_coef_[j, i] k(support_vectors_[i], .); for two classes
         (1, m) for the one f of the decision function, as in SVC
-    gamma_ : float, as it was used
+    gamma_ : float, the value that was used
     upper_ : float, the objective at the fitted w; in single precision for "linear_time", and for
         "nystroem" if X is; nan for "constant_time", which only estimates it
     lower_ : float, no w has a smaller objective; nan if the basis is not "exact"
-    gap_ : float, C n tol at most unless a limit ended the fit
+    gap_ : float, at most C n tol unless a limit ended the fit
 
     Examples
     --------

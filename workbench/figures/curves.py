@@ -39,7 +39,7 @@ def on_grid(curves: Sequence[tuple[np.ndarray, np.ndarray]]) -> tuple[np.ndarray
 def quartiles(values) -> np.ndarray:
     """Return the quartiles of (runs, points) values over runs, as (3, points).
 
-    Infinite values (never reached) count as the largest; no mean is taken with one.
+    Infinite values (never reached) count as the largest and are never averaged.
     """
     values = np.asarray(values, dtype=float)
     finite = np.isfinite(values).all()

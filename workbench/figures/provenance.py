@@ -16,7 +16,7 @@ from workbench.runs.run import machine, threads, versions
 
 MAX_OTHER_LOAD = 0.5  # load average above our own threads from which a machine counts as busy
 MAX_WALL_OVER_CPU = 1.2  # wall over CPU seconds above which a machine counts as busy
-MAX_BRIEF = 120  # characters of names of data sets beneath a figure; more of them are counted
+MAX_BRIEF = 120  # characters of data set names beneath a figure; if longer, they are counted
 SIZES = re.compile(r"( of)? \d+x\d+(x\d+)?")  # generators put them into the name
 
 
@@ -79,7 +79,7 @@ def in_words(made: Values, times: bool = True, brief: bool = False) -> list[str]
 
     Parameters
     ----------
-    times : whether the notebook times something; of others no reason is due
+    times : whether the notebook times something; if not, no reason is given
     brief : only name the data sets, or count them if there are many
     """
     sentences, groups = [], dict[tuple[str, bool], list[Record]]()
@@ -119,7 +119,7 @@ def regenerated_by(notebook: Notebook, values: Values) -> tuple[str | None, str]
 
 
 def repeated_by(record: Mapping, only: object) -> str:
-    """Return the command of a figure for `only` some values of its notebook's parameters."""
+    """Return the command that makes a figure again, for `only` some parameter values."""
     values = only if isinstance(only, dict) else {}
     narrowed = [f"-p {name}={_quoted(value)}" for name, value in values.items()]
     return " ".join([str(record.get("command") or ""), "--out runs/one", *narrowed])
@@ -159,14 +159,14 @@ def _summary(trace: Trace) -> Record:
 def _load(header: Values) -> float | None:
     """Return the larger load average of the start and the end of a run, None if unknown.
 
-    What notebooks on other cores may load, which time nothing, is subtracted.
+    The load that untimed notebooks on other cores may cause is subtracted.
     """
     largest = max(filter(None, (header["load"], header.get("load_at_end"))), default=None)
     return largest and max(0.0, round(largest - header.get("beside", 0), 2))
 
 
 def _own_threads(threads: Mapping[str, int], solvers: Iterable[Values]) -> int:
-    """Return the most threads that runs used: of BLAS, or of a solver's own."""
+    """Return the largest number of threads that a run used, in BLAS or in its solver."""
     own = [s["parameters"].get(name) for s in solvers for name in ("threads", "workers")]
     return max([1, *threads.values(), *filter(None, own)])
 

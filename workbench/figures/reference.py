@@ -60,8 +60,8 @@ def measured(
     dataset : its name in the paper. A row on other ``data``, stand-ins or parts, has their name.
     values : one per run, empty if no run finished. The spread is their standard deviation.
     more : ``setting``, ``data`` (the data set that was run on), ``timed``, ``cut`` (the number of
-        runs that the clock ended), the ``reason`` for which ours may differ, and a ``spread`` of 0
-        where nothing is random and there is one run
+        runs that the clock ended), the ``reason`` why ours may differ, and a ``spread`` of 0
+        if nothing is random and there is one run
     """
     data = more.get("data", dataset)
     if dataset and not same_data(dataset, data):

@@ -104,7 +104,7 @@ class Figures:
             if (known := recalled()) is not None:
                 if call not in known:
                     raise FileNotFoundError(
-                        f"results: do not contain the run {call}; leave --from out to make it"
+                        f"results: do not contain the run {call}; leave out --from to make it"
                     )
                 return known[call]
             own = key(call=call, notebook=self.key)

@@ -41,7 +41,7 @@ STYLE: dict = {
     "legend.frameon": False,
     "legend.handlelength": 2.2,
 }
-# Of a paper's column or page: its width in inches, and the size of letters and lines next to ours.
+# Width of a paper's column or page in inches, and the size of letters and lines relative to ours.
 PAPER_SIZES = {"column": (3.5, 0.8), "page": (7.2, 1.0)}
 LABELS = {
     "seconds": "solver time (s)",
@@ -78,7 +78,7 @@ def look(label: str, position: int = 0) -> Look:
 
 
 def title(problem: Problem, between: str = "\n") -> str:
-    """Return a panel's title: the data's name, ``synthetic`` where they are, and their size."""
+    """Return a panel's title: the data's name, ``synthetic`` if they are, and their size."""
     name = re.sub(r" \d+x\d+x\d+|, standardised", "", problem.name)
     kind = ", synthetic" if problem.synthetic and "synthetic" not in name else ""
     return f"{name}{kind}{between}n = {problem.n:,}, d = {problem.d:,}, k = {problem.k:,}"

@@ -1,7 +1,7 @@
 """Numba's `njit`, with machine code kept in one folder of the user, named by its sources.
 
 Numba keeps machine code next to the file that defines a kernel: each clone would compile again, and
-changes in kernels of other files go unnoticed. Here its name has a hash of all sources behind it.
+changes in kernels of other files would go unnoticed. Here the file name has a hash of all sources.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ class _Cache(FunctionCache):
 def sources(module: str) -> str:
     """Return a hash of a module and of those that it imports from, if they contain kernels.
 
-    Kernels may take functions and constants from such modules only, which a test checks.
+    Kernels may take functions and constants from such modules only; a test checks this.
     """
     digests: dict[str, bytes] = {}
     waiting = [module]

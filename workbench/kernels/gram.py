@@ -31,7 +31,7 @@ class Gram:
         row = kernel.dtype.itemsize * n
         if not (isinstance(megabytes, float | Real) and row <= megabytes * 2**20 < np.inf):
             raise ValueError(
-                f"cache_mb: must be a number from {row / 2**20:.2g}, the megabytes of one row of "
+                f"cache_mb: must be a number of at least {row / 2**20:.2g}, the MB of one row of "
                 f"the kernel matrix, got {megabytes!r}"
             )
         self.kernel, self.points = kernel, points

@@ -61,7 +61,7 @@ class TrainingRows:
         parts = pieces(len(self.F), GRAM_ROWS)
         return sum(self.loss(F := self.F[rows], rows, np.empty_like(F)) for rows in parts)
 
-    @np.errstate(over="ignore", invalid="ignore")  # the caller refuses what is not finite
+    @np.errstate(over="ignore", invalid="ignore")  # the caller refuses values that are not finite
     def sums(self, with_gram: bool) -> tuple[np.ndarray | float, np.ndarray, float]:
         """Return Z'Z (0.0 without `with_gram`), Z'R and the loss at the scores."""
         k, q = self.F.shape[1], self.Z.shape[1] + self.calibrate * self.F.shape[1]
@@ -83,7 +83,7 @@ class TrainingRows:
             G += residuals(Z, y[rows], V, self.of, weights[rows], self.F[rows])[2]
         return G
 
-    @np.errstate(over="ignore", invalid="ignore")  # the caller does not accept what is not finite
+    @np.errstate(over="ignore", invalid="ignore")  # the caller rejects values that are not finite
     def advance(self, V: np.ndarray) -> float:
         """Put the scores F + ZV aside and return the loss there."""
         V, loss = V.astype(np.float32), 0.0
@@ -183,7 +183,7 @@ def fit(
 
 
 def steps(rows, W, alpha, link, inner, penalty, factor, first) -> np.ndarray:
-    """Return where accelerated steps of Algorithm 1 lead from W, whose Z'R is `first`."""
+    """Return the change of W by accelerated steps of Algorithm 1; Z'R at W is `first`."""
     V = stepped = np.zeros(W.shape)
     theta = 1.0
     for step in range(1 if link == "identity" else inner):

@@ -82,7 +82,7 @@ def ls_calibrated(
     alpha : positive, ridge of the fits (18), for the mean squared error of a row, weighted by the
         problem's weights
     basis : whole number m >= 1; the functions are y, y^2, ..., y^m (the paper's experiments take 3)
-    state : goes on with the basis that it has, whatever `basis` is
+    state : a state to resume, which keeps its own basis, whatever `basis` is
 
     Raises
     ------

@@ -18,8 +18,8 @@ def on_cluster(problem: Problem, client) -> Problem:
 
     ls_generalized and ls_accelerated leave every pass over the rows to the workers; other solvers
     use the rows here. The rows are a memory-mapped .npy file, which the workers map under the same
-    path. Dask makes again what a lost worker held. A ConnectionError ends a run whose scheduler is
-    gone; a copy of its last state goes on with another cluster or none.
+    path. Dask rebuilds the parts of a lost worker. A ConnectionError ends a run whose scheduler is
+    gone; a copy of its last state can resume with another cluster or none.
 
     Raises
     ------
@@ -64,7 +64,7 @@ class Cluster:
         except Exception:
             if self.client.status == "running":
                 raise
-        raise ConnectionError("cluster: its scheduler does not answer any more")
+        raise ConnectionError("cluster: its scheduler no longer answers")
 
 
 class Part(Problem):

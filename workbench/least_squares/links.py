@@ -96,7 +96,7 @@ LINKS = {
 
 
 def check_link(link: str) -> Link:
-    """Return the link of that name; a ValueError says which are known."""
+    """Return the link of this name; a ValueError lists the known names."""
     if not isinstance(link, str) or link not in LINKS:
         raise ValueError(f"link: unknown name {shown(link)}; {hint(shown(link), LINKS)}")
     return LINKS[link]

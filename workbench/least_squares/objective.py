@@ -34,7 +34,7 @@ class Objective:
 
         Let F be the scores and r their residuals as computed. Since the loss is convex and of
         curvature L, it is at most loss(F) + <r, XW - F> + L/2 |XW - F|^2 at the true scores, and
-        X'r, from any F, makes a dual point whose value is that without the last term and less
+        X'r, from any F, makes a dual point whose value is this bound without its last term, minus
         |X'r + alpha W|^2 / (2 alpha). The middle term is known: in single precision it is added,
         and the rounding that remains is that of sums in X'r.
         """

@@ -43,7 +43,7 @@ def explore(
     parameters : initial values of the sliders by the parameter's name; the solvers' defaults
         otherwise
     chosen : the solvers that are chosen at first, by default the first one
-    seconds : wall seconds that each solver may take, at first
+    seconds : the initial limit on the wall seconds of each solver
 
     Raises
     ------

@@ -90,14 +90,14 @@ const PAGE = `<style>
     <button class="undo">undo reset or remove</button></p></div>
   <details class="help"><summary>How to use this page</summary><ul>
     <li>Move a slider and press <b>run</b>: a branch of the curve starts from the same iterate if
-      the solver can change that parameter in mid-run, else a new run. The old curve stays. After
-      a change of data old runs turn grey, as their bounds are not comparable.</li>
-    <li>Only the solver is timed. At full speed only some rounds are evaluated, with a dot.</li>
+      the solver can change that parameter in mid-run, else a new run starts. The old curve stays.
+      After a change of data, old runs turn grey, as their bounds are not comparable.</li>
+    <li>Only the solver is timed. At full speed only some rounds are evaluated; dots mark them.</li>
     <li>Drag on the chart to zoom, Shift and drag to move, use the wheel after a click or with
-      Ctrl, double click to return. By keyboard, arrows walk along a curve, + and - zoom, Page Up
-      and Page Down move, Escape returns.</li></ul></details>
+      Ctrl, double-click to reset. By keyboard, arrows walk along a curve, + and - zoom, Page Up
+      and Page Down move, Escape resets.</li></ul></details>
   <div class="runs"><table><caption></caption>
-    <thead><tr><th class="title">run, and what differs</th>
+    <thead><tr><th class="title">run, and its own settings</th>
     ${COLUMNS.map((title) => `<th>${title}</th>`).join("")}</tr></thead></table></div>`;
 
 function take(message, buffers, said) {

@@ -41,7 +41,7 @@ class Curve:
     row: Row = field(default_factory=dict)
     ended: str = ""
     live: bool = True
-    lane: Lane | None = None  # until it is let go of
+    lane: Lane | None = None  # None once it is released
     points: array = field(default_factory=lambda: array("d"))
     latest: tuple[float, ...] = NO_POINT
     sent: int = 0  # points that a page has for good
@@ -103,12 +103,12 @@ class Chart(anywidget.AnyWidget):
     """Curves over solver time: takes rows from any thread, and sends new points to all pages.
 
     Points are sent as binary appends with their position, so that none is drawn twice. A page that
-    is opened later requests all of them. What a page removes, or `clear`, can be undone once.
+    is opened later requests all of them. A removal by a page, or `clear`, can be undone once.
 
     Parameters
     ----------
-    pending : returns a line on changes that do not count yet; called before every message
-    release : lets go of the run whose curve a page has removed
+    pending : returns a line on changes that have no effect yet; called before every message
+    release : releases the run whose curve a page has removed
     """
 
     _esm = CHART
@@ -118,7 +118,7 @@ class Chart(anywidget.AnyWidget):
         self.curves: list[Curve] = []
         self.unanswered = 0  # pings since a page has answered
         self._pending, self._release = pending, release
-        self._gone: list[Curve] = []  # what undo brings back
+        self._gone: list[Curve] = []  # curves that undo brings back
         self._said: Record = {"status": "ready", "error": "", "note": ""}
         self._lock = threading.RLock()
         self._timer: threading.Timer | None = None
@@ -143,7 +143,7 @@ class Chart(anywidget.AnyWidget):
         self.say()
 
     def say(self, **words: object) -> None:
-        """Show a ``status``, an ``error``, a ``note`` or else that chart.js knows, within 0.1 s."""
+        """Show a ``status``, ``error``, ``note`` or other field that chart.js knows, in 0.1 s."""
         with self._lock:
             self._said |= words
             if self._timer is None:
@@ -166,7 +166,7 @@ class Chart(anywidget.AnyWidget):
             self.send(self._said | content, [points for _, points in news])
 
     def _answer(self, _: object, content: object, buffers: object) -> None:
-        """Remove the curve that a page names, or undo that; send a page just opened everything."""
+        """Remove the curve that a page names, or undo this; send everything to a new page."""
         words = content if isinstance(content, dict) else {}
         with self._lock:
             self.unanswered = 0

@@ -1,4 +1,4 @@
-"""The controls around the live view; their values count from the next run or step on."""
+"""The controls around the live view; their values take effect at the next run or step."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from workbench.runs.run import resolve
 BUDGETS_S = (1, 2, 5, 10, 30, 60, 120, 300, 600, 3600)  # choices of solver seconds
 # Seconds between two rounds.
 PAUSES_S = {"1 round/s": 1.0, "3 rounds/s": 1 / 3, "10 rounds/s": 0.1, "full speed": 0.0}
-PING_S = 10.0  # seconds between two questions whether a page is open
+PING_S = 10.0  # seconds between two checks that a page is open
 MAX_UNANSWERED = 3  # then the run pauses
 TIME_FRACTION = 0.01  # fraction of wall time for portraits
 MIN_PAUSE_S = 0.1  # seconds between two portraits
@@ -35,7 +35,7 @@ Wanted = tuple[str | None, dict[str, Record]]  # the data, and the parameters by
 class Dashboard(widgets.VBox):
     """Controls, a :class:`Chart` of the runs and the :class:`Inside` of one of them.
 
-    Parameters and raises are those of :func:`workbench.live.explore`.
+    Parameters and errors are those of :func:`workbench.live.explore`.
     """
 
     def __init__(
@@ -67,8 +67,8 @@ class Dashboard(widgets.VBox):
         self.player = Player(self._on_rows)
         self._portrait = Spare(TIME_FRACTION, MIN_PAUSE_S)
         self._loaded: tuple[str | None, Problem] | None = None
-        self._target: Wanted = None, {}  # what run or step requested last
-        self._arranged: Wanted = None, {}  # and what is playing
+        self._target: Wanted = None, {}  # requested by the last run or step
+        self._arranged: Wanted = None, {}  # in play now
         self._watching, self._loop = False, None
         with suppress(RuntimeError):  # without a kernel
             self._loop = asyncio.get_running_loop()
@@ -76,7 +76,7 @@ class Dashboard(widgets.VBox):
         acts = {
             "run": ("play", self.run, "Start, or resume; a run that has ended starts again"),
             "pause": ("pause", self.player.pause, "Pause when the round in progress ends"),
-            "step": ("step-forward", self.step, "One round of each solver, then pause"),
+            "step": ("step-forward", self.step, "Play one round of each solver, then pause"),
             "back": ("step-backward", self.player.back, "Go back by one round, then pause"),
             "stop": ("stop", self.player.stop, "End these runs; their curves stay"),
             "reset": ("refresh", self.reset, "End these runs and remove all curves"),
@@ -101,25 +101,25 @@ class Dashboard(widgets.VBox):
         self.chart.say(main="test error" if len(papers) > 1 else "objective")
 
         column = [
-            widgets.HTML("<b>Problem</b>, from the next run or step on"),
-            captioned(self.data, "rows to train on, and test rows, which only evaluate"),
-            captioned(self.solvers, "Ctrl or Shift chooses several, which run side by side"),
-            widgets.HTML("<b>Pace</b>, at once"),
-            captioned(self.budget, "solver time of each run; nothing else counts"),
-            captioned(self.speed, "slower, to follow and to evaluate every round"),
+            widgets.HTML("<b>Problem</b>, applied at the next run or step"),
+            captioned(self.data, "rows to train on; test rows serve for evaluation only"),
+            captioned(self.solvers, "hold Ctrl or Shift to choose several; they run together"),
+            widgets.HTML("<b>Pace</b>, applied at once"),
+            captioned(self.budget, "limit of each run; only solver time counts"),
+            captioned(self.speed, "slower, to watch and to evaluate every round"),
         ]
-        title = widgets.HTML("<b>Parameters</b>, from the next run or step on")
+        title = widgets.HTML("<b>Parameters</b>, applied at the next run or step")
         sliders = widgets.VBox([title, *self.sliders.rows.values()]).add_class("live-parameters")
         buttons = widgets.HBox([*self.buttons.values()], layout={"flex_flow": "row wrap"})
         parts = [buttons, widgets.VBox(column), sliders, self.watched]
         for part in parts:
-            part.add_class("live-controls")  # which the page disables without a kernel
+            part.add_class("live-controls")  # the page disables these without a kernel
         body = widgets.HBox([parts[1], self.chart, sliders]).add_class("live-body")
         super().__init__([buttons, body, self.watched, self.inside])
         self.add_class("live-page")
 
     def run(self) -> None:
-        """Start, or resume; if controls have changed, branch or start anew, as after the end."""
+        """Start or resume; if controls have changed, branch or start again, as after the end."""
         self._ask()
         self.player.run(self._arrange)
         if self._loop and not self._watching:
@@ -156,12 +156,12 @@ class Dashboard(widgets.VBox):
         self.chart.say(note="")
 
     def _watch(self) -> None:
-        """Pause a run that no page shows; on the kernel's loop, which a busy cell holds up, too."""
+        """Pause a run that no page shows. A busy cell delays this: it is on the kernel's loop."""
         self._watching = self.player.status in PLAYING
         if self._watching:
             if self.chart.unanswered >= MAX_UNANSWERED:
                 self.player.pause()
-                self.chart.say(note="paused: no page showed this for half a minute; run resumes")
+                self.chart.say(note="paused: no page showed this for 30 s; press run to resume")
             self.chart.unanswered += 1
             self.chart.say(ping=self._loop.time())  # a page answers each only once
             self._loop.call_later(PING_S, self._watch)
@@ -195,7 +195,7 @@ class Dashboard(widgets.VBox):
         return Lane(name, problem, values, measure)
 
     def _release(self, curve: Curve) -> None:
-        """Let go of a removed run, with its states and the pictures of its inside."""
+        """Release a removed run, with its states and the pictures of its inside."""
         lane, curve.lane, curve.live = curve.lane, None, False
         self.player.lanes = [other for other in self.player.lanes if other is not lane]
         if lane and lane.solver == self.watched.value:
@@ -269,7 +269,7 @@ class Dashboard(widgets.VBox):
         self.chart.say(budget=self.budget.value)
 
     def _pending(self) -> str:
-        """Return which changes do not count yet, and until when."""
+        """Return the changes that have no effect yet, and what each waits for."""
         waiting = [(self._target, self._shown(), "run or step is pressed")]
         if self.player.status in PLAYING:
             waiting.append((self._arranged, self._target, "the round in progress ends"))

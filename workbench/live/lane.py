@@ -76,7 +76,7 @@ class Lane:
     ----------
     parameters : all of them
     state : the present iterate, on loan; None before the first
-    rows : of all recent rounds, and of fewer and fewer later ones before
+    rows : of all recent rounds, and of fewer and fewer of the rounds before
     ended : why the run ended, or ""
     error : the exception that ended it, or None
     since : the round in which this lane branched off another, or None
@@ -104,7 +104,7 @@ class Lane:
         self._header = header(solver, problem, self.parameters)
         self._stream: Iterator[tuple[Row, State]] | None = None
         self._thin = geometric(1 + 1 / RECENT)
-        self._thinned = 0  # rows that were old enough for that
+        self._thinned = 0  # rows before this one are thinned already
         self._states: list[State] = []
         self._evaluated = -1  # the round that was evaluated last
         self._evaluating = Spare(TIME_FRACTION, MIN_PAUSE_S, FREE_S)
@@ -145,8 +145,8 @@ class Lane:
     ) -> list[Row]:
         """Go on for `seconds` of wall time, at least one round, while `go()`; return the rows.
 
-        They end with the first beyond a `budget` of solver seconds. An exception of the solver ends
-        the run, and is ``error`` from then on.
+        The rows end with the first beyond a `budget` of solver seconds. An exception of the solver
+        ends the run and is kept as ``error``.
         """
         rows: list[Row] = []
         end = perf_counter() + seconds
@@ -194,7 +194,7 @@ class Lane:
         """Go back by one row and return True; at the first, do nothing and return False.
 
         The latest kept state before that row is resumed, not timed. Solvers repeat themselves bit
-        for bit, except those that say so.
+        for bit, unless their docstrings say otherwise.
         """
         if len(self.rows) < 2:
             return False
@@ -216,7 +216,7 @@ class Lane:
     def branch(self, parameters: Values) -> Lane:
         """Return a lane that stands at the same iterate under other values of ``live`` parameters.
 
-        It raises what the solver raises if it does not accept a value.
+        It raises the solver's error if the solver does not accept a value.
         """
         lane = Lane(self.solver, self.problem, parameters, self.measure)
         lane.since = self.state.round

@@ -253,7 +253,7 @@ def finite(values: np.ndarray) -> np.ndarray:
 
 
 def pack(pictures: Iterable[Picture]) -> tuple[list[Record], list[bytes]]:
-    """Return the pictures' words, which name and shape their arrays, and these in float32."""
+    """Return the pictures' texts, with names and shapes of their arrays, and these in float32."""
     words, buffers = [], []
     for picture in pictures:
         said, arrays = {"kind": type(picture).__name__.lower()}, []

@@ -93,7 +93,7 @@ class Player:
                 self._worker.start()
 
     def _work(self) -> None:
-        """Carry out requests until there are none, then set the status to how that ended."""
+        """Carry out requests until there are none, then set the status to the outcome."""
         lanes, outcome = self.lanes, "paused"
         while True:
             with self._change:

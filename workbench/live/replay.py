@@ -59,7 +59,7 @@ class Recording:
 
 
 class Replay:
-    """Recordings as Jupyter shows them, and as the course's pages take them up.
+    """Recordings as Jupyter shows them, and as the course's pages embed them.
 
     Parameters
     ----------
@@ -75,7 +75,7 @@ class Replay:
         self.data = {"runs": [_run(i, each) for i, each in enumerate(recordings, 1)]}
 
     def page(self, title: str = "") -> str:
-        """Return an HTML page that needs no other file and asks no network."""
+        """Return an HTML page that needs no other file and no network."""
         return Template((HERE / "replay.html").read_text(encoding="utf-8")).substitute(
             title=escape(title or "A recorded run"),
             heading=f"<h1>{escape(title)}</h1>" if title else "",
@@ -94,7 +94,7 @@ class Replay:
 def record(
     solver: str, problem: Problem, *rules: Rule, parameters: Values | None = None
 ) -> Recording:
-    """Run a solver to its end or to that of a rule, and keep what a dashboard would show.
+    """Run a solver until it ends or a rule stops it, and keep what a dashboard would show.
 
     Parameters
     ----------
@@ -105,7 +105,7 @@ def record(
     Raises
     ------
     ValueError
-        As :func:`workbench.runs.run.resolve`; and what the solver raises.
+        As :func:`workbench.runs.run.resolve`, and errors of the solver.
     """
     measure = nothing if problem.X_test is None else held_out(problem)
     lane, due = Lane(solver, problem, parameters or {}, measure), geometric(FRAME_RATIO)

@@ -120,7 +120,7 @@ def control_for(name: str, values: Sequence, value: object) -> widgets.DOMWidget
 
 
 def captioned(control: widgets.DOMWidget, words: str) -> widgets.VBox:
-    """Return the control above a line of help, which is its tooltip, too."""
+    """Return the control above a line of help, which is also its tooltip."""
     control.tooltip = words
     return widgets.VBox([control, widgets.HTML(escape(words)).add_class("live-help")])
 
@@ -128,7 +128,7 @@ def captioned(control: widgets.DOMWidget, words: str) -> widgets.VBox:
 def described(name: str, solver: str) -> str:
     """Return the first sentence on this parameter in the solver's docstring, or in one it names.
 
-    If there is none, that of another solver, of the same module first.
+    If there is none, return the sentence of another solver, of the same module first.
     """
     module = str(SOLVERS[solver].function).partition(":")[0]
     alike = sorted(SOLVERS, key=lambda each: not str(SOLVERS[each].function).startswith(module))
@@ -145,7 +145,7 @@ def described(name: str, solver: str) -> str:
 
 
 def slider(name: str, options: list[tuple[str, object]], value: object) -> widgets.SelectionSlider:
-    """Return a slider over these options that speaks when it is let go."""
+    """Return a slider over these options that reports its value when it is released."""
     return widgets.SelectionSlider(
         options=options, value=value, description=name, continuous_update=False, **WIDE
     )

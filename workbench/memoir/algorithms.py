@@ -69,7 +69,7 @@ def memoir_l2(
     Raises
     ------
     ValueError
-        Naming the argument that is out of its range.
+        If an argument is out of its range; the message names it.
     """
     given = eta0, eta_step, batch_size, mips, ef, bits, dense, seed, state
     s, eta, size, many, search = _started(problem, "lam", lam, *given)
@@ -121,7 +121,7 @@ def memoir_l1(
     Raises
     ------
     ValueError
-        Naming the argument that is out of its range.
+        If an argument is out of its range; the message names it.
     """
     given = eta0, eta_step, batch_size, mips, ef, bits, dense, seed, state
     s, eta, size, many, search = _started(problem, "gamma", gamma, *given)

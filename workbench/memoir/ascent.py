@@ -15,7 +15,7 @@ from workbench.memoir.blocks import soft
 from workbench.memoir.products import add_outer, add_scores, lacks_room, set_scores
 
 ENTERING = 3  # unused classes that enter the block of one visit, which keeps V sparse
-MIN_CURVATURE = 1e-6  # of |x|^2 times the cost; below, steps would follow the rounding of g alone
+MIN_CURVATURE = 1e-6  # least |x|^2 times the cost; below, steps would follow the rounding of g
 
 
 class Sets(NamedTuple):

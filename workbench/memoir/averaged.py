@@ -35,7 +35,7 @@ def memoir_averaged(
 ) -> Iterator[MemoirState]:
     """Lower mean_i max(0, 1 + max_{r != y_i} x_i.(w_r - w_{y_i})) by averaged steps, one per row.
 
-    Nothing is regularised. A round is a pass over the rows; ``primal`` is that of the average, and
+    Nothing is regularised. A round is a pass over the rows; ``primal`` is the average's, and
     there is no certificate. On every data set of `memoir_comparison` it is more accurate than the
     paper's algorithms and their authors' code.
 
@@ -49,7 +49,7 @@ def memoir_averaged(
     Raises
     ------
     ValueError
-        Naming the argument that is out of its range.
+        If an argument is out of its range; the message names it.
     """
     check_positive(eta0, "eta0")
     check_not_negative(eta_step=eta_step)

@@ -152,7 +152,7 @@ def matrix_of(blocks: Blocks, k: int, l1: float = 0.0) -> sp.csr_array | np.ndar
 
 @njit(cache=True)
 def soft(value, l1):
-    """Return `value`, taken l1 towards zero; None, which is known when this compiles, is 0."""
+    """Return `value`, taken l1 towards zero; an l1 of None, known at compile time, is 0."""
     if l1 is None:
         return value
     return max(value - l1, np.float32(0.0)) + min(value + l1, np.float32(0.0))

@@ -108,7 +108,7 @@ def memoir_pegasos(
     Raises
     ------
     ValueError
-        Naming the argument that is out of its range.
+        If an argument is out of its range; the message names it.
     """
     lam = check_positive(lam, "lam")
     batches = -(-problem.n // check_whole(batch_size, "batch_size"))

@@ -1,4 +1,4 @@
-"""Rows of data times a matrix in blocks, and the changes of it that a row makes.
+"""Products of data rows with a matrix in blocks, and the changes that a row makes to it.
 
 Indices are unsigned and blocks are sliced before they are swept: for a signed index, compiled code
 checks at each access whether it counts from the end, and no longer uses vector instructions.
@@ -41,7 +41,7 @@ def add_scores(blocks, rows, i, l1, out, k):
 
 @njit(cache=True, fastmath={"reassoc", "contract", "nsz", "arcp"}, inline="always")
 def add_dense_scores(data, indices, start, end, shift, W, l1, out):
-    """Do the same for a dense W, by four features at a time: `out` is read and written less."""
+    """Do the same for a dense W, four features at a time, to read and write `out` less often."""
     kind, four = out.dtype.type, np.uint64(4)
     while start + four <= end:
         p, q = start, start - shift
@@ -115,7 +115,7 @@ def add_outer(blocks, rows, i, steps, members, mass, k):
 def lacks_room(blocks, rows, i, more, k):
     """Return how many slots `more` further classes take in the blocks of row i's features.
 
-    0 if the pool has as many free, or the matrix is dense.
+    The number is 0 if the pool has as many free, or the matrix is dense.
     """
     if not len(blocks.classes):
         return 0

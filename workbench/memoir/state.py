@@ -51,7 +51,7 @@ class MemoirState(InBlocks):
     numbers: np.ndarray
     rng: np.random.Generator
     seed: int  # of `rng` and, alone, of the hyperplanes of a hash, which must outlive a pause
-    # What a trace records.
+    # Fields that a trace records.
     weight: float
     primal: float = 1.0
     updates: float = 0.0
@@ -118,7 +118,7 @@ def start(problem: Problem, weight: float, dense_weights: bool | None, seed: int
     Raises
     ------
     ValueError
-        If dense weights are asked for and do not fit into memory, or rows are too large for weights
+        If dense weights are requested and do not fit into memory, or rows are too large for weights
         of single precision.
     """
     problem.refuse_weights()

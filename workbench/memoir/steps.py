@@ -1,4 +1,4 @@
-"""The inside of MEMOIR's solvers, compiled: what the rows of a batch do to W.
+"""The compiled core of MEMOIR's solvers: the updates of W by the rows of a batch.
 
 W is held as scale * U, so that shrinking and projecting it cost O(1).
 """

@@ -1,8 +1,8 @@
 """Dual ascent on working sets, for Crammer and Singer's loss with an l1 norm: ours.
 
-What is left of MEMOIR is its idea: an inexact argmax is good enough for most steps. Here it comes
-from each row's own short list of classes, so that no step needs an index of approximate answers,
-and none can do harm: it ascends a dual whatever the list holds.
+One idea of MEMOIR is kept: an inexact argmax is good enough for most steps. Here it comes from each
+row's own short list of classes, so that no step needs an index of approximate answers, and no step
+can do harm: it ascends a dual whatever the list holds.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from workbench.memoir.blocks import PATCH, InBlocks, dense, empty, matrix_of
 from workbench.memoir.mips import scores
 
 EPS = 0.01  # rows that violate by less are left alone at first, in units of the margin
-EPS_FALL = 4.0  # factor by which that falls after a full pass that took few steps
+EPS_FALL = 4.0  # factor by which eps falls after a full pass that took few steps
 MIN_EPS = 1e-6  # single precision has no more digits
 FEW_STEPS = 0.5  # steps of a full pass, as a fraction of the rows, below which eps falls
 CALM = 2  # visits without a step after which a row is left out of passes over the sets
 DENSE_ENTRIES = 2**23  # size of V up to which it is dense: a pass takes a third to half of the time
-ENTRIES = 2**21  # entries of X's columns that the certificate reads together, about
+ENTRIES = 2**21  # about how many entries of X's columns the certificate reads together
 
 
 @dataclass
@@ -98,10 +98,10 @@ def cs_working_set(
     A round is `inner` passes over the rows' working sets (none in the first), then one over all
     rows, in random order, with the scores of all classes: its `added` largest violators enter the
     row's set, and at most three of them the block of a visit. A full set gives up a class that is
-    not in use. Rows that violate by less than eps are left alone; eps is 0.01, and a quarter of
-    that whenever a full pass took steps for fewer than half of the rows.
+    not in use. Rows that violate by less than eps are left alone; eps begins at 0.01, and is
+    divided by four whenever a full pass took steps for fewer than half of the rows.
 
-    Each round's certificate is of that W and alpha, evaluated off the clock, in double precision
+    Each round's certificate is for its W and alpha, evaluated off the clock, in double precision
     and with V computed again from alpha. If ``full`` stays above 0, the sets are too small for the
     optimum. A row's C is multiplied by its weight.
 
@@ -117,7 +117,7 @@ def cs_working_set(
     Raises
     ------
     ValueError
-        Naming the argument that is out of its range.
+        If an argument is out of its range; the message names it.
     """
     check_positive(C, "C")
     check_not_negative(l1=l1)
@@ -206,12 +206,12 @@ def rounded_down(costs: np.ndarray) -> np.ndarray:
 
 
 def certificate(problem: Problem, s: WorkingSetState, costs: np.ndarray) -> tuple[float, float]:
-    """Return D(alpha) and P(W), moved apart by what rounding may have lost."""
+    """Return D(alpha) and P(W), moved apart by the possible rounding errors."""
     X, b, l1, d = problem.X, s.blocks(), threshold_of(s), problem.d
     one, two = norms(b.values[: b.end[0]], l1)
     loss = losses(b, rows_of(X), problem.y, costs, l1, s.k)
     alpha = s.alpha.astype(float)
-    alpha[:, 0] = -alpha[:, 1:].sum(axis=1)  # the sum of a row's alpha is zero but for rounding
+    alpha[:, 0] = -alpha[:, 1:].sum(axis=1)  # a row's alpha sums to zero except for rounding
     alpha *= np.minimum(1.0, costs / np.maximum(alpha[:, 0], costs))[:, None]
     ends, own = np.arange(0, alpha.size + 1, alpha.shape[1]), alpha[:, 0].copy()
     A = sp.csr_matrix((alpha.ravel(), s.sets.ravel().astype(int), ends), shape=(len(own), s.k))

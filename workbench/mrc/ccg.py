@@ -89,9 +89,9 @@ def mrc_ccg(
     ----------
     problem : Problem
     lambda0 : > 0, confidence of the uncertainty set in standard deviations
-    eps1, eps2 : >= 0, smallest violation of a primal, of a dual constraint that counts
+    eps1, eps2 : >= 0, smallest violation of a primal and a dual constraint that counts
     n_max, m_max : >= 1, constraints and features added per round, the most violated first
-    k_max : >= 1, rounds at most
+    k_max : >= 1, the largest number of rounds
     columns : generate features too (section III-C: nothing is ever removed); False uses all
         features and removes slack constraints (section III-B). By default, when Phi has more
         components than there are samples.

@@ -1,4 +1,4 @@
-"""Linear programs in HiGHS: the one file that speaks its language."""
+"""Linear programs in HiGHS: the one file that calls it."""
 
 from __future__ import annotations
 
@@ -61,15 +61,15 @@ def minimise(
     ------
     ValueError
         For numbers that HiGHS takes for infinite, or if it finds the program infeasible or
-        unbounded, or gives up. None of ours is either; but all of its tolerances are absolute.
+        unbounded, or gives up. No program here is either, but HiGHS's tolerances are absolute.
     """
     check_seconds(seconds)
     rows, columns = A.shape
     largest = max(abs(A.data).max(initial=0), abs(cost).max(initial=0))
     if not largest < TOO_LARGE:
         raise ValueError(
-            f"problem: its linear program contains numbers up to {largest:.3g}, HiGHS takes none "
-            f"from {TOO_LARGE:g}; scale the features"
+            f"problem: its linear program contains numbers up to {largest:.3g}, but HiGHS takes "
+            f"none from {TOO_LARGE:g} up; scale the features"
         )
     inf = highspy.kHighsInf
     lp = highspy.HighsLp()

@@ -192,7 +192,7 @@ def newton_step(
 
 
 def rounds_worth_while(risk: MinimaxRisk, s: SplittingState) -> float:
-    """Return 12 and three times the cost of an interior point iteration in rounds, 40 at most."""
+    """Return 12 plus three times the cost of an interior point iteration in rounds, at most 40."""
     size = risk.tau.size
     rows = 1.5 * np.count_nonzero(s.p.max(axis=1))
     components = np.count_nonzero(s.M)

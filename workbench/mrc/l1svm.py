@@ -6,7 +6,7 @@ simplex method solves them 2.5 (pulsar) to 14 times (satellite) as fast as the p
 The objective is the *mean* hinge loss plus ``lam |w|_1``. Dedieu, Mazumder and Wang write the *sum*
 of the losses, whose lambda is n times ours, and set it to ``0.01 max_j sum_i |x_ij|``, about
 ``lam = 0.008`` here for standardised features. The minimax risk paper reports "0.01 for all
-methods" without saying of which of the two.
+methods" without saying which of the two it means.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class L1SVM:
     y : (n,) labels
     k : classes
     lam : > 0
-    size : (d,) mean magnitude of each feature, of which the bounds' rounding is a multiple
+    size : (d,) mean magnitude of each feature; the bounds' rounding is a multiple of it
     """
 
     X: Matrix
@@ -206,7 +206,7 @@ def svm_multi(
     """Solve the L1-norm multiclass support vector machine of Wang and Shen as one linear program.
 
     See :class:`L1SVM`, and :func:`svm_lp` for the parameters. With two classes it is `svm_lp` of
-    twice the `lam`. Wang and Shen bound the norm by s instead: every s is that of some `lam`.
+    twice the `lam`. Wang and Shen bound the norm by s instead: every s corresponds to some `lam`.
 
     References
     ----------

@@ -58,7 +58,7 @@ def mrc_pdhg(
     distributions p, whose inner maximum is max_i psi, by over-relaxed steps (Chambolle & Pock
     2016) of lengths that suit each feature (Pock & Chambolle 2011). A round is `steps` of them,
     of two passes over the non-zeros each, and one certificate over all rows and components.
-    Both bounds depend on their worst row or component, and a few always lag; so they are those of
+    Both bounds depend on their worst row or component, and a few always lag; so they are taken at
     repaired copies, M projected in turn on every row's psi <= phi, p on every |G - tau| <= lam.
 
     Parameters

@@ -1,6 +1,6 @@
 """Repairs of nearly feasible iterates: cheap projections that make both certificates sharper.
 
-U(M) hangs on its worst row and BR(p) / rho on its worst component, and in a first-order method
+U(M) depends on its worst row and BR(p) / rho on its worst component; in a first-order method
 a few of them always lag. Projecting in turn on each violated constraint mends these few.
 """
 

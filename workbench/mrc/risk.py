@@ -107,7 +107,7 @@ class MinimaxRisk:
         return self.lower_of(1.0 - float(p.max(axis=1).sum()), mean)
 
     def lower_of(self, bayes: float, mean: np.ndarray) -> float:
-        """Return the same for a distribution of this Bayes error and (k, d') mean of Phi."""
+        """Return :meth:`lower` of a distribution with this Bayes error and (k, d') mean of Phi."""
         return max(0.0, bayes - 4.0 * self.rounding) / self.rho(mean)
 
     def rho(self, mean: np.ndarray) -> float:
@@ -157,12 +157,12 @@ class RiskState:
         rows : (r,) the training rows that they belong to, by default all
         """
         if lower > self.lower:
-            used = np.flatnonzero(p @ np.ones(p.shape[1]))  # which is quicker than any()
+            used = np.flatnonzero(p @ np.ones(p.shape[1]))  # quicker than any()
             self.lower, self.p_best = lower, p.copy() if len(used) == len(p) else p[used]
             self.p_rows = used if rows is None else rows[used]
 
     def move(self, risk: MinimaxRisk) -> None:
-        """Change what else depends on lambda0; of most methods nothing does."""
+        """Change all else that depends on lambda0; in most methods nothing does."""
 
 
 def first(risk: MinimaxRisk) -> dict:
@@ -230,7 +230,7 @@ def linear_scores(M: np.ndarray, X: Matrix) -> np.ndarray:
     return np.asarray(check_sparse(X) @ M[:, :-1].T) + M[:, -1]
 
 
-# Without NaN the loops over labels are vectors; scores that are none give an upper() that is none.
+# If NaN is ruled out, loops over labels vectorise; NaN scores still give an upper() that is NaN.
 @njit(cache=True, fastmath=FAST | {"nnan"}, error_model="numpy")
 def psi(V):
     """Return psi(v) = max over non-empty C of (sum_C v_y - 1) / |C| for every row v of (n, k) V.

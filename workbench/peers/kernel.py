@@ -115,7 +115,7 @@ def libsvm(
     Raises
     ------
     ValueError
-        Naming the argument, if it is not as above.
+        If an argument is not as above; the message names it.
     """
     from sklearn.svm import SVC
 
@@ -214,7 +214,7 @@ def nystroem_svm(
     Raises
     ------
     ValueError
-        Naming the argument, if it is not as above.
+        If an argument is not as above; the message names it.
     """
     from sklearn.svm import LinearSVC
 

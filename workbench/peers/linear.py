@@ -2,7 +2,7 @@
 
 None of them can be resumed exactly: where a warm start exists, it forgets curvature, gradients or
 the random order. So every round fits from scratch. Its budget of iterations grows by about 1.4:
-1, 2, 3, 4, 6, 8, 11, 16 and so on. LIBLINEAR's Crammer-Singer solver takes no limit of iterations:
+1, 2, 3, 4, 6, 8, 11, 16 and so on. LIBLINEAR's Crammer-Singer solver has no limit on iterations:
 its rounds, and those of the other SVM with the hinge loss, have a tolerance that is half a decade
 tighter each time: 10, 3.2, 1 and so on. A user who knows the budget fits once, so the clock shows
 the longest fit so far alone; the time of the others is given back.
@@ -16,7 +16,7 @@ it fits one, and the objective counts both.
 Parameters
 ----------
 C, alpha : positive, weight of a row's loss, or of the squared weights
-tol : positive, tolerance on what each solver's description says
+tol : positive, tolerance on the quantity that each solver's description names
 seed : whole number of at least 0, seeds the random order, the same for every fit
 
 References
@@ -169,7 +169,7 @@ PEERS = {
 
 
 def fitted(peer: Peer, X, y: np.ndarray, k: int, settings: Mapping) -> tuple[np.ndarray, int]:
-    """Return the weights (d, k) of one fit, and its iterations, of several classes' fits the most.
+    """Return the weights (d, k) of one fit, and its iterations, the most of any class's fit.
 
     Parameters
     ----------
@@ -238,7 +238,7 @@ def fits(
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Silence scikit-learn's warnings of fits that gave up, and of as many classes as rows."""
+    """Silence scikit-learn's warnings about fits that gave up and as many classes as rows."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # ConvergenceWarning is one
         yield
@@ -287,7 +287,7 @@ def liblinear_lr(
     """Minimise the sum over classes c of 1/2 |w_c|^2 + C sum_i log(1 + exp(-+ x_i.w_c)).
 
     Binary logistic regressions, by a trust region Newton method [3]; `tol` is on the gradient
-    relative to that of zero weights. scikit-learn has LIBLINEAR copy the rows once for each class,
+    relative to that at zero weights. scikit-learn has LIBLINEAR copy the rows once for each class,
     which takes about as long as one iteration.
     """
     return fits("liblinear_lr", problem, {"C": C, "tol": tol}, 0, state)
@@ -331,7 +331,7 @@ def logistic_lbfgs(
     """Minimise 1/2 |W|^2 + C sum_i (log sum_c exp(x_i.w_c) - x_i.w_{y_i}).
 
     Multinomial logistic regression by SciPy's L-BFGS [5], in the precision of the rows; `tol` is on
-    the largest entry of the gradient over n C. Of two classes the first has zero weights.
+    the largest entry of the gradient over n C. With two classes the first has zero weights.
     """
     return fits("logistic_lbfgs", problem, {"C": C, "tol": tol}, 0, state)
 

@@ -1,8 +1,8 @@
 """scikit-learn's ensembles of trees as streams: what most people try first on a table.
 
-Round t has 1, 2, 3, 4, 6, 8, 11, 16, ... trees; of boosting, iterations with a tree for each class.
+Round t has 1, 2, 3, 4, 6, 8, 11, 16, ... trees; in boosting, iterations with a tree for each class.
 A state holds scikit-learn's model, which grows with `warm_start`: trees of earlier rounds stay, so
-that the clock shows how long one fit of that many takes. One thread grows them.
+that the clock shows how long one fit of so large a model takes. One thread grows them.
 """
 
 from __future__ import annotations

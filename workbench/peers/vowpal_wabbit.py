@@ -170,7 +170,7 @@ def learner_of(options: dict, *flags: str):
 
 
 def features(X) -> Iterator[dict]:
-    """Yield the rows as Vowpal Wabbit's examples take them."""
+    """Yield the rows in the form of Vowpal Wabbit's examples."""
     X = sp.csr_matrix(X)
     for first, last in zip(X.indptr[:-1], X.indptr[1:], strict=True):
         yield {"x": list(zip(X.indices[first:last].tolist(), X.data[first:last].tolist()))}

@@ -654,7 +654,7 @@ def sparse(arrays: dict[str, np.ndarray], n: int, K: int) -> tuple[np.ndarray, .
     require(DUAL.keys() <= arrays.keys(), f"the dual point is missing, {', '.join(DUAL)}")
     rows, ends, columns, values = (arrays[name] for name in DUAL)
     rows, good = increasing(rows, n, "rows"), values.ndim == 1 and values.size > 0
-    require(good and columns.shape == values.shape, "columns, values: must be equally many")
+    require(good and columns.shape == values.shape, "columns, values: must have equal lengths")
     require(0 <= columns.min() and columns.max() < K, f"columns: must be below {K}")
     require(values.min() >= 0, "values: must not be negative")
     require(ends.shape == rows.shape and ends.max() <= len(values), "ends: do not fit rows")

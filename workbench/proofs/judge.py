@@ -44,7 +44,7 @@ def verify(proof: Proof | PathLike, X: Given = None, y: Given = None) -> Verdict
     if X is None:
         recipe = proof.header.get("recipe")
         if recipe is None:
-            raise ProofError("has no recipe of its rows; give them")
+            raise ProofError("has no recipe for its rows; give the rows")
         try:
             X = remade(recipe)
         except (ValueError, OSError) as error:
@@ -55,7 +55,7 @@ def verify(proof: Proof | PathLike, X: Given = None, y: Given = None) -> Verdict
 
 
 def judge(weights: Given, X: Given, y: Given, proof: Proof | PathLike) -> Judgement:
-    """Return bounds of how far the objective of given weights is above the optimum.
+    """Return bounds on how far the objective of given weights is above the optimum.
 
     Parameters
     ----------
@@ -79,7 +79,7 @@ def judge(weights: Given, X: Given, y: Given, proof: Proof | PathLike) -> Judgem
 
 
 def named(problem: Problem) -> str:
-    """Return the words of a problem with its scale, or its name."""
+    """Return the description of a problem's data with its scale, or its name."""
     recipe = problem.recipe or {}
     words = [recipe.get("panel", problem.name), recipe.get("scale")]
     return " @ ".join(filter(None, words))
@@ -129,5 +129,5 @@ def of_outputs(W: np.ndarray, K: int) -> np.ndarray:
     if W.shape[1] == 1 and K == 2:
         return W * np.array([-0.5, 0.5])
     if W.shape[1] != K:
-        raise ValueError(f"weights: must be of {K} outputs, got {W.shape[1]}")
+        raise ValueError(f"weights: must have {K} outputs, got {W.shape[1]}")
     return W

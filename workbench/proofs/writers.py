@@ -58,7 +58,7 @@ def proof_of(
     found = [writer for kind, writer in WRITERS.items() if isinstance(state, kind)]
     if not found:
         raise ValueError(
-            f"proof: there is none of a {type(state).__name__}, which has no dual point of a "
+            f"proof: there is none for a {type(state).__name__}, which has no dual point of a "
             "convex problem that can be stated in a proof"
         )
     if (problem.weights != 1.0).any():

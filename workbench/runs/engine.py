@@ -1,6 +1,6 @@
 """Many tasks in worker processes: isolated, limited, resumable.
 
-A task is done if its file exists, so a sweep that was cut off resumes where it was. The file's name
+A task is done if its file exists, so a sweep that was cut off resumes there. The file's name
 is a content key: two runs share one exactly if nothing that can change their result differs.
 Each worker runs one task at a time, so its death costs only that task.
 """
@@ -31,7 +31,7 @@ from workbench.runs.worker import Limits, Outcome, Task, Worker, attempt, durati
 
 Say = Callable[[str], None]
 PACKAGE = Path(workbench.__file__).parent
-# The sources that a run of any solver may execute; the room of the solver is added to them.
+# The sources that a run of any solver may execute; the solver's own folder is added to them.
 EXECUTED = ("core", "kernels", "data", "registry.py", "runs/run.py", "runs/sweep.py")
 LIBRARIES = "numpy scipy numba llvmlite scikit-learn pandas highspy nmslib vowpalwabbit".split()
 
@@ -69,7 +69,7 @@ def code(steps: Steps, *rooms: str) -> str:
     own = [PACKAGE / room for room in (*EXECUTED, *rooms)]
     if path.is_relative_to(PACKAGE):
         own.append(PACKAGE / path.relative_to(PACKAGE).parts[0])
-        if own[-1].name == "peers":  # they alone import from papers
+        if own[-1].name == "peers":  # peers alone import from papers
             own += [PACKAGE / "memoir", PACKAGE / "sampled_cuts"]
     else:
         own += path.parent.glob("*.py")
@@ -104,11 +104,11 @@ def execute(
     jobs : worker processes
     timing : one worker, pinned to a core
     what : the name of one task in messages
-    say : receives the progress, line by line: each failure, and at most one other end per second
+    say : receives the progress, line by line: each failure, and at most one other task per second
 
     Returns
     -------
-    failures : the reason of each key that failed; the next call retries it
+    failures : the reason for each key that failed; the next call retries its task
 
     Raises
     ------
@@ -160,7 +160,7 @@ def _done(task: Task, folder: Path, say: Say) -> bool:
     try:
         task.check(path)
     except ValueError as error:
-        say(f"{task.label}: {error}; it is run again")
+        say(f"{task.label}: {error}; it will run again")
         path.unlink()
         return False
     return True

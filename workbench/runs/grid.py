@@ -76,9 +76,9 @@ def grid(
     data : descriptions of problems that :func:`workbench.data.panels.panel` reads
     stop : when a run ends, see :func:`workbench.core.stream.stopping`; at least one of ``rounds``,
         ``cpu`` and ``seconds``, so that every run ends
-    parameters : of all the solvers
-    seeds : how many, or which; of the data's split and random features, and of every solver with a
-        parameter ``seed`` that the grid does not name
+    parameters : shared by all the solvers
+    seeds : their number, or a list, for the data's split and random features and for every solver
+        with a parameter ``seed`` that the grid does not name
     repetitions : runs of each point that is otherwise the same
     test : the fraction of test rows in (0, 1), None for the published split if there is one
 
@@ -91,7 +91,7 @@ def grid(
     stop = checked_stop(stop)
     seeds = list(range(seeds)) if is_whole(seeds) else seeds
     if not isinstance(seeds, Sequence) or not seeds or not all(is_whole(s, 0) for s in seeds):
-        raise ValueError(f"seeds: must be a number from 1 or a list of numbers, got {seeds!r}")
+        raise ValueError(f"seeds: must be a count from 1 or a list of seeds from 0, got {seeds!r}")
     check_counts(repetitions=repetitions)
     if test is not None and not (isinstance(test, float) and 0 < test < 1):
         raise ValueError(f"test: must be None or lie strictly between 0 and 1, got {test!r}")
@@ -167,7 +167,7 @@ def _axis(solver: str, parameter: Parameter, value: object) -> list[object]:
     parameter = parameter._replace(name=f"{solver}: {parameter.name}")
     axis = [parameter.typed(v) for v in (value if isinstance(value, (list, tuple)) else [value])]
     if not axis or any(axis.count(item) > 1 for item in axis):
-        raise ValueError(f"{parameter.name}: must be different values, got {value!r}")
+        raise ValueError(f"{parameter.name}: must be distinct values, got {value!r}")
     return axis
 
 

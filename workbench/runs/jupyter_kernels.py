@@ -16,7 +16,7 @@ KERNEL = f"{WITH_ITS_PARENT}; from ipykernel.kernelapp import launch_new_instanc
 
 
 class IpcKernelManager(AsyncKernelManager):
-    """Starts kernels of ``sys.executable``, reached over IPC.
+    """Start kernels of ``sys.executable``, reached over IPC.
 
     Parallel kernels that pick free TCP ports race for them; a folder of sockets is private. And the
     first ``python3`` kernelspec that Jupyter finds may belong to another environment.
@@ -30,7 +30,7 @@ class IpcKernelManager(AsyncKernelManager):
         self.connection_file = f"{self.folder.name}/k.json"
 
     async def start_kernel(self, **kwargs: Any) -> None:  # type: ignore[override]
-        # What processes print that its cells start is not for the terminal.
+        # Output of processes that cells start must not reach the terminal.
         await super().start_kernel(**{"stdout": DEVNULL, "stderr": DEVNULL} | kwargs)
 
     @property

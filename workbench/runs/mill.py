@@ -1,4 +1,4 @@
-"""Notebooks by papermill: those of figures if something changed, any one over a grid of values."""
+"""Run notebooks by papermill: figure notebooks if something changed, any one over a grid."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def make(
     ----------
     names : notebooks of the folder `notebooks`; all of them by default
     profile : ``smoke`` (seconds), ``quick`` (minutes) or ``paper``
-    overrides : parameter values as text; each of the notebooks must declare every one
+    overrides : parameter values as text; every notebook must declare all of these parameters
     jobs : notebooks at a time, by default two, in the profile paper one
     again : rerun notebooks even if nothing changed
     results : redraw from the files of this folder, see :mod:`workbench.runs.results`, with the
@@ -119,7 +119,7 @@ def figures_folder() -> Path:
 def unchanged(notebook: Notebook, values: Values, folder: Path, jobs: int = 1) -> bool:
     """Return whether the notebook's figures in `folder` are whole and would come out the same.
 
-    If `jobs` is 1, what ran next to others does not count unless it times nothing.
+    If `jobs` is 1, figures that ran side by side with others count as changed unless untimed.
     """
     wanted = notebook_key(notebook, values)
     for name in notebook.figures:
@@ -213,7 +213,7 @@ def run_notebook(
 
     from workbench.runs.jupyter_kernels import IpcKernelManager
 
-    logging.getLogger("papermill").setLevel(logging.CRITICAL)  # what it logs is in the reason
+    logging.getLogger("papermill").setLevel(logging.CRITICAL)  # the reason has all that it logs
     seconds, tic = limits.seconds or TIMEOUTS["paper"], time.monotonic()
     figures = Path(variables.get("WORKBENCH_FIGURES") or path.parent, notebook.name)
     failed, part = path.with_suffix(".failed.ipynb"), path.with_suffix(".part.ipynb")

@@ -1,4 +1,4 @@
-"""Notebooks as files: what they declare, read without running them.
+"""Notebooks as files: their declarations, read without running them.
 
 A notebook holds one cell tagged ``parameters``, a line ``name: type = value  # help`` for each. A
 figure notebook names in its metadata ``workbench`` the figures that it makes, and the parameters
@@ -48,7 +48,7 @@ class Notebook:
         return self.path.stem
 
     def values(self, profile: str = "quick", overrides: Values | None = None) -> Record:
-        """Return every parameter's value under a profile, then under `overrides`, maybe as text."""
+        """Return every parameter's value under a profile, then `overrides`, which may be text."""
         values = {name: p.default for name, p in self.parameters.items()}
         return values | self.profiles.get(profile, {}) | self.check(overrides or {})
 
@@ -68,13 +68,13 @@ def find(names: Iterable[str] = (), folder: Path = FOLDER) -> list[Notebook]:
 
 
 def runs_folder() -> Path:
-    """Return where runs are kept: ``WORKBENCH_RUNS``, or ``runs/`` of the checkout or from here."""
+    """Return the folder of runs: ``WORKBENCH_RUNS``, or ``runs/`` in the checkout or here."""
     checkout = CHECKOUT if (CHECKOUT / "pyproject.toml").is_file() else Path()
     return Path(os.environ.get("WORKBENCH_RUNS") or checkout / "runs")
 
 
 def read(path: Path) -> Notebook:
-    """Read what a notebook declares.
+    """Return a notebook with its declarations.
 
     Raises
     ------
@@ -102,7 +102,7 @@ def read(path: Path) -> Notebook:
 
 
 def parameters_in(source: str) -> dict[str, Parameter]:
-    """Return what a parameters cell sets to literals, by name; SyntaxError if it is not Python."""
+    """Return the parameters that a cell sets to literals, by name; SyntaxError if not Python."""
     parameters, lines = {}, source.splitlines()
     for statement in ast.parse(source).body:
         line = lines[(statement.end_lineno or 0) - 1].encode()[statement.end_col_offset :].decode()

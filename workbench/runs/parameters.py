@@ -26,7 +26,7 @@ class Parameter(NamedTuple):
     def typed(self, value: Given) -> Given:
         """Return a value in the parameter's type.
 
-        Texts become numbers, booleans and lists: so are values typed on a command line, and YAML
+        Texts become numbers, booleans and lists: values from a command line are texts, and YAML
         reads 1e-2, without a point, as a text. Lists and numbers become a text's items.
 
         Raises

@@ -53,7 +53,7 @@ def write_results(
 
     Parameters
     ----------
-    path : of the file, which is replaced
+    path : the file, which is replaced
     traces : of sweeps or of :meth:`workbench.figures.Figures.kept`; at least one
     parameters : of the notebook whose results they are
 
@@ -183,7 +183,7 @@ def there(text: str) -> list[str]:
     Raises
     ------
     FileNotFoundError
-        If none is.
+        If neither data nor results are available.
     """
     found = recalled()
     if found is None:
@@ -193,7 +193,7 @@ def there(text: str) -> list[str]:
         s for s in listed(text) if any(re.match(rf"{re.escape(s)}( [|+]|$)", d) for d in known)
     ]:
         return specs
-    raise FileNotFoundError(f"data: there are no results of {text!r}")
+    raise FileNotFoundError(f"data: there are no results for {text!r}")
 
 
 def described(trace: Trace) -> SimpleNamespace:

@@ -62,8 +62,8 @@ def run(
     Returns
     -------
     trace : Trace; its last row says ``stopped_by``, its header the load before and after
-    state : the last state, which is that of the trace's last row; None when the solver was
-        interrupted before its first, or within a round
+    state : the last state, which belongs to the trace's last row; None if the solver was
+        interrupted before its first state, or within a round
 
     Raises
     ------
@@ -77,13 +77,13 @@ def run(
     trace = Trace(header(solver, problem, parameters, rules))
     held = Held()
     if proof is not None:
-        from workbench.proofs.writers import proof_of, save  # of all solvers, imported if asked for
+        from workbench.proofs.writers import proof_of, save  # imports all solvers
     try:
         with held:
             stream = until(watch(steps(problem, **parameters), measure, when), *rules, held.stop)
             for _, held.state in record(stream, trace, path, rules):
                 if proof is not None and len(trace.rows) == 1:
-                    proof_of(problem, held.state, parameters)  # refuses here what has none
+                    proof_of(problem, held.state, parameters)  # raises now if there is none
     except KeyboardInterrupt:
         pass
     state = held.state

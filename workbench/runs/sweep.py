@@ -43,9 +43,9 @@ def solve(point: Point, proofs: bool, path: Path, limits: Limits) -> str:
 
     def in_time(row: Row) -> None:
         unknown = set(point.stop) - set(LIMITS) - set(row)
-        if unknown and row["round"] == 1:  # some columns begin there, as a gap over the first
+        if unknown and row["round"] == 1:  # some columns begin there, as a ratio to the first gap
             columns = ", ".join(name for name in row if name not in LIMITS)
-            raise ValueError(f"stop: no column {', '.join(unknown)}; there are {columns}")
+            raise ValueError(f"stop: no column {', '.join(unknown)}; known columns: {columns}")
         if limits.seconds and row["seconds"] > limits.seconds:
             raise TimeoutError(f"took more than {limits.seconds:g} s")
 
@@ -105,7 +105,7 @@ class Sweep:
         """Return the traces of the points whose attributes or parameters have these values.
 
         A run that failed, or that a solver's own limit ended before its first round, has none.
-        Points that are the same run have one.
+        Points that are the same run share one trace.
         """
         known = [{**point.parameters, **vars(point)} for point in self.points]
         if unknown := set(where).difference(*known):
@@ -126,8 +126,8 @@ class Sweep:
     def frame(self) -> pd.DataFrame:
         """Return a row for each point: its setting, how it ended, its last row.
 
-        ``seed`` is that of the data. The parameters that the grid names are in columns
-        ``p_<name>``; ``status`` is done or failed, with the ``reason``; ``load`` is the machine's.
+        ``seed`` is the data's. The parameters that the grid names are in columns ``p_<name>``;
+        ``status`` is done or failed, with the ``reason``; ``load`` is the machine's load average.
         Points that are the same run have the same ``key``.
         """
         rows = []
@@ -173,7 +173,7 @@ def sweep(
     points : of :func:`workbench.runs.grid.grid`; grids can be added
     jobs : worker processes, each with one thread
     timing : one worker, pinned to a core, and at least three runs of each setting: repetitions
-        are added if it has fewer seeds. Otherwise the seconds are not comparable, and marked so
+        are added if it has fewer seeds. Without timing, seconds are not comparable and marked so
     seconds, memory : limits of one point, in wall seconds and GB, see
         :class:`workbench.runs.worker.Limits`
     folder : where traces are kept (default: ``runs/points`` of the checkout, for all sweeps)
@@ -191,7 +191,7 @@ def sweep(
     limits = Limits(seconds, memory)
     folder = Path(folder or runs_folder() / "points").absolute()
     if timing and jobs != 1:
-        raise ValueError("timing: must run one job at a time")
+        raise ValueError(f"jobs: must be 1 with timing, got {jobs!r}")
     timing = timed_alone(timing)
     points = at_least(points, TIMED_RUNS) if timing else points
     if (known := recalled()) is not None:
@@ -224,8 +224,8 @@ def point_key(point: Point, checksum: str, timed: bool, proofs: bool = False) ->
     """Return the content key of a point on the problem with this checksum.
 
     Equal data under two names is one run. The seed counts by its effect on data and parameters.
-    Timed runs are kept apart even if it has
-    none, and by machine: each is a measurement.
+    Timed runs are measurements: they are kept apart by seed, even if it has no effect, and by
+    machine.
     """
     steps = SOLVERS[point.solver].steps
     return key(

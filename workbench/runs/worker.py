@@ -25,10 +25,10 @@ ONE_THREAD = dict.fromkeys(
     ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS"), "1"
 )
 GRACE_S = 20.0
-DIED = "its worker died, twice (out of memory, or a crash in compiled code)"
-TOO_LONG = "exceeded its time within a round and was killed"
+DIED = "its worker died twice (out of memory, or a crash in compiled code)"
+TOO_LONG = "exceeded its time limit within a round and was killed"
 # PR_SET_PDEATHSIG: the process is killed when its parent ends, however that ends and even while
-# compiled code runs here. Elsewhere than on Linux it ends after its task.
+# compiled code runs here. On other systems it ends after its task.
 WITH_ITS_PARENT = "import ctypes; ctypes.CDLL(None).prctl(1, 9)" if psutil.LINUX else "pass"
 
 
@@ -37,8 +37,8 @@ class Limits:
     """Limits of one task: wall ``seconds`` and ``memory`` in GB, None for no limit.
 
     The time of a solver is checked after each of its rounds. A task is killed with its worker after
-    1.5 times the limit plus :data:`GRACE_S`, for its data and its evaluation. The memory is what
-    the process may allocate in addition to what it has; it is enforced on Linux only.
+    1.5 times the limit plus :data:`GRACE_S`, for its data and its evaluation. The memory limit is
+    for allocations beyond those that the process has; it is enforced on Linux only.
     """
 
     seconds: float | None = None
@@ -105,7 +105,7 @@ def failed(key: str, error: BaseException, limits: Limits | None = None) -> Outc
 
 @contextmanager
 def _limited_memory(gigabytes: float | None) -> Iterator[None]:
-    """Let this process allocate no more than that beyond what it has, on Linux."""
+    """Limit the further allocations of this process to `gigabytes`, on Linux."""
     if gigabytes is None or not psutil.LINUX:
         yield
         return
@@ -161,7 +161,7 @@ class Worker:
         """Return how a task ended; it is tried once more if its process dies."""
         try:
             message = bytes(ForkingPickler.dumps(partial(attempt, task)))
-        except Exception as error:  # a task of a function within a function, or of an open file
+        except Exception as error:  # a task with a nested function or an open file
             return failed(task.key, error)
         seconds = limits.seconds and 1.5 * limits.seconds + GRACE_S
         for _ in range(2):

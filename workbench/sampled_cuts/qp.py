@@ -18,7 +18,7 @@ def solve_qp(
     """Maximise h.alpha - 1/2 alpha'G alpha over alpha >= 0, sum(alpha) <= C, from `alpha` on.
 
     Two variables change at a time, with the partner that promises most (second-order choice);
-    what is missing to C is a variable of its own, with zeros for G and h. Where long vectors nearly
+    the slack up to C is a variable of its own, with zeros for G and h. Where long vectors nearly
     cancel that takes very many steps. So now and then all variables above zero go together to
     where they are best; those that meet zero on the way stay there.
 
@@ -28,8 +28,8 @@ def solve_qp(
     h : (T,)
     C : positive
     alpha : (T,), feasible; changed in place
-    tolerance : on the violation of optimality; the objective found is short of the best by C times
-        as much, at most
+    tolerance : on the violation of optimality; the objective found is short of the best by at most
+        C times the tolerance
 
     Returns
     -------
@@ -54,7 +54,7 @@ def objective(G: np.ndarray, h: np.ndarray, alpha: np.ndarray) -> float:
 
 
 def best_of_face(G: np.ndarray, h: np.ndarray, C: float, alpha: np.ndarray) -> None:
-    """Take `alpha` to the best point with zeros where it has them, or more; not to a worse one."""
+    """Take `alpha` to the best point that keeps its zeros, or adds some; never to a worse one."""
     while True:
         free = np.flatnonzero(alpha > 0.0)
         slack = C - alpha.sum()
@@ -88,13 +88,13 @@ def best_of_face(G: np.ndarray, h: np.ndarray, C: float, alpha: np.ndarray) -> N
 
 @njit(cache=True)
 def pairwise(G, h, C, alpha, tolerance, limit):
-    """Do the steps; return how many."""
+    """Take the steps; return their number."""
     T = len(h)
     flat = 1e-300
     for k in range(T):
         flat = max(flat, FLAT * G[k, k])
     slack = max(0.0, C - alpha.sum())
-    q = h - G @ alpha  # the gradient; that of the slack is zero
+    q = h - G @ alpha  # the gradient; the slack's is zero
     for step in range(limit):
         top, i = 0.0, -1
         for k in range(T):

@@ -43,26 +43,26 @@ def cuts_exact(
 ) -> Iterator[CutState]:
     """Minimise 1/2 |w|^2 + C sum_i hinge_i by exact cuts (Algorithm 1), with a certificate.
 
-    Two classes have the hinge of LIBSVM without a bias, more that of Crammer and Singer, sequences
-    that of a chain. A round adds a cut made of all rows that violate, which takes up to n^2 values
+    Two classes have LIBSVM's hinge without a bias, more classes Crammer and Singer's, sequences
+    a chain's. A round adds a cut made of all rows that violate, which takes up to n^2 values
     of the kernel, in double precision; the model is a lower bound. The stream ends when the cut is
     violated by `eps` at most: the gap is C n eps then.
 
     Parameters
     ----------
-    C : positive, weight of a row's or a sequence's loss; the paper's C is n times that. A `state`
-        that is given has its own
+    C : positive, weight of a row's or a sequence's loss; the paper's C is n times as large. A given
+        `state` has its own
     eps : positive tolerance, in units of the loss
     kernel : "linear", x'z; or "rbf", exp(-gamma |x - z|^2)
     gamma : positive, of the kernel; None for 1 / (d times the variance of all entries)
     stabilised : with a line search from the best point, see
         :func:`~workbench.sampled_cuts.stabilised.stabilised_cuts`
-    seed : nothing is random here
+    seed : not used, as nothing is random here
 
     Raises
     ------
     ValueError
-        Naming the argument, if it is not as above, or the problem does not fit into memory.
+        If an argument, which is named, is not as above, or the problem does not fit into memory.
     """
     given = problem, state, C, eps, kernel, gamma, seed, np.float64
     task, made, s = prepared(*given, certified=True)
@@ -90,7 +90,7 @@ def cuts_linear_time(
     seed: int = 0,
     state: CutState | None = None,
 ) -> Iterator[CutState]:
-    """Minimise the same by cuts made of r random rows among those that violate (Algorithm 3).
+    """Minimise as `cuts_exact`, by cuts of r random rows among those that violate (Algorithm 3).
 
     A round takes n r values of the kernel at most, in single precision. The exact cut and the exact
     objective are known all the same. The stream ends when the exact cut is violated by `eps` at
@@ -101,20 +101,20 @@ def cuts_linear_time(
     ----------
     C, eps, kernel, gamma : as of :func:`cuts_exact`
     r : rows (or sequences) of a cut, at least 1; all that violate if they are no more. None is 400
-        sequences, or 400 sqrt(k / 2) rows of k classes: what else a round does grows with k, and
+        sequences, or 400 sqrt(k / 2) rows of k classes: a round's other work grows with k, and
         larger cuts are fewer. With the line search up to twice as many are all taken if rows of the
         kernel matrix are kept
     stabilised : with a line search from the best point; False is the paper's algorithm
     p : with the line search, rounds after which it ends if they lowered the violation by less than
         eps / 5 in all
-    cache_mb : megabytes of scores of all rows by cuts, which are else computed in each round. With
+    cache_mb : megabytes of scores of all rows by cuts, else computed again in each round. With
         the line search at least half of it holds rows of the kernel matrix, if a quarter of all fit
     seed : int, seeds the samples
 
     Raises
     ------
     ValueError
-        Naming the argument, if it is not as above.
+        If an argument is not as above; the message names it.
     """
     if r is None:
         r = 400 if hasattr(problem, "starts") else round(400 * np.sqrt(problem.k / 2))
@@ -143,7 +143,7 @@ def cuts_constant_time(
     seed: int = 0,
     state: CutState | None = None,
 ) -> Iterator[CutState]:
-    """Minimise the same by cuts made of r random rows, without a look at others (Algorithm 2).
+    """Minimise as `cuts_exact`, by cuts of r random rows, not looking at others (Algorithm 2).
 
     Round t takes t r^2 values of the kernel, in single precision, whatever n. ``primal`` is an
     estimate from the last sample, at the iterate before the last cut.
@@ -159,7 +159,7 @@ def cuts_constant_time(
     Raises
     ------
     ValueError
-        Naming the argument, if it is not as above.
+        If an argument is not as above; the message names it.
     """
     check_counts(r=r, p=p)
     task, made, s = prepared(problem, state, C, eps, kernel, gamma, seed, np.float32)
@@ -178,7 +178,7 @@ def cuts_nystroem(
     seed: int = 0,
     state: CutState | None = None,
 ) -> Iterator[CutState]:
-    """Minimise the same by exact cuts in the span of random rows (ours), certified for that space.
+    """Minimise as `cuts_exact`, in the span of random rows (ours), certified for that space.
 
     The bounds ``span_lower`` and ``span_upper`` hold the least objective in the span. It is not
     below the optimum of the whole problem, for which only the upper bound holds.
@@ -193,7 +193,7 @@ def cuts_nystroem(
     Raises
     ------
     ValueError
-        Naming the argument, if it is not as above, or the features do not fit into memory.
+        If an argument, which is named, is not as above, or the features do not fit into memory.
     """
     check_counts(landmarks=landmarks)
     m = min(landmarks, problem.n)

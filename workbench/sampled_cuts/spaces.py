@@ -122,7 +122,7 @@ class KernelSpace:
         return F
 
     def keep(self, kept: np.ndarray) -> None:
-        """Leave only these cuts, a mask."""
+        """Keep only the cuts in this mask."""
         for place, old in enumerate(np.flatnonzero(kept[: self.held])):
             self.A[place] = self.A[old]
         self.held = int(kept[: self.held].sum())
@@ -220,7 +220,7 @@ class NystroemSpace:
         return self.Z @ np.tensordot(coefficients, g, 1)
 
     def keep(self, kept: np.ndarray) -> None:
-        """Leave only these cuts, a mask."""
+        """Keep only the cuts in this mask."""
         keep(self.s, kept)
 
     def precision(self) -> tuple[float, float]:

@@ -17,7 +17,7 @@ from workbench.sampled_cuts.tasks import Answers, Task
 MU = 0.1  # the next cut is taken this far on the way from the best point to the model's solution
 SMALL = 1e-9  # fraction of all multipliers below which a cut no longer supports the best point
 SWEEPS = 8  # sweeps of a line search over the outputs, at most
-PRECISE = 0.05  # fraction of eps: how far above the least a line search may end
+PRECISE = 0.05  # fraction of eps: how far above the minimum a line search may end
 EDGE = 0.02  # fraction of the interval that a new point keeps away from its ends
 
 Choice = Callable[[Answers], tuple[np.ndarray, float]]
@@ -37,7 +37,7 @@ def stabilised_cuts(
     choose : answers to the units of the next cut and their weight
     p : end, too, after this many rounds that lowered the least violation by less than eps / 5 in
         all: if cuts are sampled or numbers are rounded, it need not become small. From w = 0 the
-        first way down may take a cut for each class, so that there :data:`STALLED` is the least
+        first way down may take a cut for each class, so p is at least :data:`STALLED` there
     """
     n, precision = task.n, precision_of(task, space)
     best = scored(space, s, s.w)

@@ -140,7 +140,7 @@ def append(s: CutState, rows, B, explicit, offset: float, products: np.ndarray) 
 
 
 def keep(s: CutState, kept: np.ndarray) -> None:
-    """Leave only these cuts, a mask."""
+    """Keep only the cuts in this mask."""
     lines = np.repeat(kept, np.diff(s.ends))
     vars(s).update(
         rows=s.rows[lines],

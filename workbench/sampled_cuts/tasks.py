@@ -35,7 +35,7 @@ class Cut(NamedTuple):
 
 
 class Task(Protocol):
-    """The questions that a solver may ask of a task.
+    """The interface of a task for solvers.
 
     Attributes
     ----------
@@ -145,7 +145,7 @@ class Multiclass:
         return Cut(self.parts[units], B, NONE)
 
 
-# That scores are no NaN lets the largest of a row be found in vectors.
+# If NaN is ruled out, vector instructions find the largest score of a row.
 @njit(cache=True, nogil=True, fastmath={"nnan", "nsz"}, error_model="numpy")
 def multiclass_answers(F, y, labels, losses, gains):
     """Write each row's most violating label, its loss of 1, or 0 if none violates, and its gain."""

@@ -54,8 +54,8 @@ def certify_path(
 
     1. Solve along a scan from the smallest C up, each knot from the last one's dual point, scaled.
     2. Take the open interval with the fewest errors at its ends. Close it where no C in it has
-       fewer errors than the chosen one by more than eps. Else solve its ends on if they are not
-       accurate enough to say so, give it up if rounding alone is in the way, or halve it at its
+       fewer errors than the chosen one by more than eps. Else solve its ends further if they are
+       too inaccurate to decide, give it up if rounding alone is in the way, or halve it at its
        geometric middle, solved from the mixture of its ends' dual points, which is feasible there
        with a gap of at most r^2.
 
@@ -72,7 +72,7 @@ def certify_path(
     Raises
     ------
     ValueError
-        Naming the argument that is not as above.
+        If an argument is not as above; the message names it.
     """
     X_val = check_matrix(X_val, "X_val")
     if X_val.shape[1] != problem.d:
@@ -186,7 +186,7 @@ class Search:
             s.upper[i, q] = min(s.upper[i, q], most_at_once(right, *piece))
 
     def undecided(self, a: int, b: int) -> tuple[np.ndarray, np.ndarray]:
-        """Return the [t_1, t_2] (m, 2) on which rows are not certainly wrong, and not right."""
+        """Return the [t_1, t_2] (m, 2) on which rows are neither certainly wrong nor right."""
         s, y = self.s, self.y[:, None]
         both = self.scores(a), self.scores(b)
         first, last = (V - np.take_along_axis(V, y, axis=1) for V in both)
@@ -234,7 +234,7 @@ class Search:
         return better
 
     def close(self, i: int) -> None:
-        """Do no more for an interval, and drop the dual points that no open one needs."""
+        """Close an interval, and drop the dual points that no open interval needs."""
         s = self.s
         s.open[i] = False
         kept = np.isin(s.owner, np.union1d(s.left[s.open], s.right[s.open]))

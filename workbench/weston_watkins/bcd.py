@@ -58,7 +58,7 @@ def ww_walrus(
 def ww_shark(
     problem: Problem, *, C: float = 1.0, seed: int = 0, state: WWState | None = None
 ) -> Iterator[WWState]:
-    """Minimise the same with Shark's subproblem solver as the authors of Walrus reimplemented it.
+    """Minimise as `ww_walrus`, with Shark's subproblem solver as Walrus's authors reimplemented it.
 
     Parameters and errors are those of :func:`ww_walrus`; the solver of one block is
     :func:`~workbench.weston_watkins.shark.greedy`.

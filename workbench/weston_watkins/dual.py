@@ -41,8 +41,8 @@ class WWState:
 
     ``primal`` and ``dual`` are of this iterate, ``upper`` and ``lower`` the best so far. ``first``
     is the gap after round 1, against which the paper measures. ``visits`` counts blocks looked at,
-    in multiples of n; ``updates`` is the fraction of the last round's that changed. ``C`` is that
-    of the problem asked for, ``level`` that of the current one, since round ``since``, smaller
+    in multiples of n; ``updates`` is the fraction of the last round's that changed. ``C`` is
+    for the requested problem, ``level`` for the current one since round ``since``, and smaller
     while a continuation lasts; rows with less than ``share`` of the mean part of the gap are left
     alone.
     """
@@ -75,7 +75,7 @@ class WWState:
 
     @property
     def gap_ratio(self) -> float:
-        """The gap over that after round 1; 0 if it is nothing but rounding."""
+        """The gap divided by the gap after round 1; 0 if it is only rounding."""
         return share_of(self.first, self.primal, self.dual)
 
     def finished(self, C: float) -> bool:
@@ -146,7 +146,7 @@ def share_of(first: float, primal: float, dual: float) -> float:
 
 
 def start(problem: Problem, C: float, seed: int, norms: np.ndarray) -> WWState:
-    """Return round 0: W = 0, and B = 0 but in rows of zeros."""
+    """Return round 0: W = 0, and B = 0 except in rows of zeros."""
     n, k, weights = problem.n, problem.k, problem.weights
     W, B = np.zeros((problem.d, lanes(k))), np.zeros((n, lanes(k)))
     fill(B, problem.y, norms, C, k, weights)
@@ -170,7 +170,7 @@ def fill(B: np.ndarray, y: np.ndarray, norms, C: float, k: int, weights) -> None
 
 
 def objectives(problem: Problem, W: np.ndarray, B: np.ndarray, C: float):
-    """Return P(W), D(B) and what rounding of the scores, by up to slack_i, may take from P(W)."""
+    """Return P(W), D(B) and the most that rounding of scores, up to slack_i, may take from P(W)."""
     half, weights, k = 0.5 * float(np.vdot(W, W)), problem.weights, problem.k
     total, room, rows = 0.0, 0.0, max(1, SCORES // W.shape[1])
     for first in range(0, problem.n, rows):

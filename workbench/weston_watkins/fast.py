@@ -22,13 +22,13 @@ SWEEPS = 100  # sweeps over the rows that still change, before all rows are judg
 STEP = 8.0  # ratio of neighbouring C of the continuation
 EASY = 0.5  # C mean|x|^2 from which the continuation pays
 STAGE = 1e-2  # gap ratio at which an easier problem has been solved well enough
-STAGE_ROUNDS = 20  # rounds after which the next C follows even so
+STAGE_ROUNDS = 20  # rounds after which the next C follows in any case
 
 
 def ww_walrus_fast(
     problem: Problem, *, C: float = 1.0, seed: int = 0, state: WWState | None = None
 ) -> Iterator[WWState]:
-    """Minimise what :func:`~workbench.weston_watkins.bcd.ww_walrus` does, without wasted visits.
+    """Minimise the objective of `ww_walrus`, without wasted visits.
 
     The duality gap is a sum of one part per row, none of them negative. A round
 

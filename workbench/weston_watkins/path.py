@@ -30,7 +30,7 @@ def ww_path(
     ----------
     Cs : positive numbers in any order; equal ones are solved once
     gap_ratio : positive
-    max_rounds : at least 1, for each C; ``state.gap_ratio`` tells whether they were enough
+    max_rounds : at least 1, for each C; ``state.gap_ratio`` shows whether they were enough
     seed : int, seeds the order of the rows
 
     Raises

@@ -4,7 +4,7 @@ At the solution at most as many dual variables B_ij lie strictly between 0 and C
 freedom, unless rows are degenerate. From a start with nearly the right ones, a quadratic programme
 in the free pairs and those that violate the condition of their bound is solved by block principal
 pivoting (Júdice and Pires 1994). Coordinate descent finishes what this refuses; alone, it takes 13
-times as long and more on the data of `certified_tuning`.
+times as long or more on the data of `certified_tuning`.
 """
 
 from __future__ import annotations

@@ -39,7 +39,7 @@ def subproblem(v: np.ndarray, C: float) -> np.ndarray:
 
 @njit(cache=True)
 def sweep(v, C):
-    """Return the root of F by Algorithm 2: O(m log m) for sorting, O(1) a breakpoint.
+    """Return the root of F by Algorithm 2: O(m log m) for sorting, O(1) per breakpoint.
 
     Sweeping g down from infinity, j enters the free set at g = v_j and leaves it, to stay at
     its bound C, at g = v_j - C. Between two breakpoints F is linear, and its root there is

@@ -41,8 +41,8 @@ class Claim(NamedTuple):
 def read_claims() -> tuple[Claim, ...]:
     """Return all claims, their numbers computed now.
 
-    A claim is not decided if its numbers do not bear out the verdict any more: its query's column
-    ``ok`` is not 1.
+    A claim is not decided if its numbers no longer bear out the verdict, that is, if its query's
+    column ``ok`` is not 1.
     """
     entries = tomllib.loads((FOLDER / "claims.toml").read_text("utf-8"))["claim"]
     with sqlite3.connect(":memory:") as base:

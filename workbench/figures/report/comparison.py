@@ -62,21 +62,21 @@ def compare(
 
     Parameters
     ----------
-    caveat : why the two are not like and like, if they are not
+    caveat : why the two are not comparable; empty if they are
 
     Notes
     -----
     The two agree if the 90 % interval of our mean, mean ± t s / √runs, lies within a margin of the
-    printed number, at a level of 5 %, and differ if it lies outside. Times and counts have a
-    factor of :data:`FACTOR` for a margin, others that of :data:`MARGINS`, or a unit of the last
-    printed digit.
+    printed number, at a level of 5 %, and differ if it lies outside. The margin of times and
+    counts is a factor of :data:`FACTOR`; other margins are in :data:`MARGINS`, or one unit of the
+    last printed digit.
     """
     ours = ours.in_unit(paper.unit)
     if ours is None:
         return Verdict("context", "other unit", caveat="the units cannot be converted")
     if paper.value is None or ours.value is None:
         return Verdict("none")
-    known = ours.spread is not None  # 0 where nothing is random and there is one run
+    known = ours.spread is not None  # 0 if nothing is random and there is one run
     half = student.ppf(0.95, max(1, runs - 1)) * ours.spread / runs**0.5 if known else math.inf
     if quantity in FACTORS and paper.unit != "%":
         if min(paper.value, ours.value) <= 0:
@@ -120,7 +120,7 @@ def amount(value: float, decimals: int = 0, digits: int = 3) -> str:
 
 
 def as_printed(value: float) -> str:
-    """Return a paper's number with its own digits; the zeros at its end are lost."""
+    """Return a paper's number with its own digits; trailing zeros are lost."""
     if value != 0 and not 1e-4 <= abs(value) < 1e7:
         return _power(f"{value:g}")
     return f"{value:,.10f}".rstrip("0").rstrip(".")

@@ -2,7 +2,7 @@
 
 A comparison is a claim only between like and like: on the paper's data, and for times on the
 paper's machine and measured in timing mode. Anything else is context. A number that a paper prints
-again, in another table, has its standing where it is first.
+again in another table is judged only where it appears first.
 """
 
 from __future__ import annotations
@@ -38,20 +38,20 @@ KEYS = ("paper", "table", "dataset", "method", "quantity", "setting")
 GIVEN = ("samples", "features", "classes", "parameter")  # quantities that are not measured
 LIMITS = {"mrc": "the paper's limits were 200,000 s and 180 GB"}
 STAND_IN = {"MRC-LP": "MRC interior point"}  # it solves the same program, on the same splits
-EDITIONS = {"news20": "the edition by date, with another split"}  # under the name of the paper's
-STANDINGS = {  # each distinct result in print has exactly one of them, but for the last three
-    "agrees": "the 90 % interval of our mean lies within the margin of it",
+EDITIONS = {"news20": "the edition by date, with another split"}  # with the paper's name
+STANDINGS = {  # each distinct result in print has exactly one of these, except the last three
+    "agrees": "the 90 % interval of our mean lies within the margin around the printed number",
     "undecided": "our interval reaches beyond the margin, or one run has no interval",
-    "differs": "our interval lies outside of the margin",
+    "differs": "our interval lies outside the margin",
     "no claim": "measured on the paper's own data, but on another machine, not in timing mode, or "
     "ended by the clock",
     "other data": "measured on other data: a stand-in, a part, or another edition",
-    "no result": "was run, and had no result within our limits, which are given with it",
+    "no result": "was run, but gave no result within our limits, which are stated next to it",
     "not run": "could be run, but has not been",
-    "not reached": "its data are public, but not reached from here, for the reason given with it",
+    "not reached": "its data are public, but could not be fetched here; the reason is stated",
     "not public": "no public file of its data is known",
     "settings": "a setting of the authors or a size, which is not a result",
-    "reprint": "printed before, in the table that is given with it",
+    "reprint": "printed before, in the table named next to it",
     "masked": "masked in the text that we have",
 }
 MISSING = {row["dataset"]: row for row in listed("missing")}
@@ -147,7 +147,7 @@ class Row:
 
     @property
     def remarks(self) -> list[str]:
-        """The paper's note, our data, and the reasons for which our value may differ."""
+        """The paper's note, our data, and the reasons why our value may differ."""
         found = [f"printed before: {self.first}" if self.first else _loaded(self.names), self.note]
         if self.standing == "no result":
             found.append(LIMITS.get(self.names["paper"], ""))
@@ -189,7 +189,7 @@ def measurements(figures: Iterable[Figure]) -> list[Measurement]:
 def counts(rows: Iterable[Row]) -> dict[str, int]:
     """Count values.
 
-    ``printed`` are distinct values in print, ``results`` those that are no settings, ``own`` those
+    ``printed`` are distinct values in print, ``results`` those that are not settings, ``own`` those
     measured on the paper's own data, ``alone`` our values that no table prints; and each of
     :data:`STANDINGS` has its count.
     """

@@ -34,7 +34,7 @@ class Figure:
     Attributes
     ----------
     notebook, name : the names of its folder and of its file
-    place : the profile whose folder of figures it lies in, empty for that of all figures
+    place : the profile in whose folder of figures it lies, empty for the main folder
     record : the sidecar, as :meth:`workbench.figures.saved.Figures.save` writes it
     png : the picture's bytes
     proofs : those that the sidecar lists, verified now

@@ -1,7 +1,7 @@
 """Neighbourhood graphs of nmslib: small-world graphs and HNSW, over sparse or dense vectors.
 
-nmslib 2.1.2 takes nothing in or out of a graph once it is built, and what is added without a new
-build is silently never found: every update is a rebuild.
+nmslib 2.1.2 takes nothing in or out of a graph once it is built, and vectors that are added without
+a new build are silently never found: every update is a rebuild.
 
 References
 ----------
@@ -87,7 +87,7 @@ class SmallWorld(Oracle):
 
 
 class Hierarchical(SmallWorld):
-    """The same in a hierarchy of graphs, HNSW."""
+    """Approximate search in a hierarchy of graphs, HNSW."""
 
     names = "hnsw", "M", "ef"
 

@@ -33,14 +33,14 @@ class SimpleLSH(Oracle):
     """Approximate search for the class whose bits are nearest to the row's.
 
     Of classes at equal distances it returns the lowest. Weights are divided by the largest norm of
-    any class's, as the theory wants. The code of MEMOIR's authors takes them as they are: then all
+    any class's, as the theory requires. The code of MEMOIR's authors does not divide them: then all
     hashes of short weights are nearly the same, and longer weights lose their last coordinate.
 
     Parameters
     ----------
     k, d : numbers of classes and features
     seed : integer or generator, of the hyperplanes; drawn once
-    bits : length of a hash; the normals of the hyperplanes take 4 (d + 1) bits bytes
+    bits : length of a hash; the normals of the hyperplanes take 4 (d + 1) `bits` bytes
     rerank : None, or the number of nearest classes among which exact inner products decide
 
     Raises
@@ -92,7 +92,7 @@ class SimpleLSH(Oracle):
         return _pack(sides > 0)
 
     def hash_rows(self, X: Matrix) -> np.ndarray:
-        """Return the packed bits of (n, d) rows, whose length no bit depends on."""
+        """Return the packed bits of (n, d) rows; no bit depends on the length of a row."""
         return _pack(X @ self.planes[:-1] > 0)
 
 

@@ -1,4 +1,4 @@
-"""All searches' interface, exact search and chance.
+"""The interface of all searches, exact search, and random answers.
 
 Row f of sparse weights lists the classes that use feature f: an inverted index. The scores of a
 sparse x are the sum of x_f times the rows of its features, in one dense accumulator of a float for
@@ -40,7 +40,7 @@ class Oracle:
         self.build_seconds = self.query_seconds = 0.0
 
     def update(self, W: Matrix) -> None:
-        """Take the (d, k) weights `W`, one column per class, as what later queries search.
+        """Take the (d, k) weights `W`, one column per class, for later queries to search.
 
         W is CSR or dense, of floats; otherwise a ValueError is raised. It must not change before
         the next update.
@@ -143,7 +143,7 @@ def inexactness(
     instead of the largest it can only grow, by the epsilon >= 0 measured here. MEMOIR's paper
     calls a margin (epsilon, delta) inexact if it is at most epsilon with probability 1 - delta.
 
-    The oracle's clock and its generator stay as they were: looking must not change a run.
+    The oracle's clock and its generator are restored: measuring must not change a run.
 
     Returns
     -------
