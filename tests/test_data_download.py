@@ -80,7 +80,7 @@ def test_a_good_file_is_kept_with_its_checksum(server, cache, capfd, monkeypatch
     assert data.load("toy").checksum == problem.checksum
     assert server.requests == ["/toy", "/toy.t"]
     assert data.fetch("toy") == data.check("toy")
-    assert data.check("toy").startswith("cache, 4 rows and 2 test rows, d = 3, k = 2; sound")
+    assert data.check("toy").startswith("cache, 4 rows and 2 test rows, d = 3, k = 2; intact")
     assert " cache " in data.available()["toy"]
     assert capfd.readouterr() == ("", "")
 
