@@ -4,6 +4,8 @@
 
 PYTHON := .venv/bin/python
 ARGS   :=
+# Seconds after which the kernel of a closed race goes.
+IDLE   := 60
 
 # The Python that .venv is made with; `make PYTHON3=python3.14` takes another.
 PYTHON3 = $(shell for python in python3.13 python3.12 python3.11 python3; do \
@@ -52,7 +54,7 @@ race: .venv/.ok ## serve the race of solvers as a page, without JupyterLab aroun
 	  .venv/bin/voila notebooks/explore/race.ipynb --template=offline \
 	  --TagRemovePreprocessor.remove_cell_tags=static \
 	  --VoilaExecutor.skip_cells_with_tag=static \
-	  --MappingKernelManager.cull_idle_timeout=60 --MappingKernelManager.cull_interval=10 $(ARGS)
+	  --MappingKernelManager.cull_idle_timeout=$(IDLE) --MappingKernelManager.cull_interval=10 $(ARGS)
 
 test: .venv/.ok ## run the tests (ARGS="-k stream")
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(PYTHON) -m pytest --numprocesses auto --maxprocesses 4 --dist worksteal $(ARGS)

@@ -53,7 +53,7 @@ async function serve(target, options, path, cwd) {
   env.WORKBENCH_RUNS = join(cwd, "runs");
   env.JUPYTER_CONFIG_DIR = join(cwd, "config"); // the user's own theme stays
   const args = ["--no-browser", `--port=${port}`, ...options].join(" ");
-  const child = spawn("make", [target, `ARGS=${args}`], {
+  const child = spawn("make", [target, "IDLE=15", `ARGS=${args}`], {
     cwd, env, stdio: ["ignore", "ignore", "pipe"], detached: true,
   });
   let log = "";
