@@ -230,7 +230,7 @@ def linear_scores(M: np.ndarray, X: Matrix) -> np.ndarray:
     return np.asarray(check_sparse(X) @ M[:, :-1].T) + M[:, -1]
 
 
-# If NaN is ruled out, loops over labels vectorise; NaN scores still give an upper() that is NaN.
+# Without NaN, loops over labels vectorise; `size` makes upper() not finite if any score is not.
 @njit(cache=True, fastmath=FAST | {"nnan"}, error_model="numpy")
 def psi(V):
     """Return psi(v) = max over non-empty C of (sum_C v_y - 1) / |C| for every row v of (n, k) V.
