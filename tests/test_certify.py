@@ -250,7 +250,12 @@ def test_the_estimate_is_of_all_that_will_be_solved(case, monkeypatch, capsys):
 
 W = np.zeros((4, 3))
 REFUSED = [  # a model or weights, labels, options, and the message
-    (RandomForestClassifier(2), TWO, {}, "model: must be a workbench classifier or one of"),
+    (
+        RandomForestClassifier(2),
+        TWO,
+        {},
+        "model: must be a workbench classifier or one of LinearSVC, SVC",
+    ),
     (SVC(), THREE, {}, "SVC: must have two classes"),
     (SVC(kernel="poly"), TWO, {}, "the kernel 'rbf' or 'linear'"),
     (LinearSVC(), TWO, {"C": 2.0}, "a model has its own"),

@@ -116,9 +116,7 @@ def authors_l2(
             R = np.zeros(k, bool)
             for part in [slice(0, len(b))] if frozen else [slice(i, i + 1) for i in range(len(b))]:
                 some, labels = b[part], y[b[part]]
-                # Most of U is zero for sparse rows, and a graph reads all entries that it gets.
-                thin = mips in ("sw_graph", "hnsw") and sp.issparse(X)
-                oracle.update(sp.csr_array(s.U) if thin else s.U)
+                oracle.update(s.U)
                 r = oracle.query(X, some, labels)
                 s.build_seconds += oracle.build_seconds
                 s.query_seconds += oracle.query_seconds
