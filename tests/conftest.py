@@ -42,8 +42,7 @@ def _write_registers_out():
 
     They are no Python: without compilation they cannot be called.
     """
-    from workbench.kernels import gaussian, rows
-    from workbench.memoir.mips import hashing
+    from workbench.kernels import rows
 
     def add_four_rows(out, W, w, x, width):
         out += x[0] * W[w[0]] + x[1] * W[w[1]] + x[2] * W[w[2]] + x[3] * W[w[3]]
@@ -52,8 +51,6 @@ def _write_registers_out():
         W[w] += x * delta
 
     rows.add_four_rows, rows.add_to_row = add_four_rows, add_to_row
-    gaussian.power_of_two = lambda m: np.ldexp(np.float32(1), m)
-    hashing._popcount = lambda word: int(word).bit_count()
 
 
 @pytest.fixture(scope="session")

@@ -9,13 +9,14 @@ import pandas as pd
 import pytest
 
 from workbench.arena import contest, match, search
-from workbench.arena.contest import Contest
+from workbench.arena.contest import Contest, own_data
 from workbench.arena.entries import ENTRIES, FAMILIES, Entry, entry
-from workbench.arena.match import Match, match_key
+from workbench.arena.match import Match, match_key, problem_of
 from workbench.core import stream
 from workbench.core.problem import as_problem
 from workbench.core.trace import read_trace
 from workbench.data import load
+from workbench.data.panels import panel
 from workbench.registry import SOLVERS
 from workbench.runs import results
 from workbench.runs.results import write_results
@@ -261,6 +262,12 @@ def test_entries_are_of_the_registry_and_equals_have_equal_ranges():
     assert [entry(name).family for name in others] == list(FAMILIES)
 
 
+def test_generated_data_are_known_as_such_in_a_contest(tmp_path):
+    made = panel("synthetic 60x3x2")
+    known = problem_of(own_data(made, tmp_path), 0, 0.3)
+    assert known.synthetic and known.about == made.about and made.about
+
+
 def test_a_mistake_is_reported_before_anything_runs(tmp_path):
     weighted = replace(as_problem(np.eye(2), [0, 1]), weights=np.array([1.0, 2.0]))
     for settings, message in (
@@ -268,7 +275,7 @@ def test_a_mistake_is_reported_before_anything_runs(tmp_path):
         ({"fit": 50.0}, "fit: must be positive and at most the budget"),
         ({"specs": [weighted]}, "has weights; a contest"),
         ({"specs": ["iris", "iris"]}, "specs: iris appears twice"),
-        ({"entries": ["libsvn"]}, "unknown name 'libsvn'"),
+        ({"entries": ["mrc_fourie"]}, "unknown name 'mrc_fourie'; .*mrc_fourier"),
     ):
         with pytest.raises(ValueError, match=message):
             contest(**{"specs": ["iris"], "entries": ["ridge"], "folder": tmp_path} | settings)

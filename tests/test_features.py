@@ -10,6 +10,7 @@ from sklearn.metrics.pairwise import rbf_kernel
 from upright import deskewed
 from workbench.core.problem import as_problem
 from workbench.data import features
+from workbench.kernels.functions import as_dense
 
 MAPS = {
     "standardise": features.standardise,
@@ -45,10 +46,6 @@ def counted(problem):
     return replace(problem, X=abs(problem.X), X_test=None if X_test is None else abs(X_test))
 
 
-def dense(X):
-    return X.toarray() if sp.issparse(X) else X
-
-
 @each_map
 def test_labels_type_and_split_stay_and_the_name_tells(problem, map_):
     before = problem.checksum
@@ -64,10 +61,10 @@ def test_labels_type_and_split_stay_and_the_name_tells(problem, map_):
 @each_map
 def test_fitted_on_the_training_rows_only_and_test_rows_are_mapped_alike(problem, map_):
     mapped, other = map_(problem), map_(replace(problem, X_test=problem.X_test * 100))
-    assert (dense(mapped.X) == dense(other.X)).all()
-    assert not np.allclose(dense(mapped.X_test), 0)
+    assert (as_dense(mapped.X) == as_dense(other.X)).all()
+    assert not np.allclose(as_dense(mapped.X_test), 0)
     twin = map_(replace(problem, X_test=problem.X, y_test=problem.y))
-    np.testing.assert_allclose(dense(twin.X_test), dense(twin.X), rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(as_dense(twin.X_test), as_dense(twin.X), rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -103,15 +100,17 @@ def test_fourier_appends_pairs_of_norm_one(problem, monkeypatch):
     mapped = features.fourier(problem, 10)
     assert mapped.d == problem.d + 10
     assert mapped.is_sparse == problem.is_sparse
-    assert (dense(mapped.X)[:, : problem.d] == dense(problem.X)).all()
-    Z = dense(mapped.X)[:, problem.d :]
+    assert (as_dense(mapped.X)[:, : problem.d] == as_dense(problem.X)).all()
+    Z = as_dense(mapped.X)[:, problem.d :]
     np.testing.assert_allclose(np.linalg.norm(Z, axis=1), 1, rtol=1e-5)
     np.testing.assert_allclose(Z[:, :5] ** 2 + Z[:, 5:] ** 2, 1 / 5, rtol=1e-5)
     assert mapped.features[-1] == "sin5"
     assert features.fourier(problem, 10).checksum == mapped.checksum
     assert features.fourier(problem, 10, seed=1).checksum != mapped.checksum
     monkeypatch.setattr(features, "BLOCK", 7)  # rows at a time
-    np.testing.assert_allclose(dense(features.fourier(problem, 10).X), dense(mapped.X), rtol=1e-4)
+    np.testing.assert_allclose(
+        as_dense(features.fourier(problem, 10).X), as_dense(mapped.X), rtol=1e-4
+    )
 
 
 def test_bad_arguments():
@@ -138,7 +137,7 @@ def test_columns_onto_a_range(wrap, expected):
     X = np.array([[0.0, 5, 2, 0], [4, 5, -6, 0], [2, 5, 0, 0]])
     problem = as_problem(wrap(X), [0, 1, 1], X_test=wrap(X[:1] * 2), y_test=[0])
     scaled = features.ranged(problem)
-    np.testing.assert_allclose(dense(scaled.X), expected, atol=1e-12)
+    np.testing.assert_allclose(as_dense(scaled.X), expected, atol=1e-12)
     assert scaled.X.dtype == problem.X.dtype and scaled.X_test.shape == (1, 4)
     pixels = features.over_maximum(problem)
     assert abs(pixels.X).max() == 1 and abs(pixels.X_test - problem.X_test / 6).max() < 1e-12
@@ -154,8 +153,8 @@ def test_log_counts_of_words_that_are_not_rare(sparse):
     problem = as_problem(wrap(X), [0, 1, 1], features=list("abcd"), **extra)
     mapped = features.log_counts(problem, 2)
     assert mapped.features == ("b", "d") and mapped.is_sparse == sparse
-    np.testing.assert_allclose(dense(mapped.X), np.log([[2, 4], [1, 2], [5, 2]]))
-    np.testing.assert_allclose(dense(mapped.X_test), np.log([[3, 1]]))
+    np.testing.assert_allclose(as_dense(mapped.X), np.log([[2, 4], [1, 2], [5, 2]]))
+    np.testing.assert_allclose(as_dense(mapped.X_test), np.log([[3, 1]]))
     if sparse:  # stored zeros are not counts
         problem.X.data[problem.X.data == 4] = 0
         assert features.log_counts(problem, 2).features == ("d",)
@@ -166,12 +165,12 @@ def test_log_counts_of_words_that_are_not_rare(sparse):
 def test_tfidf_is_that_of_the_training_rows():
     problem = counted(make(sparse=True))
     mapped = features.tfidf(problem)
-    X = dense(problem.X).astype(float)
+    X = as_dense(problem.X).astype(float)
     weights = 1 + np.log((1 + len(X)) / (1 + (X > 0).sum(axis=0)))
     for given, made in ((problem.X, mapped.X), (problem.X_test, mapped.X_test)):
-        expected = dense(given) * weights
+        expected = as_dense(given) * weights
         expected /= np.linalg.norm(expected, axis=1)[:, None]
-        np.testing.assert_allclose(dense(made), expected, rtol=1e-5)
+        np.testing.assert_allclose(as_dense(made), expected, rtol=1e-5)
     empty = as_problem(sp.csr_matrix([[1.0, 0], [0, 0]]), [0, 1])
     assert features.tfidf(empty).X.toarray().tolist() == [[1, 0], [0, 0]]
     with pytest.raises(ValueError, match="X: tf-idf is for word counts in a sparse matrix"):
@@ -186,13 +185,13 @@ def test_tfidf_is_that_of_the_training_rows():
 def test_roots_of_rows_are_of_length_one_and_a_constant_column(problem):
     mapped = features.constant(problem)
     assert mapped.is_sparse == problem.is_sparse and mapped.features == (*problem.features, "1")
-    assert (dense(mapped.X)[:, :-1] == dense(problem.X)).all()
-    assert (dense(mapped.X)[:, -1] == 1).all() and (dense(mapped.X_test)[:, -1] == 1).all()
+    assert (as_dense(mapped.X)[:, :-1] == as_dense(problem.X)).all()
+    assert (as_dense(mapped.X)[:, -1] == 1).all() and (as_dense(mapped.X_test)[:, -1] == 1).all()
     problem = counted(problem)
-    norms = np.linalg.norm(dense(features.unit_rows(problem).X), axis=1)
+    norms = np.linalg.norm(as_dense(features.unit_rows(problem).X), axis=1)
     np.testing.assert_allclose(norms, 1, rtol=1e-6)
     empty = problem.X * 0
     assert abs(features.unit_rows(replace(problem, X=empty)).X).max() == 0
     mapped = features.root_rows(problem)
-    fractions = dense(problem.X) / dense(problem.X).sum(axis=1, keepdims=True)
-    np.testing.assert_allclose(dense(mapped.X) ** 2, fractions, rtol=1e-5, atol=1e-7)
+    fractions = as_dense(problem.X) / as_dense(problem.X).sum(axis=1, keepdims=True)
+    np.testing.assert_allclose(as_dense(mapped.X) ** 2, fractions, rtol=1e-5, atol=1e-7)

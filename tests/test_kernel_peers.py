@@ -7,9 +7,9 @@ from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.svm import SVC, LinearSVC
 
 from workbench.core.problem import as_problem
+from workbench.kernels.functions import inverse_root
 from workbench.registry import SOLVERS
 from workbench.runs.run import run
-from workbench.sampled_cuts.spaces import inverse_root
 
 GAUSSIAN = {"gamma": 0.2}
 

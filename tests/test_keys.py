@@ -160,9 +160,15 @@ def test_every_file_whose_functions_compute_counts(name, tmp_path, monkeypatch):
     assert others <= {f"runs/{n}.py" for n in ("engine", "grid", "parameters", "worker")}
     assert len(ours) > 10
     own = SOLVERS[name].steps.__module__.split(".")[1]
-    papers = {"memoir", "sampled_cuts"} if own == "peers" else set()  # which a peer imports
     rooms = {path.relative_to(PACKAGE).parts[0] for path in files}
-    assert rooms == {"core", "kernels", "data", "registry.py", "runs", own} | papers
+    assert rooms == {"core", "kernels", "data", "registry.py", "runs", own}
+
+
+def test_where_proofs_are_written_their_code_counts(monkeypatch):
+    [point], rooms = grid("mrc_ccg", "wine", stop={"rounds": 1}), []
+    monkeypatch.setattr(sweep, "code", lambda steps, *others: rooms.append(others) or "")
+    keys = {sweep.point_key(point, "", False, proofs) for proofs in (False, True)}
+    assert rooms == [(), ("proofs",)] and len(keys) == 1
 
 
 def test_any_change_of_a_source_counts_and_its_place_does_not(tmp_path, monkeypatch):

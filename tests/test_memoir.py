@@ -10,6 +10,7 @@ import scipy.sparse as sp
 from workbench.core.measures import error
 from workbench.core.problem import as_problem
 from workbench.data.panels import panel
+from workbench.kernels.functions import as_dense
 from workbench.memoir.algorithms import MAX_BATCHES, memoir_l1, memoir_l2
 from workbench.memoir.averaged import memoir_averaged
 from workbench.memoir.mips.oracle import Random
@@ -26,10 +27,6 @@ def documents(n=150, d=40, k=12, *, seed=0, sparse=True, words=6):
     X[np.arange(n), y % d] += rng.random(n)
     X /= np.linalg.norm(X, axis=1)[:, None]
     return as_problem(sp.csr_matrix(X) if sparse else X, y, synthetic=True)
-
-
-def array(W):
-    return W.toarray() if sp.issparse(W) else W
 
 
 def plain(problem, kind, *, lam=0.0, gamma=0.0, eta0=0.1, eta_step=0.02, batch_size=20, **given):
@@ -100,7 +97,7 @@ def test_every_iterate_is_that_of_the_printed_box(case, form):
     steps = islice(plain(problem, kind, **given), every - 1, None, every)
     states = islice(SOLVERS[kind](problem, dense=dense, **given), 1, 3 if many else 10)
     for place, (state, W) in enumerate(zip(states, steps), 1):
-        own = array(state.model())
+        own = as_dense(state.model())
         np.testing.assert_allclose(own, W, atol=near * max(abs(W).max(), 1e-9), rtol=0)
         assert state.step == place * (problem.n if averaged else every)
         assert averaged or state.info()["norm"] == pytest.approx(np.linalg.norm(W), rel=1e-6)
@@ -123,7 +120,7 @@ def test_a_pause_changes_nothing(kind, dense, mips):
     whole = after(6, kind, problem, **given)
     half = copy.deepcopy(after(3, kind, problem, **given))
     resumed = after(3, kind, problem, **given, state=half)
-    assert array(resumed.model()).tobytes() == array(whole.model()).tobytes()
+    assert as_dense(resumed.model()).tobytes() == as_dense(whole.model()).tobytes()
     one, other = resumed.info(), whole.info()
     assert all(one[name] == other[name] for name in one if "seconds" not in name)
     assert one.keys() == other.keys() and resumed.round == 6

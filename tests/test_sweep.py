@@ -260,6 +260,11 @@ def test_timing_runs_each_setting_three_times_and_says_so(tmp_path, monkeypatch,
     timed = sweep(points, timing=True, folder=tmp_path, say=said.append)
     assert len(timed.points) == 3 and len({point.key for point in timed.points}) == 3
     assert all(trace.header["timed"] for trace in timed.traces())
+    both, order = grid(["mrc_ccg", "ww_walrus"], "iris", stop={"rounds": 1}, seeds=3), []
+    with monkeypatch.context() as patch:
+        patch.setattr(room, "execute", lambda tasks, *_, **__: order.extend(tasks) or {})
+        sweep(both, timing=True, folder=tmp_path, say=quiet)
+    assert [task.label.split(",")[0] for task in order] == 3 * ["mrc_ccg", "ww_walrus"]
     assert "cpu (s)" in summary(timed) and summary(timed)["runs"][0] == 3
     untimed = sweep(points, folder=tmp_path, say=said.append)
     assert "2 points, 2 to run" in said and "cpu (s, not timed)" in summary(untimed)

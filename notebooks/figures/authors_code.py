@@ -17,11 +17,9 @@ import numpy as np
 import scipy.sparse as sp
 
 from workbench.core.stream import off_the_clock
+from workbench.memoir.algorithms import MAX_BATCHES, SAMPLED
 from workbench.memoir.mips import inexactness, make_oracle
 from workbench.memoir.state import default_batch
-
-MAX_BATCHES = 50  # if a pass over the rows has fewer batches, each is a round
-SAMPLED = 200  # rows on which the answers of a search are compared with the exact ones
 
 
 @dataclass

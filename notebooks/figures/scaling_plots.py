@@ -86,7 +86,7 @@ def scaling(
         else:
             name = f"{name} (not finished)"
         spent = [max(t.last[x] for t in g) for g, d in zip(groups, done, strict=True) if not d]
-        ax.plot(sizes[~done], spent, label=name, **style, **HOLLOW)
+        ax.plot(sizes[~done], spent, label=name, zorder=3, **style, **HOLLOW)
     log_axes(ax, ticks)
     ax.set_ylabel(clock_label(x, runs.values()))
     return exponents
@@ -125,7 +125,7 @@ def with_whiskers(ax: Axes, x: np.ndarray, quarters: np.ndarray, **style) -> Non
 def log_axes(ax: Axes, settings: Iterable[float] = ()) -> None:
     """Make both axes logarithmic with numbers as people write them, x ticks at the settings.
 
-    A setting too near the one left of it keeps its tick without a number.
+    A setting too near the one left of it, or the last one, keeps its tick without a number.
     """
     ax.set(xscale="log", yscale="log")
     low, high = ax.get_ylim()
@@ -136,11 +136,14 @@ def log_axes(ax: Axes, settings: Iterable[float] = ()) -> None:
     if settings := sorted(settings):
         inches = ax.bbox.width / ax.figure.dpi
         decades = max(np.log10(settings[-1] / settings[0]), 0.1)
-        end, names = -np.inf, []
-        for setting in settings:
-            name = f"{setting:,.0f}" if setting >= 1e6 else f"{setting:,g}"
-            middle, half = inches / decades * np.log10(setting), 0.035 * len(name)
-            names.append(name if middle - half > end else "")
-            end = middle + half if names[-1] else end
+        names = [f"{s:,.0f}" if s >= 1e6 else f"{s:,g}" for s in settings]
+        middles = inches / decades * np.log10(settings)
+        halves = 0.035 * np.array([len(name) for name in names])
+        end, last = -np.inf, len(names) - 1
+        for i, (low, high) in enumerate(zip(middles - halves, middles + halves)):
+            if low > end and (i == last or high < middles[last] - halves[last]):
+                end = high
+            else:
+                names[i] = ""
         ax.set_xticks(settings, names)
         ax.set_xticks([], minor=True)

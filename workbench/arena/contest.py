@@ -19,7 +19,6 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from scipy.sparse import vstack
 from threadpoolctl import threadpool_limits
 
 from workbench.arena.entries import ENTRIES, FAMILY, Entry, entry
@@ -241,11 +240,9 @@ def own_data(spec: str | Path | Problem, folder: Path) -> Data:
         name = re.sub(r"[^\w-]+", "_", spec.name.partition(".")[0])[:40] or "data"
         path = folder / "data" / spec.checksum / f"{name}.npz"
         if not path.exists():
-            X, y, m = spec.X, spec.y, None
-            if spec.X_test is not None:
-                stack = vstack if spec.is_sparse else np.vstack
-                X, y, m = stack([X, spec.X_test]), np.append(y, spec.y_test), spec.n
-            write_npz(path, Rows(X, spec.classes[y], m, spec.features))
+            (X, y), m = spec.all_rows(), None if spec.X_test is None else spec.n
+            known = spec.features, spec.about, None, spec.synthetic
+            write_npz(path, Rows(X, spec.classes[y], m, *known))
         return path
     path = Path(spec).expanduser()
     return path.absolute() if isinstance(spec, Path) or path.is_file() else spec

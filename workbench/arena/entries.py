@@ -136,7 +136,7 @@ def entry(name: str) -> Entry:
     if name in ENTRIES:
         return ENTRIES[name]
     if name not in SOLVERS:
-        raise ValueError(f"entries: unknown name {name!r}; {hint(name, SOLVERS)}")
+        raise ValueError(f"entries: unknown name {name!r}; {hint(name, [*ENTRIES, *SOLVERS])}")
     takes = inspect.signature(SOLVERS[name].steps).parameters
     family = FAMILY.get(paper_of_solver(name), "peer")
     return Entry(name, family, {p: ends for p, ends in KNOWN.items() if p in takes})

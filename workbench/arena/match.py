@@ -11,7 +11,7 @@ import numpy as np
 from workbench.arena.entries import FAMILY, Entry
 from workbench.arena.search import search
 from workbench.core.kinds import Record
-from workbench.core.measures import held_out, predictions
+from workbench.core.measures import held_out
 from workbench.core.problem import Problem
 from workbench.core.stream import State, geometric, processor_seconds, rounds
 from workbench.core.trace import Trace, read_finished, write_trace
@@ -90,7 +90,7 @@ class Match:
         judge = held_out(problem)
         curve, state = fitted(measure=judge, when=geometric())
         curve.last.update(judge(state))
-        result = _result(problem, found, curve, state)
+        result = _result(problem, found, curve)
         result["d"] -= self.entry.fourier
         if self.entry.family == FAMILY["mrc"]:
             result["worst_case"] = curve.last["upper"]
@@ -105,10 +105,9 @@ class Match:
         return f"error {100 * error:.2f} %, fit {result['fit_cpu']:.2g} s, {result['settings']}"
 
 
-def _result(problem: Problem, found: dict, fitted: Trace, state) -> Record:
-    """Predict the test rows, and return the entries of the frame that this match measured."""
-    wrong = predictions(state, problem.X_test, problem.k) != problem.y_test
-    error, m, last = float(np.mean(wrong)), len(wrong), fitted.last
+def _result(problem: Problem, found: dict, fitted: Trace) -> Record:
+    """Return the entries of the frame that this match measured."""
+    error, m, last = fitted.last["test_error"], np.size(problem.y_test), fitted.last
     # The standard error assumes at least one wrong row and one right row.
     spread = float(np.sqrt(max(error, 1 / m) * max(1 - error, 1 / m) / m))
     row: dict = {"n": problem.n, "d": problem.d, "k": problem.k, "n_test": m}
@@ -117,7 +116,7 @@ def _result(problem: Problem, found: dict, fitted: Trace, state) -> Record:
     row |= {"rounds": last["round"], "fit_cpu": last["cpu"], "fit_seconds": last["seconds"]}
     row |= {name: found[name] for name in ("search_cpu", "validation_error")}
     row |= {"trials": len(found["trials"]), "at_edge": ", ".join(found["at_edge"])}
-    row |= {"cut": found["cut"] or "processor" in fitted.stopped_by}
+    row |= {"cut": found["cut"] or fitted.cut}
     return row | {"test_error": error, "standard_error": spread, "search": found["trials"]}
 
 

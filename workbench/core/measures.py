@@ -8,6 +8,7 @@ from collections.abc import Callable
 import numpy as np
 
 from workbench.core.problem import Matrix, Problem
+from workbench.core.shares import pieces
 from workbench.core.stream import Row, State, nothing
 
 EPS = float(np.finfo(float).eps)  # all certificates are computed in double precision
@@ -69,9 +70,7 @@ def _fraction(state: State, X: Matrix, y: np.ndarray, k: int) -> float:
 
 def predictions(state: State, X: Matrix, k: int) -> np.ndarray:
     """Return which of the `k` classes has the highest score for each row, block by block."""
-    n = X.shape[0]
-    step = n if n * k <= MAX_SCORES else max(1, MAX_SCORES // k)
-    blocks = (state.scores(X[first : first + step]) for first in range(0, n, step))
+    blocks = (state.scores(X[rows]) for rows in pieces(X.shape[0], max(1, MAX_SCORES // k)))
     return np.concatenate([np.argmax(V, axis=1) for V in blocks])
 
 

@@ -104,7 +104,7 @@ class Problem:
         Dtype, sparsity, memory order and whether the rows may be written to are kept. At most
         :data:`MAX_TINY_CLASSES` classes have rows; k is smaller unless its codes need four bytes.
         """
-        order, starts = _by_class(self.y, self.k)
+        order, starts = by_class(self.y, self.k)
         sizes = np.minimum(np.diff(starts), rows_per_class)[:MAX_TINY_CLASSES]
         rows = np.concatenate([order[f : f + s] for f, s in zip(starts, sizes, strict=False)])
         X, y = self.X[np.sort(rows)], self.y[np.sort(rows)]
@@ -127,7 +127,7 @@ class Problem:
         """
         if not 0 < test < 1:
             raise ValueError(f"test: must lie strictly between 0 and 1, got {test!r}")
-        X, y = self._all_rows()
+        X, y = self.all_rows()
         tested = np.ones(len(y) - self.n)  # weights of test rows are not used
         weights = np.concatenate([self.weights, tested])
         held = _drawn(y, self.k, seed, lambda size: min(round(test * size), size - 1))
@@ -156,7 +156,8 @@ class Problem:
             rows["X_test"], rows["y_test"] = test
         return replace(self, **rows, classes=self.classes[:k])
 
-    def _all_rows(self) -> tuple[Matrix, np.ndarray]:
+    def all_rows(self) -> tuple[Matrix, np.ndarray]:
+        """Return the training rows, then the test rows if there are any, and their labels."""
         if self.X_test is None or self.y_test is None:
             return self.X, self.y
         parts = [self.X, self.X_test]
@@ -227,7 +228,7 @@ def noted(problem: Problem, recipe: Record) -> None:
     object.__setattr__(problem, "recipe", recipe)
 
 
-def _by_class(y: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
+def by_class(y: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
     """Return the rows in the order of their classes, and the start of each of k classes there."""
     order = np.argsort(y, kind="stable")
     return order, np.searchsorted(y[order], np.arange(k + 1))
@@ -236,7 +237,7 @@ def _by_class(y: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
 def _drawn(y: np.ndarray, k: int, seed: int | list[int], count: Callable[[int], int]) -> np.ndarray:
     """Return a mask of random rows of y, ``count(size)`` of each class of that size."""
     rng, drawn = np.random.default_rng(seed), np.zeros(len(y), dtype=bool)
-    order, starts = _by_class(y, k)
+    order, starts = by_class(y, k)
     for start, end in pairwise(starts):
         rows = rng.permutation(order[start:end])
         drawn[rows[: count(len(rows))]] = True

@@ -282,11 +282,11 @@ def _named(name: str, published: bool = True) -> Problem:
 
 
 def _problem(rows: Rows, name: str, published: bool) -> Problem:
-    X, y, m, columns, about, _ = rows
+    X, y, m, columns, about, _, synthetic = rows
     test: dict = {"X_test": X[m:], "y_test": y[m:]} if m is not None and published else {}
     if test:
         X, y = X[:m], y[:m]
-    return as_problem(X, y, **test, name=name, features=columns, about=about)
+    return as_problem(X, y, **test, name=name, features=columns, about=about, synthetic=synthetic)
 
 
 def _check_name(name: str) -> None:

@@ -35,6 +35,7 @@ class Rows(NamedTuple):
     features: tuple[str, ...] | None = None
     about: str = ""
     label: str | None = None  # name of the label column
+    synthetic: bool = False
 
 
 def read_npz(path: PathLike) -> Rows:
@@ -42,8 +43,8 @@ def read_npz(path: PathLike) -> Rows:
 
     An archive of ``X`` (n, d), or ``data``, ``indices``, ``indptr``, ``shape`` of a CSR matrix;
     ``y`` (n,) labels, or codes 0..k-1 if ``labels`` (k,) are given; and, optionally, ``n_train``,
-    ``features``, ``about``. Labels spelt as integers become integers. A file that is damaged, has
-    pickled objects or parts that do not fit each other is a ValueError.
+    ``features``, ``about``, ``synthetic``. Labels spelt as integers become integers. A file that is
+    damaged, has pickled objects or parts that do not fit each other is a ValueError.
     """
     path = Path(path)
     if not zipfile.is_zipfile(path):
@@ -78,7 +79,7 @@ def _rows_of(parts: dict) -> Rows:
     if n_train is not None and not 0 < (n_train := operator.index(n_train)) < len(y):
         raise ValueError(f"n_train must be above 0 and below the {len(y)} rows, got {n_train}")
     features = tuple(map(str, parts["features"])) if "features" in parts else None
-    return Rows(X, y, n_train, features, str(parts.get("about", "")))
+    return Rows(X, y, n_train, features, str(parts.get("about", "")), None, "synthetic" in parts)
 
 
 def write_npz(path: PathLike, rows: Rows) -> None:
@@ -87,6 +88,7 @@ def write_npz(path: PathLike, rows: Rows) -> None:
     labels = labels.astype(str) if labels.dtype == object else labels
     parts: dict = {"y": codes.astype(np.int32), "labels": labels, "about": rows.about}
     parts |= {"n_train": rows.n_train, "features": rows.features}
+    parts |= {"synthetic": True} if rows.synthetic else {}
     if sp.issparse(rows.X):
         X = sp.csr_matrix(rows.X)
         parts |= {name: getattr(X, name) for name in CSR}

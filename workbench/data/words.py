@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from workbench.core.names import hint
-from workbench.core.problem import Problem
+from workbench.core.problem import Problem, by_class
 from workbench.data import features
 from workbench.data.synthetic import checkers, synthetic
 from workbench.data.text import zipf_text
@@ -187,8 +187,7 @@ def _validation(problem: Problem, share: float, seed: int) -> Problem:
 def _first_of_classes(problem: Problem, m: int) -> Problem:
     if problem.X_test is not None:
         raise ValueError("data: '| M a class' makes the split, but there are test rows already")
-    order = np.argsort(problem.y, kind="stable")
-    starts = np.searchsorted(problem.y[order], np.arange(problem.k))
+    order, starts = by_class(problem.y, problem.k)
     place = np.arange(problem.n) - starts[problem.y[order]]  # of a row among those of its class
     if m < 1 or (place < m).all():
         raise ValueError(f"data: '| {m} a class' leaves no training rows or no test rows")

@@ -40,7 +40,7 @@ METADATA = {
 }
 CAPTION_POINTS = 7
 MAX_LINES = 4  # a longer caption is shortened in the picture; sidecar and report have all of it
-SENTENCES = re.compile(r"(?<=[.!?]) (?=[A-ZΑ-Ωα-ω(])")
+SENTENCES = re.compile(r"(?<=[.!?]) ")  # some begin with the name of a data set
 
 
 class Figures:

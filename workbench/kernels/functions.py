@@ -197,3 +197,11 @@ def as_dense(X: Matrix) -> np.ndarray:
 def transposed(X: Matrix) -> np.ndarray:
     """Return the (d, r) transpose of rows, dense and in C order."""
     return np.ascontiguousarray(as_dense(X).T)
+
+
+def inverse_root(K: np.ndarray) -> np.ndarray:
+    """Return K^-1/2 of a positive semidefinite matrix, zero where K is, to rounding."""
+    values, vectors = np.linalg.eigh(K)
+    kept = values > 1e-10 * max(values[-1], 0.0)
+    vectors = vectors[:, kept]
+    return (vectors / np.sqrt(values[kept])) @ vectors.T

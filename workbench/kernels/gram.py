@@ -6,8 +6,6 @@ empty, goes on as before. BLAS does not promise this.
 
 from __future__ import annotations
 
-from numbers import Real
-
 import numpy as np
 import scipy.sparse as sp
 
@@ -21,22 +19,14 @@ TILE = 512  # number of columns processed at a time, which stay in the CPU's cac
 
 
 class Gram:
-    """A cache of the rows of a kernel matrix: those used last, up to `megabytes`.
-
-    A cache that cannot hold one row is a ValueError.
-    """
+    """A cache of the rows of a kernel matrix: those used last, up to `megabytes`, at least one."""
 
     def __init__(self, kernel: Kernel, points: Points, megabytes: float):
         n = len(points.half)
         row = kernel.dtype.itemsize * n
-        if not (isinstance(megabytes, float | Real) and row <= megabytes * 2**20 < np.inf):
-            raise ValueError(
-                f"cache_mb: must be a number of at least {row / 2**20:.2g}, the MB of one row of "
-                f"the kernel matrix, got {megabytes!r}"
-            )
         self.kernel, self.points = kernel, points
         self.across: np.ndarray | None = None  # the transpose of dense rows, made at first use
-        self.most = min(n, int(megabytes * 2**20) // row)
+        self.most = max(1, min(n, int(megabytes * 2**20) // row))
         self.held = np.empty((self.most, n), kernel.dtype)
         self.place = np.full(n, -1)  # the place of each row of K in `held`
         self.owner = np.full(self.most, -1)

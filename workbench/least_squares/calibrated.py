@@ -95,7 +95,7 @@ def ls_calibrated(
     basis = check_whole(basis, "basis") if state is None else state.basis
     q = basis * k
     check_size(d)
-    check_size(q)
+    check_size(q, f"basis: for {k} classes its")
     H = gram(X, weights)
     H.flat[:: d + 1] += alpha
     R = Factor(H)

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from workbench.core.measures import EPS
 from workbench.core.problem import Problem
 from workbench.least_squares.cluster import summed
 from workbench.least_squares.links import check_link
 from workbench.least_squares.products import cached_rows, residuals, terms
-
-EPS = float(np.finfo(float).eps)
 
 
 class Objective:

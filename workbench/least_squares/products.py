@@ -129,7 +129,7 @@ class Factor:
 def check_size(features: int, of: str = "problem: its") -> None:
     """Refuse more features than the Gram matrix of a common machine can hold."""
     if features > LARGEST:
+        advice = "; ls_columns and ls_stagewise take them in smaller blocks" * (of[:7] == "problem")
         raise ValueError(
-            f"{of} {features} features are too many for one Gram matrix, at most {LARGEST}; "
-            "ls_columns and ls_stagewise take them in smaller blocks"
+            f"{of} {features} features are too many for one Gram matrix, at most {LARGEST}{advice}"
         )

@@ -210,7 +210,7 @@ def _mosaic(rows: np.ndarray) -> np.ndarray:
     return page.reshape(down * (side + 1), across * (side + 1))[:-1, :-1]
 
 
-def histogram(title: str, values: np.ndarray, unit: str = "rows") -> Bars:
+def histogram(title: str, values: np.ndarray) -> Bars:
     """Return how many of the `values` lie in at most :data:`BINS` intervals; 0 is a border.
 
     Bars are named by their lower ends; those of negative values are marked.
@@ -219,7 +219,7 @@ def histogram(title: str, values: np.ndarray, unit: str = "rows") -> Bars:
     ends = min(0.0, values.min()), max(0.0, values.max())
     counts, edges = np.histogram(values, MaxNLocator(BINS, steps=[1, 2, 5, 10]).tick_values(*ends))
     labels = tuple(f"{edge:.6g}" for edge in edges[:-1])
-    return Bars(title, counts.astype(float), labels, unit, marked=(edges[1:] <= 0).astype(float))
+    return Bars(title, counts.astype(float), labels, "rows", marked=(edges[1:] <= 0).astype(float))
 
 
 def ranked(

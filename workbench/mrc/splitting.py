@@ -82,7 +82,7 @@ def split(
     """
     d = risk.X.shape[1] - 1
     if d > WIDEST:
-        raise ValueError(f"problem: mrc_splitting takes at most {WIDEST} features, got {d}")
+        raise ValueError(f"problem: at most {WIDEST:,} features can be split, got {d:,}")
     yield s
     scale = column_scale(risk.X)
     X = (risk.X / scale).astype("f4")

@@ -21,12 +21,11 @@ from workbench.kernels.functions import (
     KernelRows,
     check_kernel,
     fields_of,
+    inverse_root,
     kernel_of,
     stored_as,
 )
-from workbench.memoir.pegasos import mean_hinge
-from workbench.peers.linear import ITERATIONS, quiet
-from workbench.sampled_cuts.spaces import inverse_root
+from workbench.peers.linear import ITERATIONS, crammer_singer, quiet, total
 
 BLOCK_DECISIONS = 2**22  # decisions of a block of rows, in double precision
 
@@ -244,6 +243,6 @@ def nystroem_svm(
         if problem.k == 2:  # each class has half of the margin: the hinge is the same
             W = np.hstack([-W, W]) / 2
         s.A, s.iterations = root @ W, int(model.n_iter_)
-        s.primal = 0.5 * square + C * n * mean_hinge(Z, problem.y, W)
+        s.primal = 0.5 * square + C * total(crammer_singer, Z, problem.y, W)
         s.round = 1
     yield s

@@ -69,8 +69,6 @@ def code(steps: Steps, *rooms: str) -> str:
     own = [PACKAGE / room for room in (*EXECUTED, *rooms)]
     if path.is_relative_to(PACKAGE):
         own.append(PACKAGE / path.relative_to(PACKAGE).parts[0])
-        if own[-1].name == "peers":  # peers alone import from papers
-            own += [PACKAGE / "memoir", PACKAGE / "sampled_cuts"]
     else:
         own += path.parent.glob("*.py")
     return sources(*own)

@@ -172,8 +172,9 @@ def sweep(
     ----------
     points : of :func:`workbench.runs.grid.grid`; grids can be added
     jobs : worker processes, each with one thread
-    timing : one worker, pinned to a core, and at least three runs of each setting: repetitions
-        are added if it has fewer seeds. Without timing, seconds are not comparable and marked so
+    timing : one worker, pinned to a core, in which the solvers take turns, and at least three runs
+        of each setting: repetitions are added if it has fewer seeds. Without timing, seconds are
+        not comparable and marked so
     seconds, memory : limits of one point, in wall seconds and GB, see
         :class:`workbench.runs.worker.Limits`
     folder : where traces are kept (default: ``runs/points`` of the checkout, for all sweeps)
@@ -197,9 +198,13 @@ def sweep(
     if (known := recalled()) is not None:
         return _recalled(points, timing, known, folder)
     points = planned(points, timing, proofs)
-    tasks = [task(point, proofs) for point in points]
+    tasks = [task(point, proofs) for point in (sorted(points, key=_turn) if timing else points)]
     how: Record = {"jobs": jobs, "limits": limits, "timing": timing, "say": say}
     return Sweep(points, folder, execute(tasks, folder, **how))
+
+
+def _turn(point: Point) -> tuple[object, ...]:
+    return point.data, point.seed, point.parameters.get("seed", 0), point.repetition
 
 
 def summary(done: Sweep) -> pd.DataFrame:
@@ -236,8 +241,7 @@ def point_key(point: Point, checksum: str, timed: bool, proofs: bool = False) ->
         stop=dict(point.stop),
         repetition=point.repetition,
         timed=timed and {"seed": point.seed, "machine": machine()},
-        code=code(steps),
-        **({"proofs": True} if proofs else {}),
+        code=code(steps, *["proofs"] * proofs),
     )
 
 

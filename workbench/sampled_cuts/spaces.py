@@ -16,7 +16,7 @@ import scipy.sparse as sp
 from workbench.core.measures import EPS
 from workbench.core.problem import Matrix
 from workbench.kernels.compiled import njit
-from workbench.kernels.functions import Kernel, Points
+from workbench.kernels.functions import Kernel, Points, inverse_root
 from workbench.kernels.gram import Gram, add_rows
 from workbench.kernels.rows import FAST
 from workbench.sampled_cuts.state import CutState, append, keep, merged
@@ -227,11 +227,3 @@ class NystroemSpace:
         """Return the relative error of a score, and the length of the longest part's vector."""
         terms = len(self.Z) + len(self.s.root) + self.s.explicit.shape[1] + 1
         return EPS * terms, math.sqrt(np.einsum("ij,ij->i", self.Z, self.Z).max())
-
-
-def inverse_root(K: np.ndarray) -> np.ndarray:
-    """Return K^-1/2 of a positive semidefinite matrix, zero where K is, to rounding."""
-    values, vectors = np.linalg.eigh(K)
-    kept = values > 1e-10 * max(values[-1], 0.0)
-    vectors = vectors[:, kept]
-    return (vectors / np.sqrt(values[kept])) @ vectors.T

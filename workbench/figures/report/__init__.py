@@ -79,17 +79,25 @@ def report(
 
 
 def _section(paper: str, figures: list[Figure], rows: list[Row]) -> Record:
-    """Return the title, the figures, the tables and the counts of one paper."""
+    """Return the title and the counts of one paper, its tables, each with the figures that have its
+    numbers first, and all other figures.
+    """
     own = [row for row in rows if row.names["paper"] == paper]
+    beside: dict[str, list[Figure]] = {row.names["table"]: [] for row in own}
+    beside["no table"] = []
+    for figure in (figure for figure in figures if figure.paper == paper):
+        tables = {row.get("table") for row in figure.record["numbers"]}
+        beside[next((name for name in beside if name in tables), "no table")].append(figure)
     captions = reference.listed("captions")
     captions = {row["table"]: row["caption"] for row in captions if row["paper"] == paper}
     return {
         "title": title(paper),
         "about": PAPERS.get(paper),
-        "figures": [figure for figure in figures if figure.paper == paper],
+        "figures": beside["no table"],
+        "count": sum(map(len, beside.values())),
         "counts": counts(own),
         "tables": [
-            (name, captions.get(name, ""), list(group))
+            (name, captions.get(name, ""), list(group), beside[name])
             for name, group in groupby(own, key=lambda row: row.names["table"])
         ],
     }

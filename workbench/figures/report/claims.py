@@ -1,8 +1,8 @@
 """The board of claims: what the five papers say of their methods, and whether it holds here.
 
 data/reference/claims.toml names for each claim the SQL query whose one row decides it. The tables
-are ``"name/figure"``, the numbers of a figure's sidecar, and ``"name"``, the rows of all runs of
-results/name.parquet.
+are ``"name/figure"``, the numbers of a figure's sidecar, ``"name"``, the rows of all runs of
+results/name.parquet, and a .csv file of the checkout.
 """
 
 from __future__ import annotations
@@ -63,15 +63,15 @@ def _claim(base: sqlite3.Connection, entry: dict) -> Claim:
                 _table(name).to_sql(name, base, index=False)
         values = pd.read_sql(sql, base).to_dict("records")[0]
         if values["ok"] != 1:
-            changed = f"The numbers no longer bear out {entry['verdict']!r}: judge the claim again."
-            new = {"verdict": "not decided", "number": str(values), "why": changed}
-            return Claim(**entry | new)
+            why = f"The numbers no longer bear out {entry['verdict']!r}: judge the claim again."
+            return Claim(**entry | {"verdict": "not decided", "number": str(values), "why": why})
     return Claim(**entry | {n: entry.get(n, "").format(**values) for n in ("number", "why")})
 
 
 def _table(name: str) -> pd.DataFrame:
     if "/" in name:
-        table = pd.DataFrame(_sidecar(name)["numbers"])
+        of_csv = name.endswith(".csv")
+        table = pd.DataFrame(pd.read_csv(CHECKOUT / name) if of_csv else _sidecar(name)["numbers"])
         return table.map(lambda v: json.dumps(v) if isinstance(v, (dict, list)) else v)
     table = pd.read_parquet(CHECKOUT / "results" / f"{name}.parquet")
     return table.assign(ended=~table.duplicated("run", keep="last"))  # the last row of each run

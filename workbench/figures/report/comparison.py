@@ -10,6 +10,8 @@ from typing import NamedTuple
 from scipy.stats import t as student
 
 TIMES = ("training time", "test time", "subproblem time")
+MORE = "accuracy", "macro-F1", "speed-up"  # is better
+LESS = (*TIMES, "classification error", "worst-case error", "memory")
 # Margins, fixed for each quantity before anything was compared: a factor, points, or a bound.
 FACTOR, FACTORS = 1.5, (*TIMES, "iterations", "memory", "slow-down", "speed-up", "condition number")
 MARGINS = dict.fromkeys(("classification error", "accuracy", "macro-F1"), 0.005)
@@ -96,6 +98,8 @@ def compare(
     elif ours.value + half < low - slack or ours.value - half > high + slack:
         tone = "differs"
     shown += "" if known or caveat else "; one run has no interval"
+    if tone == "differs" and not caveat and quantity in (*MORE, *LESS):
+        shown += "; better" if (ours.value > paper.value) == (quantity in MORE) else "; worse"
     return Verdict("context" if caveat else tone, shown, caveat)
 
 

@@ -16,6 +16,7 @@ import scipy.sparse as sp
 
 from workbench.core.checks import check_sparse
 from workbench.core.problem import Matrix
+from workbench.core.shares import pieces
 from workbench.kernels.compiled import njit
 from workbench.kernels.rows import rows_of
 
@@ -85,10 +86,9 @@ class Random(Oracle):
         return self.others(y)
 
 
-def parts(count: int, floats: int) -> list[slice]:
-    """Return slices of range(count), each of as many items of `floats` float32 as fit a block."""
-    size = max(1, BLOCK_BYTES // (4 * max(1, floats)))
-    return [slice(start, min(start + size, count)) for start in range(0, count, size)]
+def parts(count: int, floats: int) -> Iterator[slice]:
+    """Yield slices of range(count), each of as many items of `floats` float32 as fit a block."""
+    return pieces(count, max(1, BLOCK_BYTES // (4 * max(1, floats))))
 
 
 class Exact(Oracle):
