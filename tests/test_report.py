@@ -67,7 +67,7 @@ def read(text):
         ("accuracy", "0.9 fraction", "90.5 % ± 0", "agrees", "+0.0050"),
         ("worst-case error", "0.49 fraction", "0.495 ± 0.01", "agrees", "+0.0050 ± 0.0039"),
         ("worst-case error", "0.22 fraction", "0.24 ± 0.01", "differs", "+0.020 ± 0.0039; worse"),
-        ("average error", "1e-11 fraction", "1.8e-7 ± 1e-9", "differs", "+1.8e-7 ± 3.9e-10"),
+        ("average error", "1e-11 fraction", "1.8e-7 ± 1e-9", "differs", "+1.8e-7 ± 3.9e-10; worse"),
         ("condition number", "72000", "37 ± 1", "differs", "5.1e-4×"),
         ("training time", "2 s", "900 ms ± 10", "differs", "0.45×; better"),
         ("training time", "2 s", "3 s ± 0", "agrees", "1.5×"),

@@ -11,7 +11,7 @@ from scipy.stats import t as student
 
 TIMES = ("training time", "test time", "subproblem time")
 MORE = "accuracy", "macro-F1", "speed-up"  # is better
-LESS = (*TIMES, "classification error", "worst-case error", "memory")
+LESS = (*TIMES, "classification error", "worst-case error", "average error", "memory")
 # Margins, fixed for each quantity before anything was compared: a factor, points, or a bound.
 FACTOR, FACTORS = 1.5, (*TIMES, "iterations", "memory", "slow-down", "speed-up", "condition number")
 MARGINS = dict.fromkeys(("classification error", "accuracy", "macro-F1"), 0.005)
