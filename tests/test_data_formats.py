@@ -157,6 +157,9 @@ def test_npz_round_trip_and_what_is_cut_short(tmp_path, matrix):
             data.load(path)
     write_npz(path, Rows(X, np.array(["10", "-1"])[Y]))  # labels that spell integers
     assert data.load(path).classes.tolist() == [-1, 10]
+    for synthetic in (False, True):
+        np.savez(path, X=X, y=Y, synthetic=synthetic)
+        assert data.load(path).synthetic is synthetic
 
 
 @pytest.mark.parametrize(

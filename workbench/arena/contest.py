@@ -241,8 +241,8 @@ def own_data(spec: str | Path | Problem, folder: Path) -> Data:
         path = folder / "data" / spec.checksum / f"{name}.npz"
         if not path.exists():
             (X, y), m = spec.all_rows(), None if spec.X_test is None else spec.n
-            known = spec.features, spec.about, None, spec.synthetic
-            write_npz(path, Rows(X, spec.classes[y], m, *known))
+            rows = Rows(X, spec.classes[y], m, spec.features, spec.about, synthetic=spec.synthetic)
+            write_npz(path, rows)
         return path
     path = Path(spec).expanduser()
     return path.absolute() if isinstance(spec, Path) or path.is_file() else spec

@@ -79,16 +79,16 @@ def _rows_of(parts: dict) -> Rows:
     if n_train is not None and not 0 < (n_train := operator.index(n_train)) < len(y):
         raise ValueError(f"n_train must be above 0 and below the {len(y)} rows, got {n_train}")
     features = tuple(map(str, parts["features"])) if "features" in parts else None
-    return Rows(X, y, n_train, features, str(parts.get("about", "")), None, "synthetic" in parts)
+    about, synthetic = str(parts.get("about", "")), bool(parts.get("synthetic"))
+    return Rows(X, y, n_train, features, about, synthetic=synthetic)
 
 
 def write_npz(path: PathLike, rows: Rows) -> None:
     """Write the workbench's own format; the file appears whole or not at all."""
     labels, codes = np.unique(rows.y, return_inverse=True)
     labels = labels.astype(str) if labels.dtype == object else labels
-    parts: dict = {"y": codes.astype(np.int32), "labels": labels, "about": rows.about}
-    parts |= {"n_train": rows.n_train, "features": rows.features}
-    parts |= {"synthetic": True} if rows.synthetic else {}
+    parts: dict = {"y": codes.astype(np.int32), "labels": labels, "n_train": rows.n_train}
+    parts |= {"about": rows.about, "features": rows.features, "synthetic": rows.synthetic or None}
     if sp.issparse(rows.X):
         X = sp.csr_matrix(rows.X)
         parts |= {name: getattr(X, name) for name in CSR}
