@@ -30,7 +30,7 @@ import psutil
 import sampled_cuts
 
 from workbench.core.stream import stopping
-from workbench.data.panels import panel
+from workbench.data import load
 from workbench.runs.run import machine, run, versions
 from workbench.runs.worker import ONE_THREAD
 
@@ -43,7 +43,7 @@ SATIMAGE = "satimage @ standard", {"C": 10.0, "gamma": 0.1}
 
 def solver(name: str, data: str, stop: dict[str, float], **parameters: Any) -> float:
     """Return the CPU seconds of a solver of the registry to where it is told to stop."""
-    trace, _ = run(name, panel(data, test=None), *stopping(stop | LIMIT), parameters=parameters)
+    trace, _ = run(name, load(data), *stopping(stop | LIMIT), parameters=parameters)
     if trace.stopped_by.startswith(f"{LIMIT['cpu']:g} "):
         raise TimeoutError(f"{name} on {data}: not there after {LIMIT['cpu']:g} CPU seconds")
     return trace.last["cpu"]
@@ -57,12 +57,12 @@ def cuts(arm: str, rows: int = 6_000, C: float = 1.0) -> float:
 def cuts_of_classes(arm: str) -> float:
     """Return the CPU seconds of an arm of `sampled_cuts.py` on six classes."""
     data, parameters = SATIMAGE
-    return sampled_cuts.fit(panel(data), arm, parameters)["cpu"]
+    return sampled_cuts.fit(load(data), arm, parameters)["cpu"]
 
 
 def product(arm: str) -> float:
     """Return the CPU seconds for 1e11 operations of an arm of `least_squares.py`."""
-    found = least_squares.measured(arm, panel("synthetic 20000x50x10", test=None), 4096)
+    found = least_squares.measured(arm, load("synthetic 20000x50x10"), 4096)
     return 1e11 * found["cpu"] / found["operations"]
 
 
@@ -116,7 +116,7 @@ def classes(name: str, own: dict[str, float], other: dict[str, float]) -> Case:
     of = memoir.CASES[name]
 
     def arm(which: str, parameters: dict[str, float]) -> float:
-        return of.arms[which](panel(of.data, test=of.test), **parameters)["cpu"]
+        return of.arms[which](load(of.data, test=of.test), **parameters)["cpu"]
 
     ours, rival = memoir.OURS, memoir.LIBLINEAR
     return Case(ours, rival, lambda: arm(ours, own), lambda: arm(rival, other), data=of.data)
@@ -219,7 +219,7 @@ def missing(data: str | None) -> str | None:
     """Return why the data of a case cannot be had, or None."""
     try:
         if data:
-            panel(data, test=None)
+            load(data)
     except (FileNotFoundError, ValueError) as error:  # a name of the data folder, without it
         return str(error).partition(";")[0]
     return None

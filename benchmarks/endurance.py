@@ -163,7 +163,7 @@ def noted(folder: Path) -> list[dict]:
 
 def unlike(done: Sweep) -> list[str]:
     """Return the labels of points whose trace an undisturbed run does not give."""
-    from workbench.data.panels import panel
+    from workbench.data import load
 
     found = []
     for point in done.points:
@@ -172,7 +172,7 @@ def unlike(done: Sweep) -> list[str]:
         kept = done.trace(point)
         if "processor" in kept.stopped_by:
             continue  # where it ended depends on the machine
-        problem = panel(point.data, point.seed, point.test)
+        problem = load(point.data, seed=point.seed, test=point.test)
         again, _ = run(point.solver, problem, *stopping(point.stop), parameters=point.parameters)
         rows = [[{name: row[name] for name in mine if name not in CLOCKS} for row in trace]
                 for mine, trace in zip(again.rows, zip(again.rows, kept.rows))]  # fmt: skip

@@ -29,7 +29,6 @@ from workbench.core.problem import Problem, as_problem
 from workbench.data import SCALES, load
 from workbench.data.features import pca
 from workbench.data.generators import fitted
-from workbench.data.panels import panel
 from workbench.least_squares.block_visits import TrainingRows
 from workbench.least_squares.products import GRAM_ROWS
 from workbench.least_squares.stagewise import ls_stagewise, scores
@@ -74,7 +73,7 @@ def main() -> None:
         for seed in range(given.runs):
             print(recipe(seed, "validation"), recipe(seed, "test"), flush=True)
         return
-    problem = panel(given.data, test=None)
+    problem = load(given.data)
     print(f"{problem.name}: n = {problem.n}, d = {problem.d}, k = {problem.k}", flush=True)
     runs: dict[str, list[dict]] = {arm: [] for arm in ARMS}
     with tempfile.TemporaryDirectory() as folder:

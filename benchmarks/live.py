@@ -19,7 +19,7 @@ from time import perf_counter
 from jupyter_client.session import json_packer
 
 from workbench.core.stream import watch
-from workbench.data.panels import panel
+from workbench.data import load
 from workbench.live import explore
 from workbench.live.chart import Chart, Inside
 from workbench.live.lane import closed
@@ -41,7 +41,7 @@ CASES = {
 
 def alone(solver: str, data: str, parameters: dict, last: int | None) -> dict:
     """Play the stream to round `last`, or for SECONDS or to its end where that is None."""
-    problem = panel(data)
+    problem = load(data)
     steps, parameters = resolve(solver, parameters)
     warm(steps, problem, parameters)
     tic = perf_counter()

@@ -30,7 +30,7 @@ from measuring import Clock, forget_peak, load_rows, peak_memory, save_rows
 from workbench.core.measures import macro
 from workbench.core.problem import Problem, as_problem
 from workbench.core.stream import rounds
-from workbench.data.panels import panel
+from workbench.data import load
 from workbench.memoir.mips import inexactness, make_oracle, scores
 from workbench.memoir.working_set import truncated
 from workbench.peers.centroid import centroid
@@ -171,7 +171,7 @@ def judged(problem: Problem, W: sp.csr_array | np.ndarray) -> dict:
 
 
 class Case(NamedTuple):
-    """Data as `panel` reads them, the arms, what each may choose from, and whose time is 1."""
+    """Data as `load` reads them, the arms, what each may choose from, and whose time is 1."""
 
     data: str
     arms: dict[str, Callable[..., dict]]
@@ -258,8 +258,8 @@ def main() -> None:
 def measure_case(name: str, case: Case, runs: int) -> list[dict]:
     """Tune all arms of a case, run them in turn, print its table and return the runs."""
     try:
-        problem = panel(case.data, test=case.test)
-        held = panel(f"{case.data} | 15 % validation", test=case.test) if case.grids else None
+        problem = load(case.data, test=case.test)
+        held = load(f"{case.data} | 15 % validation", test=case.test) if case.grids else None
     except FileNotFoundError as missing:
         print(f"\n{name}: skipped, {missing}")
         return []

@@ -24,9 +24,9 @@ import scipy.sparse as sp
 from measuring import Clock
 
 from workbench.core.stream import seconds
-from workbench.data.panels import panel
+from workbench.data import load
 from workbench.proofs import verify, write
-from workbench.runs.run import load, run
+from workbench.runs.run import load_average, run
 
 SHARE, SOLVE, KIB = 0.1, 1.0, 300.0  # the targets
 DENSE = "digits, satimage, letter, usps, dna, covtype_10k, dry_bean, house16, pulsar, optdigits"
@@ -50,7 +50,7 @@ def measured(
     solver: str, parameters: dict, spec: str, gap: float, limit: float, path: Path
 ) -> dict:
     """Solve, prove and verify one case; return its row of the table."""
-    problem = replace(panel(spec, test=None), X_test=None, y_test=None)
+    problem = replace(load(spec), X_test=None, y_test=None)
 
     def close(row) -> str | None:
         return "gap" if row["upper"] - row["lower"] <= gap * row["lower"] else None
@@ -93,7 +93,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, help="write the rows as JSON")
     given = parser.parse_args()
     rows = []
-    print(f"load {load()}; CPU seconds, one thread")
+    print(f"load {load_average()}; CPU seconds, one thread")
     print(f"{'':46} solve   write  verify   share      KiB (rows)      gap  solver's")
     with tempfile.TemporaryDirectory() as folder:
         for solver, parameters, data in CASES:

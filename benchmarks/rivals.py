@@ -24,8 +24,8 @@ from measuring import save_rows
 from peers import RIVALS
 from rivals_fit import AUTHORS, SYSTEMS
 
-from workbench.data.panels import panel
-from workbench.runs.run import load, machine, versions
+from workbench.data.specs import with_test_rows
+from workbench.runs.run import load_average, machine, versions
 
 TABLE = Path(__file__).with_suffix(".csv")
 DENSE = ("covtype_10k", "satimage", "letter", "usps", "house16")
@@ -57,9 +57,7 @@ def main() -> None:
 def measured(name: str, budget: float, done: list[dict]) -> Iterator[tuple[str, dict]]:
     """Yield the systems that are missing for a data set, and what each has come to."""
     try:
-        problem = panel(name, test=None)  # the published split
-        if problem.X_test is None:
-            problem = panel(name, seed=SEED, test=0.3)
+        problem = with_test_rows(name, 0.3, SEED)
     except FileNotFoundError as error:
         return print(f"{name}: skipped: {error}")
     X, y = problem.X, problem.y
@@ -91,7 +89,7 @@ def fit(name: str, folder: str, budget: float) -> dict:
             raise FileNotFoundError("PDSPARSE does not name the folder of its programs")
     except FileNotFoundError as error:
         return {"package": package, "note": str(error)}
-    about = {"package": package, "load": load(), "budget": budget}
+    about = {"package": package, "load": load_average(), "budget": budget}
     about |= {"cpu model": machine()["cpu"], "commit": versions()["commit"]}
     about["version"] = (
         version("workbench-mc" if package == "workbench" else package) if ours else pin(package)

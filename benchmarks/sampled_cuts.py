@@ -32,7 +32,8 @@ from measuring import load_rows, peak_memory, save_rows
 
 from workbench.core.measures import error
 from workbench.core.problem import Problem, as_problem
-from workbench.data.panels import listed, panel
+from workbench.data import load
+from workbench.data.specs import listed
 from workbench.data.synthetic import checkers
 from workbench.kernels.functions import scale
 from workbench.runs.run import machine, run, versions
@@ -75,7 +76,7 @@ def board(n: int) -> Problem:
 
 def adult() -> Problem:
     """Return 70 % of the training rows of a9a and its test rows."""
-    return panel("a9a @ given | 70 % rows", test=None)
+    return load("a9a @ given | 70 % rows")
 
 
 # Constants were tuned on the sets of the first half, if at all; the others judge.
@@ -176,7 +177,7 @@ def measure_sets(runs: int, most: int = SET_ROWS, only: tuple[str, ...] = ("",))
             if not spec.startswith(only):
                 continue
             try:
-                problem = capped(panel(spec), most)
+                problem = capped(load(spec), most)
             except FileNotFoundError:
                 print(f"{spec:34}  not available")
                 continue

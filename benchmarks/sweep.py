@@ -21,7 +21,7 @@ import psutil
 from workbench.core.measures import errors
 from workbench.core.stream import geometric, stopping
 from workbench.core.trace import write_trace
-from workbench.data.panels import panel
+from workbench.data import load
 from workbench.runs.grid import Point, grid
 from workbench.runs.run import run
 from workbench.runs.sweep import planned, solve, sweep, task
@@ -79,7 +79,7 @@ def points(count: int, rounds: int = 0) -> list[Point]:
 
 def loop(count: int, folder: Path) -> None:
     """Solve and judge the points one after the other, and keep nothing."""
-    problem = panel("iris")
+    problem = load("iris")
     judge = errors(problem)
     for point in points(count):
         rules = stopping(point.stop)
@@ -97,7 +97,7 @@ def engine(count: int, folder: Path) -> None:
 def fill(count: int, folder: Path) -> None:
     """Write finished points: one is run, the others are the same trace under their own keys."""
     chosen = points(count, ROUNDS)
-    trace, _ = run("mrc_subgradient", panel("iris"), *stopping(chosen[0].stop))
+    trace, _ = run("mrc_subgradient", load("iris"), *stopping(chosen[0].stop))
     for point in planned(chosen, False):
         path = task(point).path(folder)
         if point.repetition == 0:

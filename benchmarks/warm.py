@@ -9,7 +9,7 @@ from importlib import import_module
 import matplotlib.font_manager  # noqa: F401  (its list of fonts is made by the first import)
 from joblib import Parallel, delayed
 
-from workbench.data.panels import panel
+from workbench.data import load
 from workbench.kernels.compiled import folder
 from workbench.registry import SOLVERS
 from workbench.runs.run import warm
@@ -37,7 +37,7 @@ def warm_all() -> None:
 
 def _warm(name: str) -> str:
     for rows in ROWS if name in SOLVERS else ():
-        warm(SOLVERS[name].steps, panel(rows), {})
+        warm(SOLVERS[name].steps, load(rows), {})
     if name not in SOLVERS:
         with suppress(ImportError):  # an extra that is not installed
             import_module(name)

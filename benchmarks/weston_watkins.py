@@ -24,7 +24,7 @@ from measuring import Clock, load_rows, peak_memory, save_rows
 
 from workbench.core.problem import Problem, as_problem
 from workbench.core.stream import below, processor_seconds, rounds
-from workbench.data.panels import panel
+from workbench.data import load
 from workbench.runs.run import machine, run, versions
 from workbench.weston_watkins.fast import ww_walrus_fast
 from workbench.weston_watkins.path import ww_path
@@ -39,7 +39,7 @@ ONE_THREAD = dict.fromkeys(
 
 
 class Case(NamedTuple):
-    """Training rows as :func:`workbench.data.panels.panel` reads them, and C; None for the path."""
+    """Training rows as :func:`workbench.data.load` reads them, and C; None for the path."""
 
     data: str
     C: float | None
@@ -100,7 +100,7 @@ def main() -> None:
 def measure_case(name: str, case: Case, runs: int, limit: float) -> list[Record]:
     """Run all arms of a case in turn, `runs` times, print its table and return the runs."""
     try:
-        problem = panel(case.data, test=None)
+        problem = load(case.data)
     except FileNotFoundError as missing:
         print(f"\n{name}: skipped, {missing}")
         return []

@@ -24,6 +24,7 @@ import pytest
 import scipy.sparse as sp
 
 from workbench.core.problem import as_problem
+from workbench.data import load
 from workbench.registry import SOLVERS
 from workbench.runs import engine
 
@@ -51,6 +52,11 @@ def _write_registers_out():
         W[w] += x * delta
 
     rows.add_four_rows, rows.add_to_row = add_four_rows, add_to_row
+
+
+@pytest.fixture(scope="session")
+def iris():
+    return load("iris", test=0.3)
 
 
 @pytest.fixture(scope="session")

@@ -16,7 +16,6 @@ from workbench.core import stream
 from workbench.core.problem import as_problem
 from workbench.core.trace import read_trace
 from workbench.data import load
-from workbench.data.panels import panel
 from workbench.registry import SOLVERS
 from workbench.runs import results
 from workbench.runs.results import write_results
@@ -263,7 +262,7 @@ def test_entries_are_of_the_registry_and_equals_have_equal_ranges():
 
 
 def test_generated_data_are_known_as_such_in_a_contest(tmp_path):
-    made = panel("synthetic 60x3x2")
+    made = load("synthetic 60x3x2")
     known = problem_of(own_data(made, tmp_path), 0, 0.3)
     assert known.synthetic and known.about == made.about and made.about
 

@@ -8,7 +8,7 @@ import pytest
 
 from workbench import data
 from workbench.core.problem import as_problem
-from workbench.data.panels import panel
+from workbench.data import load
 from workbench.data.synthetic import checkers
 from workbench.registry import SOLVERS
 from workbench.runs.run import resolve
@@ -58,7 +58,7 @@ def test_an_arm_of_each_family_says_what_it_cost(tmp_path):
     record = weston_watkins.measure("iris", "ww_walrus_fast", 1.0, rows, 20.0)
     assert len(record.marks) == len(weston_watkins.MARKS) and 0 < record.cpu < 20
     assert least_squares.measured("linear", iris, 64)["operations"] > 0
-    board, texts = checkers(300, seed=1), panel("text 300x9", test=0.25)
+    board, texts = checkers(300, seed=1), load("text 300x9", test=0.25)
     board = as_problem(board.X, board.y, X_test=board.X, y_test=board.y)
     for arm in ("LIBSVM", "linear time"):
         assert 0 < sampled_cuts.fit(board, arm, {"C": 1.0, "gamma": 30.0})["error"] < 0.35

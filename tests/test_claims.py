@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from workbench.core.stream import rounds
-from workbench.data.panels import panel
+from workbench.data import load
 from workbench.figures.papers import PAPERS, title
 from workbench.figures.report import claims as module
 from workbench.figures.report.claims import VERDICTS, read_claims
@@ -83,7 +83,7 @@ def test_a_verdict_that_its_numbers_do_not_bear_out_is_not_decided(tmp_path, mon
     for ok in (0, 1):
         last = ["tables = []", f"sql = 'SELECT 2 AS x, {ok} AS ok'"]
         (tmp_path / "claims.toml").write_text("\n".join(["[[claim]]", *entry, *last]))
-        monkeypatch.setattr(module, "FOLDER", tmp_path)
+        monkeypatch.setattr(module, "PRINTED", tmp_path)
         (claim,) = module.read_claims.__wrapped__()
         found = ("holds", "2.0") if ok else ("not decided", "{'x': 2, 'ok': 0}")
         assert (claim.verdict, claim.number) == found
@@ -162,7 +162,7 @@ def test_an_offset_that_is_not_regularised(data, least, most):
     """Section A.1: how many points of test error it moves, at C = 1."""
     moved = []
     for seed in range(3):
-        problem = panel(data, test=0.3, seed=seed)
+        problem = load(data, test=0.3, seed=seed)
         both = [solved(problem.X, problem.y, 1.0, offset=offset) for offset in (False, True)]
         found = [(problem.X_test @ W + b).argmax(axis=1) for W, b in both]
         errors = [np.mean(labels != problem.y_test) for labels in found]
@@ -172,7 +172,7 @@ def test_an_offset_that_is_not_regularised(data, least, most):
 
 def test_rows_with_several_labels(monkeypatch):
     """Section 4: Algorithm 2 with a clip for its projection; each digit has a set of labels."""
-    sets, problem = np.random.default_rng(0).random((10, 10)) < 0.4, panel("digits", test=0.3)
+    sets, problem = np.random.default_rng(0).random((10, 10)) < 0.4, load("digits", test=0.3)
     monkeypatch.setattr(calibrated, "targets", lambda y, k, dtype: sets[y].astype(dtype))
     monkeypatch.setattr(calibrated, "project", lambda V: np.clip(V, 0, 1, out=V))
     trace, state = run("ls_calibrated", problem, rounds(20))

@@ -14,7 +14,7 @@ from test_fanout import printed
 
 from workbench.core.stream import rounds, seconds
 from workbench.core.trace import Trace
-from workbench.data.panels import panel
+from workbench.data import load
 from workbench.figures import Figures, plots, provenance, style
 from workbench.runs import mill as room
 from workbench.runs.mill import KINDS, make, notebook_key
@@ -166,7 +166,7 @@ LOADS = (  # of a run with one thread: timing mode, changes of its header, the r
 
 
 def test_what_was_not_timed_says_so_and_records_are_strict_json():
-    whole, _ = run("mrc_interior_point", panel("iris", test=0.3), rounds(2))
+    whole, _ = run("mrc_interior_point", load("iris", test=0.3), rounds(2))
     assert set(whole.header) >= {"load", "load_at_end"}
     calm = {"timed": True, "load": 0.5, "load_at_end": 0.5, "threads": {"openblas": 1}}
     for timing, change, reason in LOADS:
@@ -211,7 +211,7 @@ def test_figures_say_which_runs_the_clock_ended_and_refuse_what_is_not_declared(
     write(tmp_path, "toy")
     figures = Figures("toy", {"points": 3, "grid": 0.01}, folder=tmp_path, notebooks=tmp_path)
     assert figures.parameters == {"points": 3, "grid": "0.01"}
-    trace, _ = run("mrc_interior_point", panel("iris", test=0.3), seconds(0.0))
+    trace, _ = run("mrc_interior_point", load("iris", test=0.3), seconds(0.0))
     (tmp_path / "a.npz").write_bytes(b"a proof")
     read_back = lambda: json.loads((tmp_path / "toy" / "line.json").read_text())  # noqa: E731
     figures.save(plt.subplots()[0], "line", "A line.", proofs=[tmp_path / "a.npz"])

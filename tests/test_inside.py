@@ -12,7 +12,7 @@ from sklearn.metrics import confusion_matrix
 from test_solvers import DENSE_ONLY, NAMES, SHORT, TWO_CLASSES
 
 from workbench.core.problem import as_problem
-from workbench.data.panels import panel
+from workbench.data import load
 from workbench.live import pictures as room
 from workbench.live.inside import portrait
 from workbench.live.pictures import MAX_BARS, Bars, Image, Lines, Plane, pack, plane, weights
@@ -88,7 +88,7 @@ def check(picture):
 
 
 PROBLEMS = {
-    "digits": lambda blobs: panel("digits | 5 % rows", test=0.3),
+    "digits": lambda blobs: load("digits | 5 % rows", test=0.3),
     "plane": lambda blobs: blobs(n=30, d=2, k=3),
     "sparse plane": lambda blobs: blobs(n=30, d=2, k=2, sparse=True),
     "tiny": lambda blobs: blobs().tiny(),
@@ -111,7 +111,7 @@ def test_every_round_has_sound_pictures_that_leave_the_state_alone(name, data, b
 
 @pytest.mark.parametrize("k", [10, 50])
 def test_confusion_counts_test_rows_or_training_rows_as_scikit_learn_does(k, blobs):
-    problem = panel("digits", test=0.3) if k == 10 else blobs(n=900, d=5, k=50)
+    problem = load("digits", test=0.3) if k == 10 else blobs(n=900, d=5, k=50)
     state, pictures = last("ridge", problem, 1)
     X, y = (problem.X_test, problem.y_test) if k == 10 else (problem.X, problem.y)
     rows = np.linspace(0, len(y) - 1, min(500, len(y))).astype(int)
@@ -126,7 +126,7 @@ def test_confusion_counts_test_rows_or_training_rows_as_scikit_learn_does(k, blo
 
 
 def test_regions_are_the_classes_of_highest_score():
-    problem = panel("checkers 2000", test=0.3)
+    problem = load("checkers 2000", test=0.3)
     state, _ = last("cuts_linear_time", problem, 12)
     marked = np.array([1999, 3, 17])
     picture = plane(state, problem, marked=marked, why="these")
@@ -272,7 +272,7 @@ SAYS = [  # the pictures, solvers, a problem's shape or name, rounds, parameters
     [(says, solver, *rest) for says, solvers, *rest in SAYS for solver in solvers],
 )
 def test_pictures_say_what_the_state_says(says, solver, problem, rounds, given, blobs):
-    problem = panel(problem, test=0.3) if isinstance(problem, str) else blobs(**problem)
+    problem = load(problem, test=0.3) if isinstance(problem, str) else blobs(**problem)
     state, shown = last(solver, problem, rounds, **given)
     for found, expected in says(state, problem, shown):
         np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-9)

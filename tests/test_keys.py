@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 from workbench.arena import match
 from workbench.arena.entries import entry
-from workbench.data.panels import panel
 from workbench.registry import SOLVERS
 from workbench.runs import engine, sweep
 from workbench.runs.engine import PACKAGE, code, key, sources
@@ -45,11 +44,6 @@ def same(a, b):
     if isinstance(a, number) and isinstance(b, number):
         return isinstance(a, bool) == isinstance(b, bool) and (a == b or (a != a and b != b))
     return type(a) is type(b) and a == b
-
-
-@pytest.fixture(scope="module")
-def iris():
-    return panel("iris", test=0.3)
 
 
 @pytest.fixture(scope="module")

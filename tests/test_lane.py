@@ -6,7 +6,6 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from workbench.data.panels import panel
 from workbench.live import lane as lanes
 from workbench.live.lane import Lane, closed
 
@@ -31,11 +30,6 @@ def counting(problem, *, add: float = 1.0, fails_at: int = -1, last: int = 10**9
             raise ArithmeticError("the toy broke")
         s.sum += add
         yield s
-
-
-@pytest.fixture
-def iris():
-    return panel("iris", test=0.3)
 
 
 def same(state, other):

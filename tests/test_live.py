@@ -15,7 +15,7 @@ from test_player import wait
 
 import workbench.live
 from workbench.core.measures import held_out
-from workbench.data.panels import panel
+from workbench.data import load
 from workbench.live import Dashboard, explore
 from workbench.live.chart import KEPT, SIZE, Chart, Curve, Inside
 from workbench.live.dashboard import GREY
@@ -236,9 +236,9 @@ def toys(sent, monkeypatch):
 def test_the_page_knows_that_data_are_being_loaded(dashboard, sent, monkeypatch):
     def slow(spec):
         wait(lambda: any(words.get("doing") == "loading the data" for words, *_ in sent))
-        return panel(spec)
+        return load(spec)
 
-    monkeypatch.setattr("workbench.live.dashboard.panel", slow)
+    monkeypatch.setattr("workbench.live.dashboard.load", slow)
     steps(dashboard, 1)
     wait(lambda: not sent[-1][0].get("doing"))
 
@@ -334,7 +334,7 @@ def test_lanes_are_let_go_when_their_curves_are(dashboard):
 
 
 def test_solvers_run_side_by_side_for_the_same_seconds(sent):
-    solvers, iris = ("mrc_ccg", "mrc_subgradient"), panel(IRIS)  # a problem of one's own
+    solvers, iris = ("mrc_ccg", "mrc_subgradient"), load(IRIS)  # a problem of one's own
     dashboard = explore(iris, solvers, {"n_max": 20}, chosen=solvers, seconds=0.2)
     click(dashboard, "run", "finished")
     ccg, subgradient = dashboard.chart.curves
@@ -406,7 +406,7 @@ def test_the_cell_with_the_dashboard_needs_no_other_cell(path):
 
 def test_memoir_learns_with_the_settings_that_its_dashboard_starts_from():
     dashboard = shown(next(path for path in DASHBOARDS if path.stem == "memoir"))
-    (solver,), problem = dashboard.solvers.value, panel(dashboard.data.value)
+    (solver,), problem = dashboard.solvers.value, load(dashboard.data.value)
     lane = Lane(solver, problem, dashboard.sliders.parameters(solver), held_out(problem))
     first, *_, last = (lane.advance(wait=True) for _ in range(25))
     assert last["primal"] < first["primal"] and last["test_error"] < 0.45

@@ -9,7 +9,7 @@ import scipy.sparse as sp
 
 from workbench.core.measures import error
 from workbench.core.problem import as_problem
-from workbench.data.panels import panel
+from workbench.data import load
 from workbench.kernels.functions import as_dense
 from workbench.memoir.algorithms import MAX_BATCHES, memoir_l1, memoir_l2
 from workbench.memoir.averaged import memoir_averaged
@@ -160,7 +160,7 @@ def test_dense_weights_that_do_not_fit_are_refused():
 @pytest.fixture(scope="module")
 def sector():
     try:
-        return panel("sector @ unit", test=None)
+        return load("sector @ unit")
     except FileNotFoundError:
         pytest.skip("needs sector, not on this machine; WORKBENCH_DATA may name its folder")
 

@@ -19,7 +19,7 @@ import workbench
 from workbench.arena import contest
 from workbench.cli import main
 from workbench.core.stream import below, rounds
-from workbench.data.panels import panel
+from workbench.data import load
 from workbench.live.inside import portrait
 from workbench.live.lane import Lane
 from workbench.registry import SOLVERS
@@ -33,7 +33,7 @@ if __name__ == "__main__":
     assert main(["run", "frank_wolfe", "iris", "--gap", "0.01"]) == 0
 
     # The minimum is the one that our working sets certify, C = 1 / (alpha n).
-    problem = panel("iris", test=None)
+    problem = load("iris")
     stop, penalty = (below("gap", 1e-5), rounds(2000)), {"alpha": 0.1}
     mine = run("frank_wolfe", problem, *stop, parameters=penalty)[0].last
     given = {"C": 10 / problem.n, "l1": 0.0}

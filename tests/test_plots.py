@@ -160,6 +160,14 @@ def test_a_run_that_the_clock_ended_is_hollow_and_says_so(ax, reason):
     assert said == whole * cut
 
 
+def test_small_plots_have_no_spare_axes_and_plain_numbers():
+    figure, axes = style.small_plots(4)
+    assert axes.shape == (2, 3) and len(figure.axes) == 4
+    axes[0, 0].set(xscale="log", xlim=(900, 9000))
+    style.plain_log(axes[0, 0].xaxis)
+    assert {"1,000", "2,000", "5,000"} < {t.get_text() for t in axes[0, 0].get_xticklabels()}
+
+
 def test_ours_and_the_papers_are_drawn_side_by_side(ax):
     ours = measured("mrc", ["II", "V"], "pulsar", "MRC-CCG", "training time", [1.0, 3.0], "s")
     ours += measured("mrc", ["II"], "pulsar", "MRC-LP", "training time", [], "s")

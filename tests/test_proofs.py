@@ -14,7 +14,7 @@ from workbench import cli
 from workbench.core.problem import as_problem
 from workbench.core.stream import below, rounds
 from workbench.data import load
-from workbench.data.panels import panel, remade
+from workbench.data.specs import remade
 from workbench.estimators import MinimaxRiskClassifier, SampledCutClassifier
 from workbench.proofs import ProofError, judge, read, verify, write
 from workbench.registry import SOLVERS
@@ -178,7 +178,7 @@ def test_recipes(monkeypatch):
     problem = load("iris", scale="standard")
     assert problem.recipe == {"panel": "iris", "seed": 0, "scale": "standard"}
     assert load("iris", test=0.3, seed=1).recipe == {"panel": "iris", "seed": 1, "test": 0.3}
-    spec = panel("iris | 2 classes", seed=2)
+    spec = load("iris | 2 classes", seed=2)
     for made_again in (problem, load("iris", test=0.3, seed=1), spec):
         assert remade(made_again.recipe).checksum == made_again.checksum
     assert problem.subset(0.5).recipe is None and spec.first_classes(2).recipe is None
@@ -187,7 +187,7 @@ def test_recipes(monkeypatch):
         with pytest.raises(ValueError, match=r"^recipe: cannot be followed: "):
             remade(bad)
     monkeypatch.setattr("workbench.data.fetch_into_cache", lambda *_: pytest.fail("a download"))
-    monkeypatch.setattr("workbench.data.panels.available_files", dict)
+    monkeypatch.setattr("workbench.data.specs.available_files", dict)
     assert remade({"panel": "letter or iris | 2 classes", "seed": 2}).checksum == spec.checksum
     with pytest.raises(FileNotFoundError, match="letter is not available; run"):
         remade({"panel": "letter"})

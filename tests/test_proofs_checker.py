@@ -17,7 +17,7 @@ import pytest
 import scipy.sparse as sp
 from exact import solve
 
-from workbench.data.panels import remade
+from workbench.data.specs import remade
 from workbench.proofs import checker
 from workbench.runs.notebooks import CHECKOUT
 

@@ -14,7 +14,7 @@ from checks.scrub import Scrub
 from workbench.cli import main
 from workbench.core.stream import below, rounds
 from workbench.core.trace import Trace
-from workbench.data.panels import panel
+from workbench.data import load
 from workbench.live.inside import portrait
 from workbench.live.lane import Lane
 from workbench.live.pictures import pack
@@ -23,7 +23,7 @@ from workbench.live.replay import MIME, Replay, record
 
 @pytest.fixture(scope="module")
 def recorded():
-    problem = panel("wine", test=0.3)
+    problem = load("wine", test=0.3)
     return (
         record("ww_walrus", problem, below("gap", 1e-3), parameters={"C": 0.5}),
         record("ww_walrus_fast", problem, rounds(12)),
@@ -41,7 +41,7 @@ def points(run):
 
 def test_frames_are_what_a_dashboard_shows_in_that_round(recorded):
     walrus, _ = recorded
-    lane, frames = Lane("ww_walrus", panel("wine", test=0.3), {"C": 0.5}), iter(walrus.frames)
+    lane, frames = Lane("ww_walrus", load("wine", test=0.3), {"C": 0.5}), iter(walrus.frames)
     frame, seen = next(frames), 0
     while frame:
         lane.advance()
@@ -62,7 +62,7 @@ def test_a_run_has_the_points_and_words_of_its_trace(recorded):
     assert (seconds, round_, error) == (last["seconds"], last["round"], last["test_error"])
     assert last["lower"] <= lower <= upper <= last["upper"]
     assert np.unique(points(second)[:, 1]).tolist() == list(range(13))
-    assert record("centroid", panel("iris", test=None)).trace.stopped_by == "finished"
+    assert record("centroid", load("iris")).trace.stopped_by == "finished"
 
 
 def test_words_in_a_trace_are_never_markup(recorded):
@@ -79,7 +79,7 @@ def test_words_in_a_trace_are_never_markup(recorded):
 def test_what_cannot_be_played_is_refused(recorded, tmp_path, capsys):
     trace = recorded[0].trace
     with pytest.raises(ValueError, match="unknown name 'walrus'"):
-        record("walrus", panel("iris"))
+        record("walrus", load("iris"))
     with pytest.raises(ValueError, match="run 2, of ww_walrus, has no rows"):
         Replay(trace, Trace(trace.header, []))
     kept, page = tmp_path / "a.jsonl", tmp_path / "page.html"

@@ -13,7 +13,7 @@ import pytest
 from PIL import Image
 
 from workbench.core.stream import rounds
-from workbench.data.panels import panel
+from workbench.data import load
 from workbench.figures import reference
 from workbench.figures.papers import PAPERS, base, same_data, title
 from workbench.figures.report import report
@@ -309,7 +309,7 @@ def test_a_bad_sidecar_or_picture_is_one_line_and_left_out(folder, tmp_path, cap
 
 
 def test_the_proofs_of_figures_are_verified_when_the_page_is_made(folder, tmp_path, monkeypatch):
-    problem = panel("iris", test=0.3)
+    problem = load("iris", test=0.3)
     names = [f"table.proofs/{name}.npz" for name in ("good", "cut", "gone", "elsewhere")]
     good, cut, _, elsewhere = (folder / "mrc_tables" / name for name in names)
     good.parent.mkdir()

@@ -12,7 +12,7 @@ import pytest
 
 from workbench.core.stream import rounds
 from workbench.core.trace import Trace, encode
-from workbench.data.panels import panel
+from workbench.data import load
 from workbench.figures import Figures
 from workbench.runs import results
 from workbench.runs.grid import grid
@@ -54,7 +54,7 @@ def test_traces_come_back_as_they_were(kept, tmp_path):
 
 def test_a_sweep_from_results_runs_nothing_and_reads_no_data(kept, tmp_path, monkeypatch):
     points, done = kept
-    monkeypatch.setattr("workbench.runs.sweep.panel", None)
+    monkeypatch.setattr("workbench.runs.sweep.load", None)
     again = sweep(points, folder=tmp_path / "elsewhere", say=silent)
     assert not (tmp_path / "elsewhere").exists()
     before = done.frame()
@@ -228,7 +228,7 @@ def test_a_figure_redrawn_from_results_keeps_its_proofs(figures, tmp_path, monke
     record = json.loads((figures.folder / "time.json").read_text("utf-8"))
     assert record["proofs"] == ["time.proofs/a.npz"]
     assert (figures.folder / "time.proofs" / "a.npz").read_bytes() == b"proof"
-    trace, _ = run("ww_walrus", panel("iris"), rounds(1))
+    trace, _ = run("ww_walrus", load("iris"), rounds(1))
     drawn = []
     for _ in range(2):
         save(traces=[trace])

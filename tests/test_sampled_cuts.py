@@ -12,7 +12,7 @@ from sklearn.metrics.pairwise import rbf_kernel
 
 from checks.sequences import as_sequences
 from workbench.core.problem import as_problem
-from workbench.data.panels import panel
+from workbench.data import load
 from workbench.data.synthetic import checkers
 from workbench.kernels.functions import Kernel, scale
 from workbench.runs.run import run
@@ -243,7 +243,7 @@ def test_what_does_not_fit_or_cannot_be_computed_is_refused(blobs, monkeypatch):
 
 
 def test_sampled_cuts_of_many_classes_do_not_end_before_the_first_step_down():
-    problem = panel("text 600x20", test=None)  # at C = 100 the first forty cuts show no way down
+    problem = load("text 600x20")  # at C = 100 the first forty cuts show no way down
     settings = {"C": 100.0, "gamma": 0.1 * scale(problem)}
     trace, state = run("cuts_linear_time", problem, parameters=settings)
     assert trace.column("primal")[10] == trace.column("primal")[0] > 10 * trace.last["primal"]

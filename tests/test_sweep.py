@@ -17,7 +17,7 @@ from test_player import wait
 
 from workbench.cli import main
 from workbench.core.trace import read_trace
-from workbench.data.panels import panel
+from workbench.data import load
 from workbench.runs import sweep as room
 from workbench.runs.grid import grid as any_grid
 from workbench.runs.run import run
@@ -160,7 +160,7 @@ def test_a_trace_says_what_point_it_is_and_its_last_row_is_judged(tmp_path, no_w
     [point] = grid("mrc_ccg", "iris", stop={"gap": 1e-3, "rounds": 50}, seeds=[3])
     done = sweep([point], folder=tmp_path, say=quiet)
     [trace], [path] = done.traces(), tmp_path.glob("*/*.jsonl")
-    problem = panel("iris", 3, 0.3)
+    problem = load("iris", seed=3, test=0.3)
     expected, _ = run("mrc_ccg", problem, parameters=point.parameters)
     assert trace.header["key"] == done.points[0].key == path.stem
     assert trace.header["problem"]["checksum"] == problem.checksum

@@ -3,9 +3,8 @@
 import numpy as np
 import pytest
 
-from workbench.data import text
+from workbench.data import load, text
 from workbench.data.features import tfidf
-from workbench.data.panels import panel
 from workbench.data.text import zipf_text
 
 
@@ -36,16 +35,16 @@ def test_generated_documents_check_their_arguments_and_are_those_of_their_seed()
     more = zipf_text(400, 30, 5, n_test=7)
     assert (more.X != first.X).nnz == 0 and more.X_test.shape[0] == 7
     assert zipf_text(400, 30, 5, n_test=0).X_test is None
-    counts = panel("text 300x20 @ given | 30 % test", seed=2)
+    counts = load("text 300x20 @ given | 30 % test", seed=2)
     assert (counts.n, counts.k, counts.synthetic) == (300, 20, True)
     assert counts.X_test.shape[0] == 129  # three tenths of all
-    weighed = panel("text 300x20 | 30 % test", seed=2)
+    weighed = load("text 300x20 | 30 % test", seed=2)
     assert (weighed.X != tfidf(counts).X).nnz == 0 and "tf-idf" in weighed.name
 
 
 def test_validation_rows_are_training_rows():
     words = "text 4000x300 @ given | 30 % test"
-    whole, part = (panel(w, seed=3) for w in (words, f"{words} | 25 % validation"))
+    whole, part = (load(w, seed=3) for w in (words, f"{words} | 25 % validation"))
     assert part.k == 300 and set(part.y) == set(range(300))
     assert part.n + len(part.y_test) == 4000 and 920 < len(part.y_test) <= 1001
     rows = {(row.indices.tobytes(), row.data.tobytes()) for row in whole.X_test}
@@ -54,8 +53,8 @@ def test_validation_rows_are_training_rows():
     assert np.abs(held - 0.25 * sizes).max() < 2
     small = (sizes < 4) & (sizes > 1)
     assert held[small].sum() > 0.15 * sizes[small].sum()
-    most = panel("wine @ given | 99.9 % validation")
+    most = load("wine @ given | 99.9 % validation")
     assert most.n + len(most.y_test) == 178 and set(most.y) == {0, 1, 2}
     for share in ("0", "100", "0.01"):
         with pytest.raises(ValueError, match="validation"):
-            panel(f"wine | {share} % validation")
+            load(f"wine | {share} % validation")

@@ -9,7 +9,7 @@ import pytest
 from scipy.sparse import csr_matrix
 
 from workbench.core.problem import as_problem
-from workbench.data.panels import panel
+from workbench.data import load
 from workbench.tuning.weston_watkins import between_roots, certify_path, most_at_once
 from workbench.weston_watkins.dual import start
 from workbench.weston_watkins.path import ww_path
@@ -89,7 +89,7 @@ def test_no_solution_in_the_range_leaves_the_band(kind, seed):
 
 @pytest.mark.parametrize("name", ["digits @ maximum | 30 % rows", "breast_cancer @ range"])
 def test_a_search_ends_when_all_of_the_range_is_proven(name):
-    problem = panel(name, seed=0, test=0.25)
+    problem = load(name, seed=0, test=0.25)
     given = problem, problem.X_test, problem.classes[problem.y_test]
     fewest = len(problem.y_test)
     for state in certify_path(*given, (1e-2, 1.0), 0.01):

@@ -12,7 +12,6 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
-from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 from workbench.core.trace import Trace
 from workbench.figures.style import Look, look
@@ -137,12 +136,3 @@ def draw_spread(
             ax.errorbar(at, up, **whiskers, **style, **behind, elinewidth=0.6, mfc=face)
     if look.label:
         ax.plot([], [], **style, label=look.label)
-
-
-def plain_log(axis) -> None:
-    """Number a logarithmic axis in plain decimals, at 1, 2 and 5 if it is short."""
-    low, high = axis.get_view_interval()
-    subs = (1, 2, 5) if high < 40 * low else (1,)
-    axis.set_major_locator(LogLocator(subs=subs, numticks=7))
-    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,g}"))
-    axis.set_minor_formatter(NullFormatter())

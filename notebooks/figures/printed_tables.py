@@ -7,11 +7,10 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
-from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 from workbench.core.stream import Row
 from workbench.figures.plots import HOLLOW
-from workbench.figures.style import look
+from workbench.figures.style import look, plain_log
 from workbench.registry import SOLVERS
 
 
@@ -47,10 +46,7 @@ def beside(
         ax.plot([], [], color=colour, marker=marker, linestyle="none", label=method)
     if log:
         ax.set_xscale("log")
-        low, high = ax.get_xlim()
-        ax.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5) if high < 50 * low else (1,)))
-        ax.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-        ax.xaxis.set_minor_formatter(NullFormatter())
+        plain_log(ax.xaxis)
     else:
         ax.set_xlim(left=0)
     ax.set_yticks(range(len(datasets)), datasets)

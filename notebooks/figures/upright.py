@@ -10,7 +10,7 @@ from scipy.ndimage import affine_transform
 
 from workbench.core.checks import Matrix
 from workbench.core.problem import Problem
-from workbench.data.features import check_not_negative, in_blocks, mapped
+from workbench.data.features import in_blocks, mapped, refuse_negative
 
 
 def deskewed(problem: Problem) -> Problem:
@@ -29,7 +29,7 @@ def deskewed(problem: Problem) -> Problem:
     side = math.isqrt(problem.d)
     if side * side != problem.d:
         raise ValueError(f"X: square images have side * side pixels, got rows of {problem.d}")
-    check_not_negative(problem, "deskewing is for pixels from 0 up")
+    refuse_negative(problem, "deskewing is for pixels from 0 up")
     places = np.indices((side, side)).astype(float)
 
     def upright(image: np.ndarray) -> np.ndarray:

@@ -144,7 +144,7 @@ def contest(
 
     Parameters
     ----------
-    specs : descriptions that :func:`workbench.data.panels.panel` reads; or your own data, as paths
+    specs : descriptions that :func:`workbench.data.load` reads; or your own data, as paths
         of files or as problems (``load("my.csv", target="kind")``), whose rows are standardised
         and have a constant column appended. Linear solvers have no intercept without one:
         ``digits + constant``.

@@ -17,7 +17,6 @@ from workbench.core.stream import State, geometric, processor_seconds, rounds
 from workbench.core.trace import Trace, read_finished, write_trace
 from workbench.data import load
 from workbench.data.features import constant, fourier
-from workbench.data.panels import panel
 from workbench.kernels.functions import scale
 from workbench.registry import SOLVERS
 from workbench.runs.engine import code, key
@@ -143,4 +142,4 @@ def problem_of(data: Data, seed: int, test: float | None) -> Problem:
     """Return the problem of a match; rows of a file are standardised, with a constant column."""
     if isinstance(data, Path):
         return constant(load(data, test=test, seed=seed, scale="standard"))
-    return panel(data, seed, test)
+    return load(data, seed=seed, test=test)

@@ -37,7 +37,7 @@ class Problem:
     synthetic : bool, True for generated data, which every figure states
     about : str, where the data come from, and for tables their classes
     weights : (n,) positive float64; row i counts `weights[i]` times; ones by default
-    recipe : the arguments of :func:`workbench.data.panels.remade` that make these rows again, or
+    recipe : the arguments of :func:`workbench.data.specs.remade` that make these rows again, or
         None
     """
 

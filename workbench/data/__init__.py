@@ -171,6 +171,7 @@ def _from_words(
         except FileNotFoundError:
             if place == len(choices) - 1:
                 raise
+    # Committed proofs have this key.
     recipe = {"panel": text, "seed": seed, "test": test, "scale": scale}
     noted(problem, {name: value for name, value in recipe.items() if value is not None})
     return problem

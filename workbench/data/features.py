@@ -70,7 +70,7 @@ def unit_rows(problem: Problem) -> Problem:
 
 def root_rows(problem: Problem) -> Problem:
     """Return square roots of the entries, as rows of norm one; negative ones are a ValueError."""
-    check_not_negative(problem, "they have no square root")
+    refuse_negative(problem, "they have no square root")
     roots = mapped(problem, lambda X: X.sqrt() if sp.issparse(X) else np.sqrt(X), "", None)
     name = f"{problem.name}, root unit rows"
     return replace(unit_rows(roots), name=name, features=problem.features)
@@ -83,7 +83,7 @@ def log_counts(problem: Problem, least: int = 3) -> Problem:
     left, are a ValueError.
     """
     check_whole(least, "least")
-    check_not_negative(problem, "log(1 + x) is for counts")
+    refuse_negative(problem, "log(1 + x) is for counts")
     # Sparse rows may store zeros, so counting stored entries would be wrong.
     counts = np.asarray((problem.X != 0).sum(axis=0)).ravel()
     kept = np.flatnonzero(counts >= least)
@@ -108,7 +108,7 @@ def tfidf(problem: Problem) -> Problem:
 
     if not problem.is_sparse:
         raise ValueError("X: tf-idf is for word counts in a sparse matrix, got a dense one")
-    check_not_negative(problem, "tf-idf is for counts")
+    refuse_negative(problem, "tf-idf is for counts")
     transform = TfidfTransformer().fit(problem.X).transform
     return mapped(problem, transform, f"{problem.name}, tf-idf", problem.features)
 
@@ -214,7 +214,7 @@ def mapped(
     return replace(problem, X=X, X_test=X_test, name=name, features=features)
 
 
-def check_not_negative(problem: Problem, what: str) -> None:
+def refuse_negative(problem: Problem, what: str) -> None:
     """Raise a ValueError that ends with `what` if a row has negative entries."""
     for name, X in (("X", problem.X), ("X_test", problem.X_test)):
         if X is not None and X.min() < 0:

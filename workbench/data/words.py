@@ -92,8 +92,8 @@ def generated(data: str, seed: int, test: float | None) -> Problem | None:
     """Return the problem that words such as ``checkers 1000`` generate, or None for other data.
 
     `test` is the fraction of test rows. ``synthetic NxDxK`` splits its N rows. ``checkers N`` has
-    N training rows and always the same 20,000 test rows. ``text NxC`` has N training rows and this
-    fraction of all as test rows, at most 20,000.
+    N training rows and, whatever N, the same 20,000 test rows of a seed. ``text NxC`` has
+    N training rows and this fraction of all as test rows, at most 20,000.
     """
     if not GENERATED.fullmatch(data):
         return None

@@ -16,11 +16,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 import numpy as np
 from matplotlib import colormaps
 from matplotlib.axes import Axes
-from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+from matplotlib.ticker import LogLocator, NullFormatter
 
 from workbench.core.trace import Trace
 from workbench.figures.curves import on_grid, quartiles
-from workbench.figures.style import LABELS, look
+from workbench.figures.style import LABELS, look, plain_log
 from workbench.registry import SOLVERS
 
 Runs = Mapping[str, Sequence[Trace]]
@@ -155,7 +155,6 @@ def _x_axis(ax: Axes, x: str, groups: Iterable[Sequence[Trace]]) -> None:
         ax.set_xscale("log")
         low, high = ax.get_xlim()
         if high < 20 * low:  # powers of ten alone would leave it without numbers
-            ax.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
-            ax.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+            plain_log(ax.xaxis)
     ax.xaxis.set_minor_locator(LogLocator(subs=range(2, 10)))
     ax.xaxis.set_minor_formatter(NullFormatter())

@@ -15,9 +15,7 @@ import pandas as pd
 
 from workbench.core.kinds import Json, Record
 from workbench.figures.papers import PAPERS, same_data
-from workbench.runs.notebooks import CHECKOUT
-
-FOLDER = CHECKOUT / "data" / "reference"
+from workbench.runs.mill import PRINTED
 
 
 def printed(paper: str | None = None) -> pd.DataFrame:
@@ -39,7 +37,7 @@ def printed(paper: str | None = None) -> pd.DataFrame:
 @cache
 def listed(name: str) -> tuple[dict[str, str], ...]:
     """Return the rows of a file next to those of the papers: captions, missing or tried."""
-    with (FOLDER / f"{name}.csv").open(encoding="utf-8", newline="") as file:
+    with (PRINTED / f"{name}.csv").open(encoding="utf-8", newline="") as file:
         return tuple(csv.DictReader(file, strict=True))
 
 
@@ -81,6 +79,6 @@ def measured(
 
 def _read(paper: str) -> pd.DataFrame:
     """Read one paper's file."""
-    frame = pd.read_csv(FOLDER / f"{paper}.csv", dtype=str, keep_default_na=False)
+    frame = pd.read_csv(PRINTED / f"{paper}.csv", dtype=str, keep_default_na=False)
     numbers = frame[["value", "spread"]].replace("", math.nan).astype(float)
     return frame.astype(object).assign(**numbers)

@@ -7,7 +7,11 @@ import re
 from typing import NamedTuple
 
 import matplotlib
+import matplotlib.pyplot as plt
+import numpy as np
+from matplotlib.axis import Axis
 from matplotlib.figure import Figure
+from matplotlib.ticker import LogLocator
 
 from workbench.core.problem import Problem
 from workbench.registry import SOLVERS
@@ -82,6 +86,27 @@ def title(problem: Problem, between: str = "\n") -> str:
     name = re.sub(r" \d+x\d+x\d+|, standardised", "", problem.name)
     kind = ", synthetic" if problem.synthetic and "synthetic" not in name else ""
     return f"{name}{kind}{between}n = {problem.n:,}, d = {problem.d:,}, k = {problem.k:,}"
+
+
+def small_plots(
+    number: int, columns: int = 3, height: float = 2.3, above: float = 1.0, **how
+) -> tuple[Figure, np.ndarray]:
+    """Return a figure of small plots, this many inches high, and its (rows, columns) of axes."""
+    columns = min(columns, number)
+    rows = -(-number // columns)
+    size = 7.2, above + height * rows
+    figure, axes = plt.subplots(rows, columns, figsize=size, squeeze=False, **how)
+    for ax in axes.flat[number:]:
+        ax.remove()
+    return figure, axes
+
+
+def plain_log(axis: Axis, *subs: float) -> None:
+    """Number a logarithmic axis in plain decimals: these of a decade, 1, 2 and 5 if it is short."""
+    low, high = axis.get_view_interval()
+    axis.set_major_locator(LogLocator(subs=subs or ((1, 2, 5) if high < 40 * low else (1,))))
+    axis.set_major_formatter("{x:,g}")
+    axis.set_minor_formatter("")
 
 
 def legend(figure: Figure, columns: int = 4) -> None:

@@ -24,17 +24,17 @@ def gram(X: Matrix, weights: np.ndarray, total: float | None = None) -> np.ndarr
     Products are of double precision too: errors of single precision in directions that the rows
     leave out are larger than a small penalty, and steps with such a matrix diverge.
     """
+    total = total or weights.sum()
     if sp.issparse(X):
         X = X.astype(np.float64, copy=False)
         each = X.data * np.repeat(weights, np.diff(X.indptr))
         heavy = sp.csr_matrix((each, X.indices, X.indptr), X.shape)
-        return (X.T @ heavy).toarray() / weights.sum()
-    d = X.shape[1]
-    S, product = np.zeros((d, d)), np.empty((d, d))
+        return (X.T @ heavy).toarray() / total
+    S, product = np.zeros(X.shape[1:] * 2), np.empty(X.shape[1:] * 2)
     for rows in pieces(len(X), GRAM_ROWS):
         exact = by_root(X[rows].astype(np.float64, copy=False), weights[rows])
         S += np.dot(exact.T, exact, out=product)  # a symmetric one: NumPy does half
-    S /= total or weights.sum()
+    S /= total
     return S
 
 

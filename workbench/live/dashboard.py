@@ -12,7 +12,7 @@ from workbench.core.kinds import Record, Values
 from workbench.core.measures import held_out
 from workbench.core.problem import Problem
 from workbench.core.stream import Row, nothing
-from workbench.data.panels import panel
+from workbench.data import load
 from workbench.live.chart import Chart, Curve, Inside
 from workbench.live.inside import portrait
 from workbench.live.lane import Lane, Spare
@@ -161,7 +161,7 @@ class Dashboard(widgets.VBox):
         if self._watching:
             if self.chart.unanswered >= MAX_UNANSWERED:
                 self.player.pause()
-                self.chart.say(note="paused: no page showed this for 30 s; press run to resume")
+                self.chart.say(note="paused: no page showed this; press run to resume")
             self.chart.unanswered += 1
             self.chart.say(ping=self._loop.time())  # a page answers each only once
             self._loop.call_later(PING_S, self._watch)
@@ -174,7 +174,7 @@ class Dashboard(widgets.VBox):
         loaded = self._loaded
         if loaded is None or loaded[0] != spec:
             self.chart.say(doing="loading the data")
-            loaded = spec, self.problem or panel(spec)
+            loaded = spec, self.problem or load(spec)
         made = [self._lane(lanes, *each, loaded[1]) for each in wanted.items()]
         self._loaded, self._arranged = loaded, target
         return made

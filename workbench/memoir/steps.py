@@ -40,7 +40,7 @@ def scratch_of(k, like):
 def visit(blocks, at, rows, batch, y, answers, etas, numbers, R, taken, k):
     """Take the rows of a batch in turn, from place `at` on; the inner loop of both boxes.
 
-    The comments have the line numbers of Algorithm 1; those of Algorithm 2 are one larger.
+    The comments have the line numbers of both boxes; line 11 of Algorithm 2 adds y and r to R.
 
     Parameters
     ----------
@@ -82,7 +82,7 @@ def take(blocks, at, rows, batch, y, answers, eta, numbers, R, taken, scratch, k
         numbers[VIOLATED] += 1.0
         if len(taken.classes):
             taken.classes[at], taken.steps[at] = r, step
-    R[own] = R[r] = True
+    R[own] = R[r] = True  # line 11 of Algorithm 2
     if len(blocks.sums):
         numbers[MASS] += numbers[SCALE]
 

@@ -13,7 +13,7 @@ from workbench.core.problem import Problem
 from workbench.core.stream import Row
 from workbench.mrc import splitting
 from workbench.mrc.interior_point import rounds_worth_while
-from workbench.mrc.lp import all_subsets, averages
+from workbench.mrc.lp import all_subsets, averages, spread
 from workbench.mrc.master import Restricted, extend, largest, solve
 from workbench.mrc.risk import MinimaxRisk, RiskState, first, greedy_subset, minimax_risk, restated
 
@@ -202,11 +202,6 @@ def distribution(risk: MinimaxRisk, s: CutState) -> np.ndarray:
     np.add.at(joint, classes[of_means], spread(means, masks[of_means]))
     joint.flat[:: risk.k + 1] += empirical.sum() * of_class / of_class.sum()
     return p + (joint / of_class[:, None])[risk.y] * risk.weights[:, None]
-
-
-def spread(alpha: np.ndarray, masks: np.ndarray) -> np.ndarray:
-    """Return the (c, k) masses of (c,) multipliers, each shared by the labels of its subset."""
-    return alpha[:, None] * masks / masks.sum(axis=1, keepdims=True)
 
 
 def class_subsets(k: int, every: bool) -> tuple[np.ndarray, np.ndarray]:

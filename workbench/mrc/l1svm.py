@@ -92,8 +92,8 @@ class L1SVM:
 class SVMState:
     """The best rule ``W_best`` (k, d + 1), its certificate, and the value of the last program.
 
-    ``alpha_best`` is the dual point of the lower bound, (n,) in [0, 1] for two classes, (n, k) for
-    more. In `svm_lp` and `svm_multi` round 1 is the solution. All is for this ``lam``.
+    ``alpha_best`` is the dual point of the lower bound, (n,) in [0, 1], (n, k) of `svm_multi`. In
+    `svm_lp` and `svm_multi` round 1 is the solution. All is for this ``lam``.
     """
 
     round: int

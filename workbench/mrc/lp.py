@@ -72,13 +72,18 @@ def mrc_lp(
         return
     alpha = np.maximum(-found.dual, 0.0)
     p = np.zeros((risk.n, risk.k))
-    np.add.at(p, rows, alpha[:, None] * masks / masks.sum(1, keepdims=True))
+    np.add.at(p, rows, spread(alpha, masks))
     M = np.zeros_like(risk.tau)
     M.ravel()[J] = found.x[: len(J)] - found.x[len(J) : -1]
     s.offer(M, risk.upper(M))
     s.raise_lower(risk.lower(p / p.sum()), p)
     s.R, s.round = found.objective, 1
     yield s
+
+
+def spread(alpha: np.ndarray, masks: np.ndarray) -> np.ndarray:
+    """Return the (c, k) masses of (c,) multipliers, each shared by the labels of its subset."""
+    return alpha[:, None] * masks / masks.sum(axis=1, keepdims=True)
 
 
 def all_subsets(k: int) -> np.ndarray:

@@ -11,7 +11,7 @@ import scipy.sparse as sp
 
 from workbench.core.kinds import Given, Matrix, PathLike, Record
 from workbench.core.problem import Problem
-from workbench.data.panels import remade
+from workbench.data.specs import remade
 from workbench.proofs import checker
 from workbench.proofs.checker import Proof, ProofError, Verdict, below, objective, read
 

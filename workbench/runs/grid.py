@@ -18,7 +18,7 @@ import yaml
 from workbench.core.checks import check_counts, is_whole
 from workbench.core.kinds import Given, PathLike, Record, Values
 from workbench.core.stream import LIMITS
-from workbench.data.panels import listed
+from workbench.data.specs import listed
 from workbench.runs.parameters import Parameter, check_names, parameters_of
 from workbench.runs.run import resolve
 
@@ -30,7 +30,7 @@ class Point:
     Attributes
     ----------
     solver, parameters : a name of the registry, and all of its parameters, defaults filled in
-    data, seed, test : arguments of :func:`workbench.data.panels.panel`, which makes the problem
+    data, seed, test : arguments of :func:`workbench.data.load`, which makes the problem
     repetition : distinguishes runs that are otherwise equal
     stop : stopping rules as :func:`workbench.core.stream.stopping` reads them
     varied : the names of the parameters that the grid names, for labels and tables
@@ -73,7 +73,7 @@ def grid(
     ----------
     solvers : names of the registry; as a mapping, each with its parameters, whose values may be
         lists. A list of such mappings is the union of their grids.
-    data : descriptions of problems that :func:`workbench.data.panels.panel` reads
+    data : descriptions of problems that :func:`workbench.data.load` reads
     stop : when a run ends, see :func:`workbench.core.stream.stopping`; at least one of ``rounds``,
         ``cpu`` and ``seconds``, so that every run ends
     parameters : shared by all the solvers

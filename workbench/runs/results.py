@@ -28,7 +28,7 @@ from workbench.core.files import whole
 from workbench.core.kinds import PathLike, Record, Values
 from workbench.core.stream import Row
 from workbench.core.trace import Trace, decode, encode
-from workbench.data.panels import available_specs, listed
+from workbench.data.specs import available_specs, listed
 from workbench.runs.engine import key
 
 NAMES = ("solver", "parameters", "data", "seed", "test", "stop", "repetition", "timed")

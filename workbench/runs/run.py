@@ -87,7 +87,7 @@ def run(
     except KeyboardInterrupt:
         pass
     state = held.state
-    trace.header["load_at_end"] = load()
+    trace.header["load_at_end"] = load_average()
     if proof is not None and state is not None:
         save(proof, *proof_of(problem, state, parameters))
     return trace, state
@@ -127,14 +127,14 @@ def header(
         "rules": [rule.__name__ for rule in rules],
         "problem": {name: getattr(problem, name) for name in PROBLEM},
         "started": datetime.now(UTC).isoformat(timespec="seconds"),
-        "load": load(),
+        "load": load_average(),
         "threads": threads(),
         "machine": machine(),
         "versions": versions(),
     }
 
 
-def load() -> float | None:
+def load_average() -> float | None:
     """Return the load average of the last minute, None on systems without one."""
     return round(os.getloadavg()[0], 2) if hasattr(os, "getloadavg") else None
 

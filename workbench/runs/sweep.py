@@ -20,7 +20,7 @@ from workbench.core.measures import errors
 from workbench.core.problem import Problem
 from workbench.core.stream import LIMITS, Row, geometric, stopping
 from workbench.core.trace import Trace, read_finished, write_trace
-from workbench.data.panels import panel
+from workbench.data import load
 from workbench.registry import SOLVERS
 from workbench.runs.engine import Say, code, execute, key, sources
 from workbench.runs.grid import Point, at_least
@@ -140,9 +140,9 @@ class Sweep:
                 row |= {"status": "failed", "reason": self.failures[point.key]}
             else:
                 trace = self.trace(point)
-                problem, load = trace.header["problem"], trace.header.get("load")
+                problem, busy = trace.header["problem"], trace.header.get("load")
                 size = {name: problem[name] for name in ("n", "d", "k", "checksum")}
-                row |= {"status": "done", "reason": "", "load": load, **size, **trace.last}
+                row |= {"status": "done", "reason": "", "load": busy, **size, **trace.last}
             rows.append(row | {"timed": point.timed, "key": point.key})
         return pd.DataFrame(rows)
 
@@ -265,7 +265,7 @@ def planned(points: Sequence[Point], timed: bool, proofs: bool = False) -> tuple
     @cache
     def checksum(data: str, seed: int, test: float | None) -> str:
         with threadpool_limits(1):  # as in the workers: it may change the last digits of features
-            return panel(data, seed, test).checksum
+            return load(data, seed=seed, test=test).checksum
 
     keys = [point_key(p, checksum(p.data, p.seed, p.test), timed, proofs) for p in points]
     return tuple(replace(point, key=own, timed=timed) for point, own in zip(points, keys))
@@ -273,4 +273,4 @@ def planned(points: Sequence[Point], timed: bool, proofs: bool = False) -> tuple
 
 @lru_cache(maxsize=TIMED_RUNS)  # the splits of one setting, for the next solver
 def _problem(data: str, seed: int, test: float | None) -> Problem:
-    return panel(data, seed, test)
+    return load(data, seed=seed, test=test)

@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-from workbench.figures.reference import FOLDER
+from workbench.runs.mill import PRINTED
 from workbench.runs.notebooks import CHECKOUT
 
 VERDICTS = "holds", "holds in part", "does not hold", "not decided", "cannot be tested here"
@@ -44,7 +44,7 @@ def read_claims() -> tuple[Claim, ...]:
     A claim is not decided if its numbers no longer bear out the verdict, that is, if its query's
     column ``ok`` is not 1.
     """
-    entries = tomllib.loads((FOLDER / "claims.toml").read_text("utf-8"))["claim"]
+    entries = tomllib.loads((PRINTED / "claims.toml").read_text("utf-8"))["claim"]
     with sqlite3.connect(":memory:") as base:
         base.create_aggregate("median", 1, Median)
         base.create_aggregate("slope", 2, Slope)

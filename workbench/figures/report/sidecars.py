@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from workbench.core.kinds import Values
-from workbench.data.panels import remade
+from workbench.data.specs import remade
 from workbench.figures.papers import ACROSS, paper_of_name, paper_of_solver
 from workbench.proofs import ProofError, read, verify
 

@@ -1,4 +1,4 @@
-"""Problems from words (:mod:`workbench.data.words`), for notebooks, sweeps and dashboards."""
+"""Around `load`: lists of descriptions, test rows where none are published, recipes."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ from workbench.data.words import GENERATED, GIVEN, Words, alternatives
 from workbench.data.words import listed as listed
 
 
-def panel(spec: str, seed: int = 0, test: float | None = None) -> Problem:
-    """Return ``load(spec, seed=seed, test=test)``, the problem that words describe."""
-    return load(spec, seed=seed, test=test)
+def with_test_rows(spec: str, test: float, seed: int = 0) -> Problem:
+    """Return a problem with its published test rows, else with a random fraction `test`."""
+    problem = load(spec, seed=seed)
+    return load(spec, seed=seed, test=test) if problem.X_test is None else problem
 
 
 def remade(recipe: Record) -> Problem:
@@ -40,10 +41,7 @@ def remade(recipe: Record) -> Problem:
 
 
 def available_specs(text: str) -> list[str]:
-    """Return the descriptions in a list whose data are available, and print the others.
-
-    If none is available, this is a FileNotFoundError.
-    """
+    """Return the descriptions with data, and print the others; none is a FileNotFoundError."""
     found = []
     for spec in listed(text):
         if any(map(_is_available, alternatives(spec))):

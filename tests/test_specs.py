@@ -8,7 +8,7 @@ from test_player import wait
 
 from workbench import cli, load
 from workbench.core.trace import read_trace
-from workbench.data.panels import available_specs, listed, panel
+from workbench.data.specs import available_specs, listed, with_test_rows
 from workbench.data.synthetic import checkers
 from workbench.live import explore
 from workbench.runs.grid import grid
@@ -24,16 +24,22 @@ def test_lists_as_text():
             listed(wrong, int)
 
 
+def test_given_test_rows_are_kept():
+    given, drawn = load("wine | 30 % test", seed=1), load("wine", seed=1, test=0.5)
+    assert with_test_rows("wine | 30 % test", 0.5, seed=1).checksum == given.checksum
+    assert with_test_rows("wine", 0.5, seed=1).checksum == drawn.checksum != given.checksum
+
+
 def test_the_scale_can_be_chosen():
-    plain = panel("wine", seed=1, test=0.3)
+    plain = load("wine", seed=1, test=0.3)
     assert (plain.n, plain.d, len(plain.y_test)) == (125, 13, 53)
     assert plain.X.mean(axis=0) == pytest.approx(0) and plain.X.std(axis=0) == pytest.approx(1)
-    given = panel("digits @ given")
+    given = load("digits @ given")
     assert (given.X.min(), given.X.max()) == (0, 16)
-    assert panel("digits @ maximum").X == pytest.approx(given.X / 16)
-    ranged = panel("digits@range | 3 classes")
+    assert load("digits @ maximum").X == pytest.approx(given.X / 16)
+    ranged = load("digits@range | 3 classes")
     assert (ranged.X.min(), ranged.X.max(), ranged.k) == (-1, 1, 3)
-    assert np.linalg.norm(panel("wine @ unit").X, axis=1) == pytest.approx(1)
+    assert np.linalg.norm(load("wine @ unit").X, axis=1) == pytest.approx(1)
     for words, same in (
         *(("wine", {"scale": "standard"}), ("wine @ unit", {"scale": "unit"})),
         *(("wine | 30 % test", {"test": 0.3}), ("text 60x3", {"scale": "tfidf"})),
@@ -51,37 +57,37 @@ def test_the_scale_can_be_chosen():
 
 
 def test_a_board_keeps_its_scale_and_has_test_rows_of_its_own():
-    board = panel("checkers 3000", seed=4, test=0.3)
+    board = load("checkers 3000", seed=4, test=0.3)
     assert (board.n, board.d, board.k, len(board.y_test)) == (3000, 2, 2, 20_000)
     assert board.synthetic and (board.X == checkers(3000, 4).X).all()
     for X, y in ((board.X, board.y), (board.X_test, board.y_test)):
         right = np.mean(np.floor(4 * X).astype(int).sum(axis=1) % 2 == y)
         assert right == pytest.approx(0.9, abs=0.03)
-    fewer = panel("checkers 1000 | 50 % rows", seed=4, test=0.1)
+    fewer = load("checkers 1000 | 50 % rows", seed=4, test=0.1)
     assert fewer.n == 500 and (fewer.X_test == board.X_test).all()
-    assert not (panel("checkers 3000", seed=5, test=0.3).X_test == board.X_test).any()
+    assert not (load("checkers 3000", seed=5, test=0.3).X_test == board.X_test).any()
     assert not set(map(bytes, board.X)) & set(map(bytes, board.X_test))
-    standard = panel("checkers 3000 @ standard | 30 % test", seed=4)
+    standard = load("checkers 3000 @ standard | 30 % test", seed=4)
     assert standard.X.std(axis=0) == pytest.approx(1, abs=1e-5)
     assert standard.X_test.std(axis=0) == pytest.approx(1, abs=0.05)
 
 
 def test_steps_follow_one_another():
-    whole = panel("digits | 30 % test", seed=2)
-    few = panel("digits | 30 % test | 4 classes | 50 % rows", seed=2)
+    whole = load("digits | 30 % test", seed=2)
+    few = load("digits | 30 % test | 4 classes | 50 % rows", seed=2)
     assert few.k == 4 and set(few.y_test) == set(range(4))
     assert few.n == pytest.approx(0.5 * np.sum(whole.y < 4), abs=2)
     assert len(few.y_test) == np.sum(whole.y_test < 4)
-    waves = panel("wine + 10 fourier | 20 % rows")
+    waves = load("wine + 10 fourier | 20 % rows")
     assert waves.d == 23 and "10 Fourier" in waves.name
-    made = panel("synthetic 200x5x4", test=0.1)
+    made = load("synthetic 200x5x4", test=0.1)
     assert (made.n, made.d, made.k, made.synthetic) == (180, 5, 4, True)
-    components = panel("digits @ maximum | 30 % test | 12 pca | 5 classes", seed=2)
+    components = load("digits @ maximum | 30 % test | 12 pca | 5 classes", seed=2)
     assert (components.d, components.X_test.shape[1], components.k) == (12, 12, 5)
-    waves = panel("digits @ maximum | 12 pca + 40 fourier+constant", seed=2)
+    waves = load("digits @ maximum | 12 pca + 40 fourier+constant", seed=2)
     assert waves.d == 53 and (waves.X[:, -1] == 1).all()
     assert np.linalg.norm(waves.X[:, 12:-1], axis=1) == pytest.approx(1)
-    words = panel("text 2000x50 @ given | 3 log counts")
+    words = load("text 2000x50 @ given | 3 log counts")
     assert words.is_sparse and words.X.data.min() == pytest.approx(np.log(2))
     for wrong in (
         *("", "wine + fourier", "wine + 20", "+ 20 fourier", "synthetic 200x5"),
@@ -93,14 +99,14 @@ def test_steps_follow_one_another():
         *("wine + 30 % test", "wine | 0 a class", "wine | 71 a class", "text 20x300"),
     ):
         with pytest.raises((ValueError, FileNotFoundError)):
-            panel(wrong)
+            load(wrong)
     with pytest.raises(ValueError, match="already"):
-        panel("wine | 30 a class", test=0.3)
+        load("wine | 30 a class", test=0.3)
 
 
 def test_the_first_rows_of_each_class_can_be_the_training_rows():
-    whole = panel("wine @ given")
-    first = panel("wine @ given | 30 a class")
+    whole = load("wine @ given")
+    first = load("wine @ given | 30 a class")
     assert np.bincount(first.y).tolist() == [30, 30, 30] and len(first.y_test) == 178 - 90
     for c in range(3):
         rows = np.vstack([first.X[first.y == c], first.X_test[first.y_test == c]])
@@ -109,18 +115,18 @@ def test_the_first_rows_of_each_class_can_be_the_training_rows():
 
 def test_an_alternative_stands_in_only_where_the_first_is_not_available(capsys, monkeypatch):
     monkeypatch.delenv("WORKBENCH_DATA", raising=False)
-    assert panel("iris or wine").k == 3 and panel("iris or wine").d == 4
-    stand_in = panel("cifar10_resnet18 or synthetic 300x8x2")
+    assert load("iris or wine").k == 3 and load("iris or wine").d == 4
+    stand_in = load("cifar10_resnet18 or synthetic 300x8x2")
     assert stand_in.synthetic and stand_in.name.startswith("synthetic 300x8x2")
     with pytest.raises(ValueError, match="no data set or file is called"):
-        panel("irsi or wine")
+        load("irsi or wine")
     assert available_specs("iris, cifar100_resnet18, wine") == ["iris", "wine"]
     assert "cifar100_resnet18" in capsys.readouterr().out
     with pytest.raises(FileNotFoundError, match="cifar100_resnet18"):
         available_specs("cifar100_resnet18")
 
 
-# The words of one problem for `load`, the command line, a grid, a notebook and a dashboard.
+# The words of one problem for `load`, the command line, a grid and a dashboard.
 WORDS = ("wine", "wine @ given", "wine + 20 fourier", "wine | 30 % test", "rows.csv", "no or wine")
 
 
@@ -130,7 +136,6 @@ def test_the_same_words_are_the_same_problem_everywhere(words, tmp_path, monkeyp
     words = words.replace("no", "cifar100_resnet18")
     Path("rows.csv").write_text("a,b,kind\n" + "1,20.5,u\n2,30,v\n0,7,w\n" * 5)
     problem = load(words)
-    assert panel(words).checksum == problem.checksum
     cli.main(["run", "mrc_subgradient", words, "--rounds", "1", "--out", "trace.jsonl"])
     assert read_trace(Path("trace.jsonl")).header["problem"]["checksum"] == problem.checksum
     points = grid("mrc_subgradient", words, stop={"rounds": 1})
