@@ -1,5 +1,6 @@
 """A lane goes on, turns back and branches."""
 
+from copy import deepcopy
 from dataclasses import dataclass, fields, is_dataclass
 from itertools import pairwise
 
@@ -62,7 +63,7 @@ def test_back_is_exactly_one_iterate_and_the_way_on_is_the_same(solver, iris, mo
     first = dict(lane.advance())
     lane._keeping._next = np.inf
     rows = [dict(lane.last), *(dict(lane.advance()) for _ in range(4))]
-    end = lane._copy(lane.state)
+    end = deepcopy(lane.state)
     assert lane.back() and lane.back()
     assert lane.state.round == 2 and plain(lane.last) == plain(rows[2])
     assert plain(lane.state.info()) == {k: rows[2][k] for k in plain(lane.state.info())}
@@ -92,7 +93,7 @@ def test_a_branch_goes_on_from_the_same_iterate_and_leaves_the_other_unchanged(i
     lane = Lane("mrc_ccg", iris, {"n_max": 5})
     for _ in range(3):
         lane.advance()
-    seconds, before = lane.seconds, lane._copy(lane.state)
+    seconds, before = lane.seconds, deepcopy(lane.state)
     branch = lane.branch({"n_max": 50})
     assert branch.last["round"] == 2 and branch.last["seconds"] >= seconds
     branch.advance()

@@ -1,7 +1,7 @@
 """Convolutional features of images given as rows, for `ls_cifar`: masks and pooled responses.
 
 Importing this module adds them to the kinds of :mod:`workbench.data.generators`, so that
-`ls_stagewise` goes on from :func:`start`. They are the features of Coates, Lee and Ng (2011)
+`stagewise.stages` goes on from :func:`start`. They are the features of Coates, Lee and Ng (2011)
 without their contrast normalisation, as "Least squares revisited" takes them for CIFAR-10; the
 masks are random or the centroids of k-means.
 """

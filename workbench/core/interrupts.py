@@ -56,15 +56,18 @@ class Held:
         return "interrupted" if self.pressed else None
 
 
-def whole_rounds(steps: Iterable[S], state: S | None = None) -> Iterator[S]:
-    """Yield the states of `steps`, and raise Ctrl-C when the state of its round has been yielded.
-
-    `state` is the one that the first round resumes, or None.
-    """
+def whole_rounds(steps: Iterable[S]) -> Iterator[S]:
+    """Yield the states of `steps`; Ctrl-C is raised after the state of its round."""
     steps = iter(steps)
+    state = None
     while True:
-        with Held(state) as held:
-            state = next(steps, None)
+        try:
+            with Held(state) as held:
+                state = next(steps, None)
+        except SystemError as error:  # how compiled code reports that Ctrl-C came within it
+            if isinstance(error.__cause__, KeyboardInterrupt):
+                raise KeyboardInterrupt from error
+            raise
         if state is not None:
             yield state
         if held.pressed:
@@ -77,6 +80,9 @@ class Broken:
     """A state that was cut within a round, and refuses all use."""
 
     def __getattr__(self, name: str) -> NoReturn:
+        Broken.refuse(self)
+
+    def refuse(self) -> NoReturn:
         raise ValueError("state: was cut within a round and is not an iterate; resume from a copy")
 
 

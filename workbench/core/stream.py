@@ -13,30 +13,11 @@ import math
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from inspect import getgeneratorlocals, isgenerator
 from time import perf_counter, process_time
-from typing import Protocol
-
-import numpy as np
 
 from workbench.core.interrupts import whole_rounds
-from workbench.core.kinds import Matrix, Record
-
-
-class State(Protocol):
-    """The interface of a state, a plain dataclass, on loan until the next ``next()``.
-
-    A round that raises leaves no iterate: :func:`watch` empties the state, which refuses all use.
-    """
-
-    round: int
-
-    def scores(self, X: Matrix) -> np.ndarray:
-        """Return the (n, k) class scores of rows `X`; the prediction is their argmax."""
-
-    def info(self) -> dict[str, float]:
-        """Return the numbers that the solver knows of this iterate at no extra cost."""
-
+from workbench.core.kinds import Record
+from workbench.core.state import State
 
 Row = Record
 Rule = Callable[[Row], str | None]
@@ -90,24 +71,17 @@ def watch(
         When the iterate of the round in which Ctrl-C was pressed has been yielded; at once if it
         is pressed twice, or before there is a state.
     """
-    # The first round changes the state that is resumed, an argument of every solver.
-    resumed = getgeneratorlocals(steps).get("state") if isgenerator(steps) else None
-    steps = whole_rounds(steps, resumed)
-    try:
-        while True:
-            wall, process = _clock()
-            state = next(steps, None)
-            now, processed = _clock()
-            seconds += now - wall
-            cpu += processed - process
-            if state is None:
-                return
-            row = {"round": state.round, "seconds": seconds, "cpu": cpu, **state.info()}
-            yield (row | measure(state) if when(row) else row), state
-    except SystemError as error:  # how compiled code reports that Ctrl-C came within it
-        if isinstance(error.__cause__, KeyboardInterrupt):
-            raise KeyboardInterrupt from error
-        raise
+    steps = whole_rounds(steps)
+    while True:
+        wall, process = _clock()
+        state = next(steps, None)
+        now, processed = _clock()
+        seconds += now - wall
+        cpu += processed - process
+        if state is None:
+            return
+        row = {"round": state.round, "seconds": seconds, "cpu": cpu, **state.info()}
+        yield (row | measure(state) if when(row) else row), state
 
 
 @contextmanager
@@ -129,11 +103,12 @@ def give_back(seconds: float, cpu: float) -> None:
 def until(stream: Iterable[tuple[Row, State]], *rules: Rule) -> Iterator[tuple[Row, State]]:
     """Pass the stream on until a rule gives a reason; that row is the last and has ``stopped_by``.
 
-    A row with a NaN ends the stream too, as ``diverged``. A stream that ends by itself passes
-    unmarked (:func:`finished`).
+    A row with a NaN ends the stream too, as ``diverged``, and so does one whose bounds cross. A
+    stream that ends by itself passes unmarked (:func:`finished`).
     """
     for row, state in stream:
-        reason = next(filter(None, (rule(row) for rule in (diverged, *rules))), None)
+        reasons = (rule(row) for rule in (diverged, crossed, *rules))
+        reason = next(filter(None, reasons), None)
         if reason:
             yield row | {"stopped_by": reason}, state
             return
@@ -143,6 +118,14 @@ def until(stream: Iterable[tuple[Row, State]], *rules: Rule) -> Iterator[tuple[R
 def diverged(row: Row) -> str | None:
     """Stop when any number of the row is NaN."""
     return "diverged" if any(value != value for value in row.values()) else None
+
+
+def crossed(row: Row) -> str | None:
+    """Stop when the lower bound is above the upper one, even by one rounding: one is false.
+
+    Bounds must include their own rounding, see :func:`workbench.core.measures.svm_bounds`.
+    """
+    return "bounds crossed" if row.get("lower", -math.inf) > row.get("upper", math.inf) else None
 
 
 def below(key: str, threshold: float) -> Rule:

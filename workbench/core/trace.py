@@ -57,6 +57,7 @@ def record(
 ) -> Iterator[tuple[Row, State]]:
     """Pass the stream on while its rows are appended to `trace` and, line by line, to `path`.
 
+    Rows that the trace already has are written first.
     The last row of a stream that ends by itself has ``stopped_by`` "finished", with the goals of
     its `rules` that it missed; after Ctrl-C it has "interrupted".
     """
@@ -73,7 +74,8 @@ def record(
             write({"stopped_by": reason})
 
     try:
-        write({"schema": SCHEMA} | trace.header)
+        for entry in ({"schema": SCHEMA} | trace.header, *trace.rows):
+            write(entry)
         for row, state in stream:
             trace.rows.append(row)
             write(row)

@@ -10,6 +10,7 @@ import numpy as np
 from workbench.core.checks import check_positive, check_sparse, check_whole
 from workbench.core.problem import Matrix, Problem
 from workbench.core.shares import pieces
+from workbench.core.state import State, resumable
 from workbench.core.stream import Row
 from workbench.kernels.compiled import njit
 from workbench.least_squares.products import (
@@ -25,7 +26,7 @@ RIDGE = 1e-8  # calibration's, over the mean diagonal: saturated y, y^2, y^3 are
 
 
 @dataclass
-class CalibratedState:
+class CalibratedState(State):
     """The chain ``W`` (t, d, k), ``V`` (t, m, k) of t rounds, and the predictions it makes.
 
     V_t is the paper's W~_t, transposed. ``predictions`` (n, k) are yhat of the training rows.
@@ -63,6 +64,7 @@ class CalibratedState:
         }
 
 
+@resumable("alpha")
 def ls_calibrated(
     problem: Problem,
     *,

@@ -10,6 +10,7 @@ import numpy as np
 from workbench.core.checks import check_positive, check_sparse
 from workbench.core.measures import bounds
 from workbench.core.problem import Matrix, Problem
+from workbench.core.state import State, resumable
 from workbench.core.stream import Row
 from workbench.least_squares.cluster import summed
 from workbench.least_squares.links import check_link
@@ -18,7 +19,7 @@ from workbench.least_squares.products import Factor, check_size, gram
 
 
 @dataclass
-class GeneralizedState:
+class GeneralizedState(State):
     """Weights ``W`` (d, k), their mean ``loss`` and objective ``primal``, and both best bounds.
 
     ``primal`` is at least P(W): the largest error that rounding can make is added. ``stepped``
@@ -44,6 +45,7 @@ class GeneralizedState:
         return bounds(self.lower, self.upper) | {"primal": self.primal, "loss": self.loss}
 
 
+@resumable("alpha")
 def ls_generalized(
     problem: Problem,
     *,
@@ -75,6 +77,7 @@ def ls_generalized(
     yield from descend(problem, alpha, link, False, state)
 
 
+@resumable("alpha")
 def ls_accelerated(
     problem: Problem,
     *,

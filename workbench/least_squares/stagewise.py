@@ -10,6 +10,7 @@ import numpy as np
 from workbench.core.checks import check_counts, check_flags, check_positive, check_sparse
 from workbench.core.problem import Matrix, Problem
 from workbench.core.shares import pieces
+from workbench.core.state import State, resumable
 from workbench.core.stream import Row
 from workbench.data.generators import Generator, fitted
 from workbench.least_squares.block_visits import BlockVisits, TrainingRows, fit
@@ -18,7 +19,7 @@ from workbench.least_squares.products import GRAM_ROWS, check_size
 
 
 @dataclass
-class StagewiseState:
+class StagewiseState(State):
     """Weights ``W`` (n_features, k), the scores ``F`` (n, k) of the training rows, the objective.
 
     ``loss`` is the mean loss, ``primal`` adds the penalty. The model keeps the ``generator`` of its
@@ -39,6 +40,7 @@ class StagewiseState:
         return {"primal": self.primal, "loss": self.loss}
 
 
+@resumable("alpha", "passes", "inner")
 def ls_stagewise(
     problem: Problem,
     *,
@@ -122,7 +124,7 @@ def stages(
 
 
 @dataclass
-class ColumnsState:
+class ColumnsState(State):
     """Weights ``W`` (d, k), scores ``F`` (n, k) of the training rows, the pass's ``order`` (d,)."""
 
     round: int
@@ -139,6 +141,7 @@ class ColumnsState:
         return {"primal": self.primal, "loss": self.loss}
 
 
+@resumable("alpha", "passes", "inner")
 def ls_columns(
     problem: Problem,
     *,

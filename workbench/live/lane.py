@@ -8,7 +8,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from copy import deepcopy
 from dataclasses import fields
 from math import inf
 from time import perf_counter
@@ -17,7 +16,8 @@ import numpy as np
 
 from workbench.core.kinds import Values
 from workbench.core.problem import Problem
-from workbench.core.stream import Row, State, diverged, geometric, nothing, watch
+from workbench.core.state import copied
+from workbench.core.stream import Row, State, crossed, diverged, geometric, nothing, watch
 from workbench.core.trace import Trace
 from workbench.runs.run import header, resolve, warm
 
@@ -163,7 +163,7 @@ class Lane:
                 if not self._states:
                     self._keep()
                 rows.append(row)
-                self.ended = diverged(row) or closed(row) or ""
+                self.ended = diverged(row) or crossed(row) or closed(row) or ""
                 if perf_counter() >= end or row["seconds"] >= budget or not go():
                     break
         except Exception as error:
@@ -231,7 +231,7 @@ class Lane:
         return watch(steps, self._evaluate, self._evaluating.due, **clock)
 
     def _resumed(self, state: State) -> Iterator[State]:
-        return self.steps(self.problem, **self.parameters, state=self._copy(state))
+        return self.steps(self.problem, **self.parameters, state=state)
 
     def _evaluate(self, state: State) -> Row:
         self._evaluated = state.round
@@ -242,14 +242,9 @@ class Lane:
 
     def _keep(self) -> None:
         """Keep a copy of the state; if memory runs short, drop every other one in between."""
-        self._states.append(self._copy(self.state))
+        self._states.append(copied(self.state, self.problem))
         if len(self._states) > max(4, MEMORY // size(self.state)):
             del self._states[-2:0:-2]
-
-    def _copy(self, state: State) -> State:
-        """Return a copy that shares nothing with the state but the problem's own arrays."""
-        ours = (getattr(self.problem, f.name) for f in fields(self.problem))
-        return deepcopy(state, {id(value): value for value in ours})
 
 
 def closed(row: Row) -> str | None:

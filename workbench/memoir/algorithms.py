@@ -19,6 +19,7 @@ import numpy as np
 
 from workbench.core.checks import check_not_negative, check_positive
 from workbench.core.problem import Problem
+from workbench.core.state import resumable
 from workbench.core.stream import off_the_clock
 from workbench.kernels.rows import rows_of
 from workbench.memoir.blocks import matrix_of
@@ -30,6 +31,7 @@ MAX_BATCHES = 50  # if a pass over the rows has fewer batches, each is a round
 SAMPLED = 200  # rows on which the answers of a search are compared with the exact ones
 
 
+@resumable("lam", "eta0", "eta_step", "batch_size", "mips")
 def memoir_l2(
     problem: Problem,
     *,
@@ -93,6 +95,7 @@ def memoir_l2(
         yield s
 
 
+@resumable("gamma", "eta0", "eta_step", "batch_size", "mips")
 def memoir_l1(
     problem: Problem,
     *,

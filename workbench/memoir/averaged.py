@@ -18,12 +18,14 @@ import numpy as np
 
 from workbench.core.checks import check_not_negative, check_positive
 from workbench.core.problem import Problem
+from workbench.core.state import resumable
 from workbench.core.stream import off_the_clock
 from workbench.kernels.rows import rows_of
 from workbench.memoir.state import MemoirState, start
 from workbench.memoir.steps import NO_ANSWERS
 
 
+@resumable("eta0")
 def memoir_averaged(
     problem: Problem,
     *,

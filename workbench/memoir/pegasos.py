@@ -10,6 +10,7 @@ import numpy as np
 from workbench.core.checks import check_positive, check_sparse, check_whole
 from workbench.core.measures import EPS, bounds
 from workbench.core.problem import Matrix, Problem
+from workbench.core.state import State, resumable
 from workbench.core.stream import Row
 from workbench.kernels.compiled import njit
 from workbench.kernels.rows import rows_of, squared_norms
@@ -35,7 +36,7 @@ MIN_UNIT = 1e-20  # a smaller unit is multiplied into the dual point
 
 
 @dataclass
-class PegasosState:
+class PegasosState(State):
     """The last iterate ``W`` (d, k), the step counter, the random generator and both bounds.
 
     The dual point behind ``W`` is ``unit`` times ``dual`` (n, k), which is not kept, and (0, 0), if
@@ -68,6 +69,7 @@ class PegasosState:
         }
 
 
+@resumable("lam", "batch_size")
 def memoir_pegasos(
     problem: Problem,
     *,

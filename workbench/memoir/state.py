@@ -10,6 +10,7 @@ import scipy.sparse as sp
 
 from workbench.core.checks import LARGEST, check_counts, check_memory, check_whole
 from workbench.core.problem import Matrix, Problem
+from workbench.core.state import State
 from workbench.core.stream import Row
 from workbench.memoir.blocks import PATCH, InBlocks, compacted, dense, empty, matrix_of
 from workbench.memoir.mips import scores
@@ -35,7 +36,7 @@ OBJECTIVE_ROWS = 5_000  # rows on which the objective is evaluated if there are 
 
 
 @dataclass
-class MemoirState(InBlocks):
+class MemoirState(InBlocks, State):
     """Weights W = scale U after a round, with U (d, k) in blocks.
 
     An averaged state predicts by the mean of all iterates, (mass U - S) / step with the S of

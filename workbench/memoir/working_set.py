@@ -16,6 +16,7 @@ import scipy.sparse as sp
 from workbench.core.checks import check_counts, check_not_negative, check_positive, check_whole
 from workbench.core.measures import bounds, svm_bounds
 from workbench.core.problem import Matrix, Problem
+from workbench.core.state import State, resumable
 from workbench.core.stream import Row, off_the_clock
 from workbench.kernels.rows import rows_of, squared_norms
 from workbench.memoir.ascent import Sets, losses, norms, visit_rows
@@ -32,7 +33,7 @@ ENTRIES = 2**21  # about how many entries of X's columns the certificate reads t
 
 
 @dataclass
-class WorkingSetState(InBlocks):
+class WorkingSetState(InBlocks, State):
     """The dual point: V = sum_i alpha_i x_i in blocks, and each row's set with its alpha.
 
     ``sets`` to ``calm`` are the fields of :class:`workbench.memoir.ascent.Sets`.
@@ -74,6 +75,7 @@ class WorkingSetState(InBlocks):
         }
 
 
+@resumable("C", "l1", "inner", "added")
 def cs_working_set(
     problem: Problem,
     *,

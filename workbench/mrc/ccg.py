@@ -10,6 +10,7 @@ import scipy.sparse as sp
 
 from workbench.core.checks import check_counts, check_not_negative
 from workbench.core.problem import Problem
+from workbench.core.state import resumable
 from workbench.core.stream import Row
 from workbench.mrc import splitting
 from workbench.mrc.interior_point import rounds_worth_while
@@ -68,6 +69,7 @@ class CutState(RiskState):
         lpsolve(risk, self)
 
 
+@resumable("lambda0", "eps1", "eps2", "n_max", "m_max", "k_max")
 def mrc_ccg(
     problem: Problem,
     *,

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from workbench.core.problem import Problem
+from workbench.core.state import resumable
 from workbench.core.stream import Row
 from workbench.mrc import splitting
 from workbench.mrc.newton import (
@@ -99,6 +100,7 @@ class InteriorPointState(RiskState):
         recentre(self, max(self.upper - self.lower, 1e-12) / self.pairs)
 
 
+@resumable("lambda0")
 def mrc_interior_point(
     problem: Problem,
     *,

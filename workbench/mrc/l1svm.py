@@ -20,6 +20,7 @@ import scipy.sparse as sp
 from workbench.core.checks import check_positive
 from workbench.core.measures import EPS, bounds
 from workbench.core.problem import Matrix, Problem
+from workbench.core.state import State, resumable
 from workbench.core.stream import Row
 from workbench.mrc.highs import minimise
 from workbench.mrc.lp import refuse_large
@@ -89,7 +90,7 @@ class L1SVM:
 
 
 @dataclass
-class SVMState:
+class SVMState(State):
     """The best rule ``W_best`` (k, d + 1), its certificate, and the value of the last program.
 
     ``alpha_best`` is the dual point of the lower bound, (n,) in [0, 1], (n, k) of `svm_multi`. In
@@ -118,6 +119,7 @@ class SVMState:
             self.lower, self.alpha_best = lower, alpha
 
 
+@resumable()
 def svm_lp(
     problem: Problem,
     *,
@@ -196,6 +198,7 @@ def of_others(alpha: np.ndarray, y: np.ndarray) -> np.ndarray:
     return alpha[:, None] * (y[:, None] != np.arange(2))
 
 
+@resumable()
 def svm_multi(
     problem: Problem,
     *,

@@ -11,6 +11,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from workbench.core.problem import Matrix, Problem
+from workbench.core.state import resumable
 from workbench.core.stream import Row
 from workbench.mrc.highs import check_seconds, minimise
 from workbench.mrc.risk import RiskState, first, minimax_risk, restated
@@ -33,6 +34,7 @@ class LinearProgramState(RiskState):
         return super().info() | {"R": self.R}
 
 
+@resumable()
 def mrc_lp(
     problem: Problem,
     *,

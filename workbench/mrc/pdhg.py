@@ -10,6 +10,7 @@ import scipy.sparse as sp
 
 from workbench.core.checks import check_whole
 from workbench.core.problem import Problem
+from workbench.core.state import resumable
 from workbench.kernels.compiled import njit
 from workbench.mrc.repair import sharpest_upper
 from workbench.mrc.risk import (
@@ -45,6 +46,7 @@ class PrimalDualState(RiskState):
     balance: float
 
 
+@resumable("lambda0", "steps")
 def mrc_pdhg(
     problem: Problem,
     *,

@@ -17,6 +17,7 @@ from workbench.core.checks import check_positive, check_sparse
 from workbench.core.measures import EPS, bounds
 from workbench.core.problem import Matrix, Problem
 from workbench.core.shares import pieces
+from workbench.core.state import State
 from workbench.core.stream import Row
 from workbench.kernels.compiled import njit
 from workbench.kernels.functions import as_dense
@@ -121,7 +122,7 @@ class MinimaxRisk:
 
 
 @dataclass
-class RiskState:
+class RiskState(State):
     """The best classifier so far, ``M_best`` (k, d'), and the best bounds, for this ``lambda0``.
 
     ``p_best`` (r, k) is the distribution of the best lower bound, on the rows ``p_rows`` (r,) that

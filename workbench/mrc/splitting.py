@@ -16,6 +16,7 @@ import scipy.linalg as la
 from workbench.core.checks import check_whole
 from workbench.core.problem import Problem
 from workbench.core.shares import blocks
+from workbench.core.state import resumable
 from workbench.kernels.compiled import njit
 from workbench.kernels.rows import FAST
 from workbench.mrc.repair import sharpest_lower, sharpest_upper
@@ -44,6 +45,7 @@ class SplittingState(RiskState):
     p: np.ndarray
 
 
+@resumable("lambda0", "steps")
 def mrc_splitting(
     problem: Problem,
     *,

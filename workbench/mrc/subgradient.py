@@ -9,6 +9,7 @@ import numpy as np
 
 from workbench.core.checks import check_whole
 from workbench.core.problem import Problem
+from workbench.core.state import resumable
 from workbench.core.stream import Row
 from workbench.mrc.risk import MinimaxRisk, RiskState, first, greedy_subset, minimax_risk, restated
 
@@ -33,6 +34,7 @@ class SubgradientState(RiskState):
         self.step, self.M, self.M_bar, self.p = 0, self.M_best, self.M_best, 0.0 * self.p
 
 
+@resumable("lambda0", "steps")
 def mrc_subgradient(
     problem: Problem,
     *,

@@ -10,6 +10,7 @@ import scipy.sparse as sp
 
 from workbench.core.checks import check_counts, check_not_negative
 from workbench.core.problem import Problem
+from workbench.core.state import resumable
 from workbench.core.stream import Row
 from workbench.mrc.l1svm import L1SVM, SVMState, of_others, rule, two_classes
 from workbench.mrc.master import Restricted, extend, largest, solve
@@ -43,6 +44,7 @@ class SVMCutState(SVMState):
         return super().info() | counts
 
 
+@resumable("eps", "n_max", "m_max")
 def svm_ccg(
     problem: Problem,
     *,

@@ -11,11 +11,12 @@ from scipy.sparse.linalg import norm
 
 from workbench.core.checks import check_positive, check_sparse
 from workbench.core.problem import Matrix, Problem
+from workbench.core.state import State, resumable
 from workbench.core.stream import Row, off_the_clock
 
 
 @dataclass
-class CentroidState:
+class CentroidState(State):
     """Weights ``W`` (k, d) in CSR format, and the mean distance of the rows."""
 
     round: int
@@ -30,6 +31,7 @@ class CentroidState:
         return {"primal": self.primal, "nonzeros": self.W.nnz}
 
 
+@resumable()
 def centroid(
     problem: Problem, *, power: float = 1.0, state: CentroidState | None = None
 ) -> Iterator[CentroidState]:

@@ -15,6 +15,7 @@ import scipy.sparse as sp
 
 from workbench.core.checks import check_counts, check_positive, check_whole
 from workbench.core.problem import Matrix, Problem
+from workbench.core.state import State, resumable
 from workbench.core.stream import Row, off_the_clock
 from workbench.kernels.functions import (
     Kernel,
@@ -31,7 +32,7 @@ BLOCK_DECISIONS = 2**22  # decisions of a block of rows, in double precision
 
 
 @dataclass(kw_only=True)
-class ExpansionState(KernelRows):
+class ExpansionState(KernelRows, State):
     """Coefficients ``A`` (m, K) of kernel values with the m rows held, and the objective."""
 
     round: int
@@ -88,6 +89,7 @@ class LibsvmState(ExpansionState):
         return super().info() | {"support_vectors": len(self.A)}
 
 
+@resumable()
 def libsvm(
     problem: Problem,
     *,
@@ -184,6 +186,7 @@ class SubspaceState(ExpansionState):
         return kernel.times(kernel.points(X), kernel.points(self.X), self.A)
 
 
+@resumable()
 def nystroem_svm(
     problem: Problem,
     *,

@@ -47,6 +47,7 @@ from scipy.special import logsumexp
 
 from workbench.core.checks import check_positive, check_sparse, check_whole
 from workbench.core.problem import Matrix, Problem
+from workbench.core.state import State, resumable
 from workbench.core.stream import Row, give_back, off_the_clock
 
 BLOCK_SCORES = 2**22  # scores of a block of rows, in double precision
@@ -56,7 +57,7 @@ LOOSEST = 10.0  # the tolerance of round 1, which one pass over the rows meets
 
 
 @dataclass
-class LinearState:
+class LinearState(State):
     """Weights ``W`` (d, k) of the last fit, its objective and the peer's count of iterations.
 
     ``seconds`` and ``cpu`` are the wall and CPU seconds of the longest fit so far.
@@ -260,6 +261,7 @@ def _limits(peer: Peer, s: LinearState, tol: float) -> dict[str, float] | None:
     return {"tol": max(LOOSEST * 10.0 ** (-s.round / 2), tol), "max_iter": LIBLINEAR_LIMIT}
 
 
+@resumable()
 def liblinear_cs(
     problem: Problem, *, C: float = 1.0, tol: float = 1e-8, seed: int = 0, state=None
 ) -> Iterator[LinearState]:
@@ -271,6 +273,7 @@ def liblinear_cs(
     return fits("liblinear_cs", problem, {"C": C, "tol": tol}, seed, state)
 
 
+@resumable()
 def liblinear_ovr(
     problem: Problem, *, C: float = 1.0, tol: float = 1e-8, seed: int = 0, state=None
 ) -> Iterator[LinearState]:
@@ -281,6 +284,7 @@ def liblinear_ovr(
     return fits("liblinear_ovr", problem, {"C": C, "tol": tol}, seed, state)
 
 
+@resumable()
 def liblinear_lr(
     problem: Problem, *, C: float = 1.0, tol: float = 1e-6, state=None
 ) -> Iterator[LinearState]:
@@ -293,6 +297,7 @@ def liblinear_lr(
     return fits("liblinear_lr", problem, {"C": C, "tol": tol}, 0, state)
 
 
+@resumable()
 def liblinear_l2_dual(
     problem: Problem, *, C: float = 1.0, tol: float = 1e-6, seed: int = 0, state=None
 ) -> Iterator[LinearState]:
@@ -304,6 +309,7 @@ def liblinear_l2_dual(
     return fits("liblinear_l2_dual", problem, {"C": C, "tol": tol}, seed, state)
 
 
+@resumable()
 def liblinear_l2_primal(
     problem: Problem, *, C: float = 1.0, tol: float = 1e-6, state=None
 ) -> Iterator[LinearState]:
@@ -314,6 +320,7 @@ def liblinear_l2_primal(
     return fits("liblinear_l2_primal", problem, {"C": C, "tol": tol}, 0, state)
 
 
+@resumable()
 def liblinear_l1(
     problem: Problem, *, C: float = 1.0, tol: float = 1e-6, seed: int = 0, state=None
 ) -> Iterator[LinearState]:
@@ -325,6 +332,7 @@ def liblinear_l1(
     return fits("liblinear_l1", problem, {"C": C, "tol": tol}, seed, state)
 
 
+@resumable()
 def logistic_lbfgs(
     problem: Problem, *, C: float = 1.0, tol: float = 1e-6, state=None
 ) -> Iterator[LinearState]:
@@ -336,6 +344,7 @@ def logistic_lbfgs(
     return fits("logistic_lbfgs", problem, {"C": C, "tol": tol}, 0, state)
 
 
+@resumable()
 def logistic_saga(
     problem: Problem, *, C: float = 1.0, tol: float = 1e-6, seed: int = 0, state=None
 ) -> Iterator[LinearState]:
@@ -347,6 +356,7 @@ def logistic_saga(
     return fits("logistic_saga", problem, {"C": C, "tol": tol}, seed, state)
 
 
+@resumable()
 def ridge(
     problem: Problem, *, alpha: float = 1e-5, tol: float = 1e-8, state=None
 ) -> Iterator[LinearState]:

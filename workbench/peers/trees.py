@@ -16,6 +16,7 @@ from threadpoolctl import ThreadpoolController
 from workbench.core.checks import check_not_negative, check_positive, check_sparse, check_whole
 from workbench.core.kinds import Model
 from workbench.core.problem import Matrix, Problem
+from workbench.core.state import State, resumable
 from workbench.core.stream import Row, off_the_clock
 from workbench.peers.linear import budget, quiet, softmax_losses, squared_errors
 
@@ -23,7 +24,7 @@ MAX_TREES = 1000  # trees, or iterations, at which a stream ends
 
 
 @dataclass
-class TreesState:
+class TreesState(State):
     """The ensemble ``model`` of round `round`, None before the first, and the objective."""
 
     round: int
@@ -49,6 +50,7 @@ class TreesState:
         return {"primal": self.primal, "trees": budget(self.round)}
 
 
+@resumable()
 def random_forest(
     problem: Problem, *, features: float = 1.0, seed: int = 0, state: TreesState | None = None
 ) -> Iterator[TreesState]:
@@ -77,6 +79,7 @@ def random_forest(
     return grown(model, "n_estimators", problem, state)
 
 
+@resumable()
 def boosting(
     problem: Problem,
     *,

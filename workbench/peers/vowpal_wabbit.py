@@ -19,10 +19,12 @@ import scipy.sparse as sp
 
 from workbench.core.checks import check_counts, check_positive, check_sparse, check_whole
 from workbench.core.problem import Matrix, Problem
+from workbench.core.state import State, resumable
 from workbench.core.stream import Row, off_the_clock
 from workbench.peers.linear import LinearState, logistic_losses, total
 
 
+@resumable()
 def vw(
     problem: Problem,
     *,
@@ -61,7 +63,7 @@ def vw(
 
 
 @dataclass
-class RecallTreeState:
+class RecallTreeState(State):
     """The model as Vowpal Wabbit saves it, as bytes (none before round 1), for k classes."""
 
     round: int
@@ -91,6 +93,7 @@ class RecallTreeState:
         return {"primal": self.primal, "bytes": len(self.model)}
 
 
+@resumable()
 def vw_recall_tree(
     problem: Problem,
     *,

@@ -6,7 +6,7 @@ import os
 import platform
 import re
 import subprocess
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from datetime import UTC, datetime
 from functools import cache, partial
@@ -22,6 +22,7 @@ from workbench.core.interrupts import Held
 from workbench.core.kinds import PathLike, Record, Steps, Values
 from workbench.core.names import hint
 from workbench.core.problem import Problem
+from workbench.core.state import resumable
 from workbench.core.stream import Row, Rule, State, always, nothing, until, watch
 from workbench.core.trace import Trace, record
 from workbench.registry import SOLVERS
@@ -40,12 +41,15 @@ def run(
     when: Callable[[Row], bool] = always,
     path: PathLike | None = None,
     proof: PathLike | None = None,
+    after: tuple[Trace, State | None] | None = None,
     warm_up: bool = True,
 ) -> tuple[Trace, State | None]:
     """Run a solver until a rule stops it, it finishes, or Ctrl-C; record every round.
 
     Ctrl-C ends the run after the round in progress; pressed again, at once and without a state.
-    A run is resumed by the solver itself, from a state: ``solver(problem, ..., state=state)``.
+
+    >>> trace, state = run("ww_walrus", problem, rounds(5))  # doctest: +SKIP
+    >>> trace, state = run("ww_walrus", problem, rounds(9), after=(trace, state))  # doctest: +SKIP
 
     Parameters
     ----------
@@ -57,11 +61,15 @@ def run(
     measure, when : the evaluation, which is not timed, and the rows it evaluates
     path : where the trace is written while the run goes on
     proof : where the proof of the last state is written, see :func:`workbench.proofs.write`
+    after : what an earlier run returned, to be resumed from a copy of its state. Rounds and
+        seconds are counted from its start, and parameters that are not given keep their values;
+        only the solver's live parameters may change
     warm_up : compile the kernels on ``problem.tiny()`` before the clock starts
 
     Returns
     -------
-    trace : Trace; its last row says ``stopped_by``, its header the load before and after
+    trace : Trace; its last row says ``stopped_by``, its header the load before and after. That of
+        a resumed run has the earlier rows, too, and the earlier header as ``after``
     state : the last state, which belongs to the trace's last row; None if the solver was
         interrupted before its first state, or within a round
 
@@ -69,28 +77,70 @@ def run(
     ------
     ValueError
         For an unknown solver or parameter name, and before the first round for a `proof` of a
-        solver that has none.
+        solver that has none, and for an `after` of another problem, solver or value.
     """
-    steps, parameters = resolve(solver, parameters or {})
+    steps, parameters = resolve(solver, _kept(after) | dict(parameters or {}))
     if warm_up:
         warm(steps, problem, parameters)
     trace = Trace(header(solver, problem, parameters, rules))
+    clock: Record = {}
+    if after is not None:
+        earlier = after[0]
+        clock = {name: earlier.last[name] for name in ("seconds", "cpu")}
+        trace.header["after"] = earlier.header
+        trace.rows = [dict(row) for row in earlier.rows[:-1]]
+    earlier_rows = len(trace.rows)
     held = Held()
     if proof is not None:
         from workbench.proofs.writers import proof_of, save  # imports all solvers
     try:
         with held:
-            stream = until(watch(steps(problem, **parameters), measure, when), *rules, held.stop)
-            for _, held.state in record(stream, trace, path, rules):
-                if proof is not None and len(trace.rows) == 1:
+            stream = steps(problem, **parameters, **_resumed(after))
+            rows = _continued(watch(stream, measure, when, **clock), after)
+            rows = until(rows, *rules, held.stop)
+            for _, held.state in record(rows, trace, path, rules):
+                if proof is not None and len(trace.rows) == earlier_rows + 1:
                     proof_of(problem, held.state, parameters)  # raises now if there is none
     except KeyboardInterrupt:
         pass
+    if after is not None and len(trace.rows) == earlier_rows:  # cut before its first state
+        return after
     state = held.state
     trace.header["load_at_end"] = load_average()
     if proof is not None and state is not None:
         save(proof, *proof_of(problem, state, parameters))
     return trace, state
+
+
+def _kept(after: tuple[Trace, State | None] | None) -> Record:
+    """Return the parameters of a run to be resumed, none without one."""
+    if after is None:
+        return {}
+    trace, state = after
+    if state is None:
+        raise ValueError("after: has no state, as its run was cut within a round; start a new run")
+    if not trace.rows or trace.last["round"] != state.round:
+        raise ValueError(
+            f"after: must be a trace and the state of its last row, got "
+            f"round {trace.last.get('round')} and round {state.round}"
+        )
+    origin = getattr(state, "origin", None)
+    return dict(origin.parameters) if origin else {}
+
+
+def _resumed(after: tuple[Trace, State | None] | None) -> Record:
+    return {} if after is None else {"state": after[1]}
+
+
+def _continued(
+    stream: Iterable[tuple[Row, State]], after: tuple[Trace, State | None] | None
+) -> Iterator[tuple[Row, State]]:
+    """Pass a stream on; its first row, of the iterate that is resumed, keeps what it measured."""
+    known = {} if after is None else dict(after[0].last)
+    known.pop("stopped_by", None)
+    for row, state in stream:
+        yield known | row, state
+        known = {}
 
 
 def warm(steps: Steps, problem: Problem, parameters: Values) -> None:
@@ -112,6 +162,8 @@ def resolve(solver: str | Steps, parameters: Values) -> tuple[Steps, Record]:
         if solver not in SOLVERS:
             raise ValueError(f"solver: unknown name {solver!r}; {hint(solver, SOLVERS)}")
         solver = SOLVERS[solver].steps
+    if not hasattr(solver, "live"):
+        solver = resumable()(solver)
     declared = parameters_of(solver)
     check_names(parameters, declared, solver.__name__)
     return solver, {name: p.default for name, p in declared.items()} | dict(parameters)

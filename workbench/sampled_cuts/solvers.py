@@ -15,6 +15,7 @@ from workbench.core.checks import (
     check_whole,
 )
 from workbench.core.problem import Problem
+from workbench.core.state import resumable
 from workbench.kernels.functions import Kernel, check_kernel, kernel_of
 from workbench.sampled_cuts.cutting_plane import (
     STALLED,
@@ -30,6 +31,7 @@ from workbench.sampled_cuts.state import CutState, start
 from workbench.sampled_cuts.tasks import Task, task_of
 
 
+@resumable("eps", "stabilised")
 def cuts_exact(
     problem: Problem,
     *,
@@ -76,6 +78,7 @@ def cuts_exact(
     yield from counted(steps, made, state)
 
 
+@resumable("r", "eps", "stabilised", "p", "cache_mb")
 def cuts_linear_time(
     problem: Problem,
     *,
@@ -131,6 +134,7 @@ def cuts_linear_time(
     yield from counted(steps, made, state)
 
 
+@resumable("r", "p", "eps")
 def cuts_constant_time(
     problem: Problem,
     *,
@@ -167,6 +171,7 @@ def cuts_constant_time(
     yield from counted(constant_time(task, space, s, eps, r, p), made, state)
 
 
+@resumable("eps")
 def cuts_nystroem(
     problem: Problem,
     *,

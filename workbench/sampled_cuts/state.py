@@ -8,12 +8,13 @@ import numpy as np
 
 from workbench.core.measures import bounds
 from workbench.core.problem import Matrix, Problem
+from workbench.core.state import State
 from workbench.core.stream import Row
 from workbench.kernels.functions import Kernel, KernelRows, fields_of, stored_as
 
 
 @dataclass(kw_only=True)
-class CutState(KernelRows):
+class CutState(KernelRows, State):
     """T cuts (c, g), the multipliers of the model that they make, and an iterate w.
 
     With v = -g, cut t says xi >= h[t] - w.v_t for v_t = sum_u phi(x_u) B[u] over its basis, rows

@@ -9,6 +9,7 @@ import numpy as np
 
 from workbench.core.checks import check_sparse, check_whole
 from workbench.core.problem import Matrix, Problem
+from workbench.core.state import State
 from workbench.core.stream import Row
 
 PIECES = 4  # pieces of an interval, each with its own number of certain errors
@@ -16,7 +17,7 @@ EDGES = np.linspace(0.0, 1.0, PIECES + 1)
 
 
 @dataclass
-class Tuning:
+class Tuning(State):
     """All that is proven so far, of p knots and t intervals between them.
 
     The chosen classifier is ``chosen_W`` (d, k), solved for C = ``chosen``; it has ``fewest``

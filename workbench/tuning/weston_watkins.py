@@ -23,9 +23,9 @@ import numpy as np
 from scipy.sparse import issparse
 
 from workbench.core.checks import as_number, check_matrix, check_positive, encode, shown
-from workbench.core.interrupts import whole_rounds
 from workbench.core.measures import EPS, svm_bounds
 from workbench.core.problem import Matrix, Problem
+from workbench.core.state import resumable
 from workbench.kernels.rows import lanes, squared_norms
 from workbench.tuning.state import EDGES, PIECES, Tuning, start
 from workbench.weston_watkins.dual import WWState, fill, objectives
@@ -40,6 +40,7 @@ HALVED = 8.0  # R^2 of an interval over that of its halves, roughly
 NARROW = 1e-9  # relative width below which an interval is given up
 
 
+@resumable()
 def certify_path(
     problem: Problem,
     X_val: Matrix,
@@ -87,7 +88,7 @@ def certify_path(
         raise ValueError(f"eps: must be a number of at least 0 and below 1, got {shown(eps)}")
     ends = np.array([low, high])
     state = start(problem, len(y_val), eps, ends, seed) if state is None else state
-    yield from whole_rounds(Search(state, problem, X_val, y_val).steps(scanned(ends)), state)
+    yield from Search(state, problem, X_val, y_val).steps(scanned(ends))
 
 
 class Search:

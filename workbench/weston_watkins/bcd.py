@@ -21,6 +21,7 @@ import numpy as np
 
 from workbench.core.checks import check_positive
 from workbench.core.problem import Problem
+from workbench.core.state import resumable
 from workbench.core.stream import off_the_clock
 from workbench.kernels.compiled import njit
 from workbench.kernels.rows import FAST, multiply, rows_of, squared_norms, subtract, width
@@ -31,6 +32,7 @@ from workbench.weston_watkins.walrus import sweep
 LOWEST = -1e300  # the v of every other entry, which is never free; infinity would spoil sums
 
 
+@resumable("C")
 def ww_walrus(
     problem: Problem, *, C: float = 1.0, seed: int = 0, state: WWState | None = None
 ) -> Iterator[WWState]:
@@ -55,6 +57,7 @@ def ww_walrus(
     return _descent(problem, C, seed, state, shark=False)
 
 
+@resumable("C")
 def ww_shark(
     problem: Problem, *, C: float = 1.0, seed: int = 0, state: WWState | None = None
 ) -> Iterator[WWState]:

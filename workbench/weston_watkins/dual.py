@@ -28,6 +28,7 @@ from workbench.core.checks import check_sparse, check_whole
 from workbench.core.measures import EPS, bounds, svm_bounds
 from workbench.core.problem import Matrix, Problem
 from workbench.core.shares import products
+from workbench.core.state import State
 from workbench.core.stream import Row
 from workbench.kernels.rows import lanes, squared_norms
 
@@ -36,7 +37,7 @@ SCORES = 2**18  # scores computed together, 2 MiB, which fit the cache
 
 
 @dataclass
-class WWState:
+class WWState(State):
     """The iterate ``W`` (d, lanes) and ``B`` (n, lanes), padded with zeros to whole registers.
 
     ``primal`` and ``dual`` are of this iterate, ``upper`` and ``lower`` the best so far. ``first``

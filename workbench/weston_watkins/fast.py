@@ -9,6 +9,7 @@ import numpy as np
 
 from workbench.core.checks import check_positive
 from workbench.core.problem import Problem
+from workbench.core.state import resumable
 from workbench.kernels.compiled import njit
 from workbench.kernels.rows import FAST, rows_of, squared_norms, subtract, width
 from workbench.weston_watkins.bcd import arguments, margins, write_block
@@ -25,6 +26,7 @@ STAGE = 1e-2  # gap ratio at which an easier problem has been solved well enough
 STAGE_ROUNDS = 20  # rounds after which the next C follows in any case
 
 
+@resumable("C")
 def ww_walrus_fast(
     problem: Problem, *, C: float = 1.0, seed: int = 0, state: WWState | None = None
 ) -> Iterator[WWState]:
@@ -55,12 +57,17 @@ def ww_walrus_fast(
     ValueError
         If `C` is not a positive number.
     """
+    return descent(problem, C, seed, state)
+
+
+def descent(problem: Problem, C: float, seed: int, state: WWState | None) -> Iterator[WWState]:
+    """Yield the rounds of :func:`ww_walrus_fast`, which change the given state itself."""
     C, norms = check_positive(C, "C"), squared_norms(problem.X)
     y, k, weights = problem.y, problem.k, problem.weights
     if state is None:
         s = replace(start(problem, C, seed, norms), share=GAP_PART)
     else:
-        fresh = ww_walrus_fast(problem, C=C, seed=seed)
+        fresh = descent(problem, C, seed, None)
         s = restated(problem, state, fresh, C=C, level=min(C, state.level))
     rows, lanes = rows_of(problem.X), width(s.W.shape[1])
     gaps = np.where(norms > 0.0, C * weights * (k - 1.0), 0.0)  # of W = 0

@@ -7,11 +7,13 @@ from itertools import islice
 
 from workbench.core.checks import check_positive, check_whole
 from workbench.core.problem import Problem
+from workbench.core.state import resumable
 from workbench.kernels.rows import squared_norms
 from workbench.weston_watkins.dual import WWState, objectives
-from workbench.weston_watkins.fast import ww_walrus_fast
+from workbench.weston_watkins.fast import descent
 
 
+@resumable()
 def ww_path(
     problem: Problem,
     Cs: Sequence[float],
@@ -48,7 +50,7 @@ def ww_path(
         if s is not None:  # the sweep that measures the first gap at this C is a round
             s.round += 1
             s.move_to(C, problem, norms)
-        steps = ww_walrus_fast(problem, C=C, seed=seed, state=s)
+        steps = descent(problem, C, seed, s)
         for s in islice(steps, 1 + max_rounds):
             if s.round and s.gap_ratio <= gap_ratio:
                 break

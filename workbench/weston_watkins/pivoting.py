@@ -18,7 +18,7 @@ from scipy.linalg import LinAlgError, cho_factor, cho_solve
 from workbench.core.problem import Problem
 from workbench.kernels.rows import squared_norms
 from workbench.weston_watkins.dual import WWState, objectives
-from workbench.weston_watkins.fast import ww_walrus_fast
+from workbench.weston_watkins.fast import descent
 
 RIDGE = 1e-9  # multiple of the mean |x|^2 on the diagonal, which pairs of equal rows lack
 ENTERING = 50  # violating pairs that may enter, or half as many as are free if these are more
@@ -40,7 +40,7 @@ def solved(problem: Problem, state: WWState, gap: float) -> WWState:
         return state
     state.round, state.updates = max(state.round, 2), 1.0  # it neither measures nor starts again
     state.first = state.primal - state.dual
-    steps = ww_walrus_fast(problem, C=state.C, state=state)
+    steps = descent(problem, state.C, 0, state)
     return next((s for s in islice(steps, ROUNDS) if s.primal - s.dual <= gap), state)
 
 
