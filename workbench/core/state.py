@@ -52,7 +52,7 @@ class State:
         """Return the numbers that the solver knows of this iterate at no extra cost."""
         raise NotImplementedError
 
-    def __deepcopy__(self, memo: dict) -> State:
+    def __deepcopy__(self, memo: dict[int, object]) -> State:
         origin = self.origin
         turn = origin.turn if origin else 0
         copied = object.__new__(type(self))
@@ -88,7 +88,9 @@ def resumable(*live: str) -> Callable[[Steps], Steps]:
         }
 
         @wraps(function)
-        def solver(problem: Problem, *arguments: Given, state: Given = None, **given: Given):
+        def solver(
+            problem: Problem, *arguments: Given, state: Given = None, **given: Given
+        ) -> Iterator[State]:
             bound = signature.bind(problem, *arguments, **given)
             _, *values = bound.arguments.items()
             parameters = dict(values)

@@ -17,7 +17,7 @@ from time import perf_counter, process_time
 
 from workbench.core.interrupts import whole_rounds
 from workbench.core.kinds import Record
-from workbench.core.state import State
+from workbench.core.state import State as State
 
 Row = Record
 Rule = Callable[[Row], str | None]
