@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import unicodedata
 from importlib import import_module
 from numbers import Integral
 from typing import TypeGuard
@@ -13,6 +14,7 @@ import psutil
 import scipy.sparse as sp
 
 from workbench.core.kinds import Given, Matrix
+from workbench.core.names import count
 from workbench.core.shares import blocks
 
 # Magnitudes that values may have, and that at least one value of each nonzero column must have:
@@ -23,6 +25,7 @@ SMALLEST = {"d": 1e-100, "f": 1e-18}
 POSITIVE = 1e-30, 1e30
 NUMBERS = int, float, np.integer, np.floating, np.bool_
 MAX_COUNT = 2**63 - 1  # the largest size or count in compiled code
+UNSEEN = "type, case, blanks, invisible characters or Unicode's normal form"
 
 
 def as_number(value: object) -> float:
@@ -203,9 +206,16 @@ def check_labels(y: Given, argument: str, n: int) -> np.ndarray:
         raise ValueError(f"{argument}: has {len(y)} labels for {n} rows")
     # pandas takes half a second to import.
     missing = import_module("pandas").isna(y) if y.dtype == object else y != y
-    if count := int(np.sum(missing)):
-        raise ValueError(f"{argument}: {count} label{'s are' if count > 1 else ' is'} missing")
+    refuse_missing(y[missing].tolist(), argument, "fill them or drop their rows")
     return y
+
+
+def refuse_missing(labels: list[object], argument: str, remedy: str) -> None:
+    """Raise a ValueError that names the first of these missing labels, if there are any."""
+    if labels:
+        verb = "is" if len(labels) == 1 else "are"
+        what = f"{count(len(labels), 'label')} {verb} missing, such as {shown(labels[0])}"
+        raise ValueError(f"{argument}: {what}; {remedy}")
 
 
 def check_kinds(y: Given, argument: str) -> None:
@@ -224,8 +234,33 @@ def encode(labels: np.ndarray, classes: np.ndarray, argument: str) -> np.ndarray
     """Return the int32 code of each label, its position in `classes`."""
     codes = {label: code for code, label in enumerate(classes.tolist())}
     if unknown := [label for label in dict.fromkeys(labels.tolist()) if label not in codes][:5]:
-        raise ValueError(f"{argument}: labels {unknown!r} are not among the classes")
+        reason = f"labels {unknown!r} are not among the classes"
+        if alike := [label for label in codes if folded(label) == folded(unknown[0])]:
+            reason += f"; {unknown[0]!a} differs from the class {alike[0]!a} only in {UNSEEN}"
+        raise ValueError(f"{argument}: {reason}")
     return np.array([codes[label] for label in labels.tolist()], np.int32)
+
+
+def visible(label: object) -> str:
+    """Return a label as text in Unicode's composed form, without invisible characters."""
+    text = unicodedata.normalize("NFC", str(label))
+    return "".join(c for c in text if unicodedata.category(c) != "Cf")
+
+
+def folded(label: object) -> str:
+    """Return a label as visible text without blanks and case."""
+    return "".join(visible(label).split()).casefold()
+
+
+def check_visible(classes: list[object], argument: str) -> None:
+    """Refuse two texts among the classes that look the same."""
+    seen: dict[str, str] = {}
+    for label in classes:
+        if isinstance(label, str) and (other := seen.setdefault(visible(label), label)) != label:
+            raise ValueError(
+                f"{argument}: labels {other!a} and {label!a} differ only in invisible characters "
+                "or Unicode's normal form; replace one of them"
+            )
 
 
 def as_array(given: Given, argument: str) -> np.ndarray:

@@ -6,13 +6,19 @@ import hashlib
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import pairwise
+from itertools import pairwise, zip_longest
 
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from workbench.core.checks import check_columns, check_labels, check_matrix, encode
+from workbench.core.checks import (
+    check_columns,
+    check_labels,
+    check_matrix,
+    check_visible,
+    encode,
+)
 from workbench.core.kinds import Given, Record
 from workbench.core.kinds import Matrix as Matrix
 from workbench.core.shares import blocks
@@ -203,12 +209,14 @@ def as_problem(
         raise ValueError(f"y: labels of type {type(y[0]).__name__} cannot be sorted") from None
     if len(given) < 2:
         raise ValueError(f"y: needs at least two classes, got only {given.tolist()!r}")
+    check_visible(given.tolist(), "y")
     y = encode(y, given, "y")
     if len(empty := np.flatnonzero(np.bincount(y, minlength=len(given)) == 0)):
         raise ValueError(f"classes: {given[empty].tolist()!r} have no training row")
     if (X_test is None) != (y_test is None):
         raise ValueError("X_test, y_test: give both or neither")
     if X_test is not None:
+        check_features(features, getattr(X_test, "columns", None), "X_test")
         X_test = check_matrix(X_test, "X_test")
         with np.errstate(over="ignore"):  # a double that overflows in single precision is refused
             X_test = check_matrix(X_test.astype(X.dtype, copy=False), "X_test")
@@ -221,6 +229,20 @@ def as_problem(
         if len(features := tuple(map(str, features))) != X.shape[1]:
             raise ValueError(f"features: {len(features)} names for {X.shape[1]} columns of X")
     return Problem(X, y, given, name, X_test, y_test, features, synthetic, about)
+
+
+def check_features(
+    features: Iterable[object] | None, others: Iterable[object] | None, argument: str
+) -> None:
+    """Refuse test rows with other columns than the training rows, or in another order."""
+    if features is None or others is None:
+        return
+    for place, names in enumerate(zip_longest(map(str, features), map(str, others)), 1):
+        if names[0] != names[1]:
+            raise ValueError(
+                f"{argument}: must have the same columns in the same order as the training rows; "
+                f"column {place} is {names[1]!r}, not {names[0]!r}"
+            )
 
 
 def noted(problem: Problem, recipe: Record) -> None:

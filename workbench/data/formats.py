@@ -132,7 +132,7 @@ def as_integers(labels: np.ndarray) -> np.ndarray:
     try:
         with np.errstate(invalid="ignore"):
             whole = labels.astype(np.int64)
-    except ValueError:
+    except (OverflowError, ValueError):
         return labels
     return whole if np.array_equal(whole.astype(labels.dtype), labels) else labels
 
