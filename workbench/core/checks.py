@@ -25,7 +25,6 @@ SMALLEST = {"d": 1e-100, "f": 1e-18}
 POSITIVE = 1e-30, 1e30
 NUMBERS = int, float, np.integer, np.floating, np.bool_
 MAX_COUNT = 2**63 - 1  # the largest size or count in compiled code
-UNSEEN = "type, case, blanks, invisible characters or Unicode's normal form"
 
 
 def as_number(value: object) -> float:
@@ -213,15 +212,16 @@ def check_labels(y: Given, argument: str, n: int) -> np.ndarray:
 def refuse_missing(labels: list[object], argument: str, remedy: str) -> None:
     """Raise a ValueError that names the first of these missing labels, if there are any."""
     if labels:
-        verb = "is" if len(labels) == 1 else "are"
-        what = f"{count(len(labels), 'label')} {verb} missing, such as {shown(labels[0])}"
-        raise ValueError(f"{argument}: {what}; {remedy}")
+        what = f"{count(len(labels), 'missing label')}, such as {shown(labels[0])}"
+        raise ValueError(f"{argument}: has {what}; {remedy}")
 
 
 def check_kinds(y: Given, argument: str) -> None:
     """Refuse texts among other labels, which NumPy would turn into texts, and other objects."""
-    if isinstance(y, list | tuple) or getattr(y, "dtype", None) == np.dtype(object):
-        kinds = {type(label) for label in y if not isinstance(label, float)}
+    is_list = isinstance(y, list | tuple)
+    if is_list or getattr(y, "dtype", None) == np.dtype(object):
+        # NumPy turns nan among texts of a list into the text 'nan'; in an array it is missing.
+        kinds = {type(label) for label in y if is_list or not isinstance(label, float)}
         if len(kinds) > 1 and any(issubclass(kind, str) for kind in kinds):
             names = ", ".join(sorted(kind.__name__ for kind in kinds))
             raise ValueError(f"{argument}: mixes labels of types {names}; use one type")
@@ -236,7 +236,10 @@ def encode(labels: np.ndarray, classes: np.ndarray, argument: str) -> np.ndarray
     if unknown := [label for label in dict.fromkeys(labels.tolist()) if label not in codes][:5]:
         reason = f"labels {unknown!r} are not among the classes"
         if alike := [label for label in codes if folded(label) == folded(unknown[0])]:
-            reason += f"; {unknown[0]!a} differs from the class {alike[0]!a} only in {UNSEEN}"
+            reason += (
+                f"; {unknown[0]!a} differs from the class {alike[0]!a} only in type, case, blanks, "
+                "invisible characters or Unicode's normal form"
+            )
         raise ValueError(f"{argument}: {reason}")
     return np.array([codes[label] for label in labels.tolist()], np.int32)
 

@@ -12,28 +12,21 @@ from workbench.core.kinds import PathLike
 
 
 @contextmanager
-def naming(path: PathLike, *unnamed: str | None) -> Iterator[None]:
-    """Let OSErrors that name no file, as of a full disk, or one of `unnamed`, name `path`."""
-    try:
-        yield
-    except OSError as error:
-        if error.errno and error.filename in (None, *unnamed):
-            error.filename = str(path)
-        raise
-
-
-@contextmanager
 def whole(path: PathLike) -> Iterator[Path]:
     """Yield the path of a new file next to `path`, which replaces it unless an error occurs.
 
     The folder is created. If several processes write to the same place, one whole file remains.
+    An OSError that names no file, as of a full disk, names `path`.
     """
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_name(f"{path.name}.{uuid4().hex[:8]}.part")
     try:
-        with naming(path, str(part)):
-            yield part
-            os.replace(part, path)
+        yield part
+        os.replace(part, path)
+    except OSError as error:
+        if error.errno and error.filename in (None, str(part)):
+            error.filename = str(path)
+        raise
     finally:
         part.unlink(missing_ok=True)

@@ -198,8 +198,9 @@ def as_problem(
     ValueError
         Naming the argument and what is wrong with it.
     """
-    if features is None and hasattr(X, "columns"):
-        features = X.columns
+    if features is None:
+        features = getattr(X, "columns", None)
+    names = None if features is None else tuple(map(str, features))
     X = check_matrix(X, "X")
     check_columns(X, "X")
     y = check_labels(y, "y", X.shape[0])
@@ -216,7 +217,7 @@ def as_problem(
     if (X_test is None) != (y_test is None):
         raise ValueError("X_test, y_test: give both or neither")
     if X_test is not None:
-        check_features(features, getattr(X_test, "columns", None), "X_test")
+        check_features(names, getattr(X_test, "columns", None), "X_test")
         X_test = check_matrix(X_test, "X_test")
         with np.errstate(over="ignore"):  # a double that overflows in single precision is refused
             X_test = check_matrix(X_test.astype(X.dtype, copy=False), "X_test")
@@ -225,23 +226,22 @@ def as_problem(
         if sp.issparse(X_test) != sp.issparse(X):
             raise ValueError("X_test: must be sparse exactly when X is sparse")
         y_test = encode(check_labels(y_test, "y_test", X_test.shape[0]), given, "y_test")
-    if features is not None:
-        if len(features := tuple(map(str, features))) != X.shape[1]:
-            raise ValueError(f"features: {len(features)} names for {X.shape[1]} columns of X")
-    return Problem(X, y, given, name, X_test, y_test, features, synthetic, about)
+    if names is not None and len(names) != X.shape[1]:
+        raise ValueError(f"features: {len(names)} names for {X.shape[1]} columns of X")
+    return Problem(X, y, given, name, X_test, y_test, names, synthetic, about)
 
 
 def check_features(
-    features: Iterable[object] | None, others: Iterable[object] | None, argument: str
+    features: tuple[str, ...] | None, others: Iterable[object] | None, argument: str
 ) -> None:
     """Refuse test rows with other columns than the training rows, or in another order."""
     if features is None or others is None:
         return
-    for place, names in enumerate(zip_longest(map(str, features), map(str, others)), 1):
-        if names[0] != names[1]:
+    for name, other in zip_longest(features, map(str, others)):
+        if name != other:
             raise ValueError(
-                f"{argument}: must have the same columns in the same order as the training rows; "
-                f"column {place} is {names[1]!r}, not {names[0]!r}"
+                f"{argument}: must have the same columns in the same order as the training rows, "
+                f"got {other!r} instead of {name!r}"
             )
 
 

@@ -59,8 +59,7 @@ def load(
     source : str, path or pair
         Words, ``DATA @ SCALE`` and steps such as ``| 30 % test`` or ``+ 400 fourier``, as in
         data/README.md; they mean the same problem in `run`, grids, notebooks and dashboards.
-        DATA is a name of :func:`available` or a file; a ``Path`` has no scale or steps, and may
-        contain any characters.
+        DATA is a name of :func:`available` or a file; a ``Path`` has no scale or steps.
         Files are .csv, .tsv, .parquet (:func:`workbench.data.tables.read_tables`), .npz
         (:func:`workbench.data.formats.read_npz`), .npy, or with any other suffix LIBSVM's format
         (:func:`workbench.data.formats.read_libsvm`), kept sparse unless more than half of it is
@@ -215,8 +214,8 @@ def _from_pair(pair: tuple, given: dict) -> Problem:
 
 
 def _kind(path: Path) -> str:
-    if path.suffix in (".npy", ".npz"):
-        return path.suffix[1:]
+    if (suffix := path.suffix.lower()) in (".npy", ".npz"):
+        return suffix[1:]
     return "table" if table_suffix(path) in TABLES else "libsvm"
 
 

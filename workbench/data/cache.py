@@ -20,7 +20,6 @@ from pathlib import Path
 import numpy as np
 
 from workbench.core.checks import shown
-from workbench.core.files import naming
 from workbench.data.formats import BROKEN, Rows, read_npz, write_npz
 from workbench.data.sources import SHA256, Source
 from workbench.data.words import data_in, existing
@@ -158,8 +157,7 @@ def fetch_into_cache(name: str, source: Source, progress: bool = False) -> None:
     path = folder / f"{name}.npz"
     write_npz(path, rows._replace(about=f"{source.origin}; {source.licence}"))
     lines = [f"{_digest(p)}  {p.relative_to(folder).as_posix()}\n" for p in [*paths, path]]
-    # In one write: other processes may do the same.
-    with naming(folder / LEDGER), (folder / LEDGER).open("a") as ledger:
+    with (folder / LEDGER).open("a") as ledger:  # in one write: other processes may do the same
         ledger.write("".join(lines))
 
 
@@ -190,8 +188,8 @@ def _recorded(folder: Path) -> dict[str, str]:
     """Return the SHA-256 of each file, relative to the folder, as it was last recorded."""
     recorded = {}
     with suppress(FileNotFoundError):
-        for line in (folder / LEDGER).read_text(errors="replace").splitlines():
-            if not (parts := re.fullmatch("([0-9a-f]{64})  (.+)|", line)):
+        for line in (folder / LEDGER).read_text(errors="replace").splitlines(True):
+            if not (parts := re.fullmatch("([0-9a-f]{64})  (.+)\n|\n", line)):
                 advice = f"delete this line, {shown(line)}, and the file that it is about"
                 raise ValueError(f"{folder / LEDGER}: must contain checksums; {advice}")
             recorded[parts[2]] = parts[1]

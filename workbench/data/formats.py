@@ -121,7 +121,10 @@ def read_libsvm(*paths: PathLike, dtype: type = np.float64, **options) -> list[R
         parts = load_svmlight_files([os.fspath(path) for path in paths], dtype=dtype, **options)
     except BROKEN as error:
         names = " or ".join(map(str, paths))
-        raise ValueError(f"{names}: cannot be read as LIBSVM's format: {error}") from error
+        raise ValueError(
+            f"{names}: cannot be read as LIBSVM's format, the one of all files that are not .csv, "
+            f".tsv, .parquet, .npz or .npy: {error}"
+        ) from error
     return [Rows(X, as_integers(y)) for X, y in zip(parts[::2], parts[1::2])]
 
 

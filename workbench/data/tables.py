@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import re
 import warnings
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
 
-from workbench.core.checks import as_array, folded, refuse_missing
+from workbench.core.checks import as_array, folded, refuse_missing, shown
 from workbench.core.kinds import PathLike, Record
 from workbench.data.formats import BROKEN, Rows, as_integers
 
@@ -20,8 +21,9 @@ TABLES = (".csv", ".tsv", ".parquet")
 PACKED = (".gz", ".bz2", ".xz", ".zip")
 TARGETS = ("target", "label", "class", "y")
 MAX_LISTED = 8  # classes whose counts `about` lists
-PLAIN = re.compile(r"[+-]?(0|[1-9][0-9]*)(\.(0|[0-9]*[1-9]))?")  # a number as one writes it
-HEAD = {"nrows": 0, "skipfooter": 0}
+# A number as one writes it, and that a float holds exactly enough to be written so again.
+PLAIN = re.compile(r"(?=.{1,16}$)[+-]?(0|[1-9][0-9]*)(\.(0|[0-9]*[1-9]))?")
+HEAD = {"nrows": 0, "skipfooter": 0}  # options that read the names of the columns only
 
 
 def read_tables(*paths: PathLike, target: str | None = None, **options) -> list[Rows]:
@@ -60,11 +62,11 @@ def as_numbers(labels: np.ndarray) -> np.ndarray:
     if labels.dtype.kind != "U":
         return as_integers(labels)
     texts, codes = np.unique(np.char.strip(labels, " "), return_inverse=True)
-    if not all(map(PLAIN.fullmatch, texts.tolist())):
-        return labels
     numbers = as_integers(texts)
-    numbers = as_integers(texts.astype(np.float64)) if numbers.dtype.kind == "U" else numbers
-    return numbers[codes] if len(np.unique(numbers)) == len(texts) else labels
+    if numbers.dtype.kind == "U" and all(map(PLAIN.fullmatch, texts.tolist())):
+        numbers = as_integers(texts.astype(np.float64))
+    is_plain = numbers.dtype.kind != "U" and len(np.unique(numbers)) == len(texts)
+    return numbers[codes] if is_plain else labels
 
 
 def _rows(path: Path, target: str | None, options: Record) -> Rows:
@@ -154,7 +156,7 @@ def _names(frame, path: Path, is_text: bool, options: Record) -> list[str]:
             _refuse(
                 path, f"the first line, {names[:5]}, may be a row; give header=None or header=0"
             )
-        if "" in names or any(name.startswith("Unnamed: ") for name in names):
+        if any(name.startswith("Unnamed: ") for name in names):
             _refuse(path, "a column has no name; give index_col=0 if the first column names rows")
     if len({*names}) < len(names):
         _refuse(path, f"columns must have different names, got {names}; rename them")
@@ -171,15 +173,16 @@ def described(labels: np.ndarray) -> list[str]:
     counts = pd.Series(labels).value_counts(sort=False).sort_values(ascending=False, kind="stable")
     if not len(counts):
         return []
-    listed = ", ".join(f"{name!s} {count:,}" for name, count in counts[:MAX_LISTED].items())
+    names = [str(name) for name in counts.index]
+    listed = ", ".join(f"{name} {size:,}" for name, size in zip(names[:MAX_LISTED], counts))
     more = f" and {len(counts) - MAX_LISTED:,} more" if len(counts) > MAX_LISTED else ""
     error = 1 - counts.iloc[0] / counts.sum()
     lines = [
         f"{len(counts):,} classes: {listed}{more}",
-        f"always predicting {counts.index[0]!s} has an error of {100 * error:.1f} %",
+        f"always predicting {names[0]} has an error of {100 * error:.1f} %",
     ]
-    plain = pd.Series([folded(name) for name in counts.index])
-    if alike := sorted(str(counts.index[i]) for i in np.flatnonzero(plain.duplicated(keep=False))):
+    sizes = Counter(map(folded, names))
+    if alike := sorted(name for name in names if sizes[folded(name)] > 1):
         lines.append(f"labels that differ only in case or blanks are separate classes: {alike}")
     return lines
 
@@ -214,17 +217,12 @@ def _numeric(frame, path: Path):
         odd = column[numbers.isna() & column.notna()].astype(str)
         if len(odd):
             example = odd.value_counts().index[0]
-            advice = f"give na_values={example!r} if that is a gap"
-            if len(odd) > len(column) / 2:
-                advice = "encode or drop such columns, or name the label column with target="
+            what = f"{len(odd):,} of {len(column):,} values are not, most often {shown(example)}"
+            advice = f"give na_values={shown(example)} if that is a gap"
             if "," in example:
                 advice = "give decimal=',' if these are numbers"
-            others = f" (also: {', '.join(texts[1:6])})" if len(texts) > 1 else ""
-            _refuse(
-                path,
-                f"features must be numbers; column {name!r}{others}: {len(odd):,} of "
-                f"{len(column):,} values are not, most often {example!r}; {advice}",
-            )
+            advice += ", encode or drop such columns, or name the label column with target="
+            _refuse(path, f"features must be numbers; column {name!r}: {what}; {advice}")
         frame = frame.assign(**{name: numbers})
     return frame
 

@@ -33,8 +33,7 @@ SCALES: dict[str, Callable[[Problem], Problem]] = {
 GIVEN = "given"  # the name of no scale
 GENERATED = re.compile(r"synthetic \d+x\d+x\d+|checkers \d+|text \d+x\d+")
 MAX_TEST_ROWS = 20_000  # of generated data: an error of 9 % has a standard deviation of 0.2 points
-COMMA, OR, NEXT = (re.compile(sign) for sign in (",", r"\sor\s", r",|\sor\s"))
-SIGN = re.compile(r"[@+|,]|\sor\s")  # what may follow a path
+COMMA, OR, NEXT, SIGN = map(re.compile, (",", r"\sor\s", r",|\sor\s", r"[@+|,]|\sor\s"))
 STEP = re.compile(
     r"\s*([+|])\s*(?:(\d+(?:\.\d+)?)\s*"
     r"(fourier|mrcpy|pca|log counts|classes|a class|% test|% rows|% validation)|(constant))\s*"
