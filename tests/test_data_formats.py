@@ -179,9 +179,10 @@ LINES = "+1 1:0.5 3:2 \n-1 2:1\n+1 1:3\n-1 2:4 3:0.25 # remark\n"
 
 
 @pytest.mark.parametrize("name, pack", [("rows", bytes), ("rows.txt.bz2", bz2.compress)])
-def test_libsvm_files(tmp_path, name, pack):
+@pytest.mark.parametrize("lines", [LINES, LINES.replace(":", ": \t"), f"\ufeff{LINES}"])
+def test_libsvm_files(tmp_path, name, pack, lines):
     path = tmp_path / name
-    path.write_bytes(pack(LINES.encode()))
+    path.write_bytes(pack(lines.encode()))
     problem = data.load(path)
     assert problem.is_sparse and (problem.X.toarray() == X[:4]).all()
     assert problem.classes.tolist() == [-1, 1] and problem.y.tolist() == [1, 0, 1, 0]
