@@ -21,7 +21,7 @@ import scipy.sparse as sp
 
 from workbench.core.checks import rebuilt
 from workbench.core.files import whole
-from workbench.core.kinds import PathLike
+from workbench.core.kinds import PathLike, Record
 from workbench.core.problem import Matrix
 
 CSR = ("data", "indices", "indptr", "shape")
@@ -140,7 +140,7 @@ def read_libsvm(*paths: PathLike, dtype: type = np.float64, **options) -> list[R
 
 def _plain(path: Path) -> BytesIO:
     """Return a file without what LIBSVM skips and scikit-learn does not."""
-    packed = {".gz": gzip.open, ".bz2": bz2.open}
+    packed: Record = {".gz": gzip.open, ".bz2": bz2.open}
     with packed.get(path.suffix, open)(path, "rb") as file:
         content = file.read().removeprefix(codecs.BOM_UTF8)
     return BytesIO(re.sub(rb":[ \t]+", b":", content))

@@ -210,9 +210,9 @@ def _numeric(frame, path: Path):
     import pandas as pd
     from pandas.api.types import is_numeric_dtype
 
-    texts = [name for name in frame if not is_numeric_dtype(frame[name])]
-    for name in texts:
-        column = frame[name]
+    for name, column in frame.items():
+        if is_numeric_dtype(column):
+            continue
         numbers = pd.to_numeric(column.astype(str), errors="coerce")
         odd = column[numbers.isna() & column.notna()].astype(str)
         if len(odd):

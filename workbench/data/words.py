@@ -11,6 +11,7 @@ import os
 import re
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -38,17 +39,18 @@ STEP = re.compile(
     r"\s*([+|])\s*(?:(\d+(?:\.\d+)?)\s*"
     r"(fourier|mrcpy|pca|log counts|classes|a class|% test|% rows|% validation)|(constant))\s*"
 )
-STEPS: dict[tuple[str, str], Callable[[Problem, float, int], Problem]] = {
-    ("+", "constant"): lambda problem, _, seed: features.constant(problem),
-    ("+", "fourier"): lambda problem, m, seed: features.fourier(problem, int(m), seed),
-    ("|", "fourier"): lambda problem, m, seed: features.fourier(problem, int(m), seed, False),
-    ("|", "mrcpy"): lambda problem, m, seed: features.fourier(problem, int(m), seed, False, True),
-    ("|", "pca"): lambda problem, m, seed: features.pca(problem, int(m), seed),
-    ("|", "log counts"): lambda problem, m, seed: features.log_counts(problem, int(m)),
-    ("|", "classes"): lambda problem, k, seed: problem.first_classes(int(k)),
-    ("|", "a class"): lambda problem, m, seed: _first_of_classes(problem, int(m)),
-    ("|", "% rows"): lambda problem, share, seed: problem.subset(share / 100, seed),
-    ("|", "% validation"): lambda problem, share, seed: _validation(problem, share / 100, seed),
+# Of a problem, an amount (a whole number, or a fraction for %) and a seed.
+STEPS: dict[tuple[str, str], Callable[..., Problem]] = {
+    ("+", "constant"): lambda problem, *_: features.constant(problem),
+    ("+", "fourier"): features.fourier,
+    ("|", "fourier"): partial(features.fourier, append=False),
+    ("|", "mrcpy"): partial(features.fourier, append=False, mrcpy=True),
+    ("|", "pca"): features.pca,
+    ("|", "log counts"): lambda problem, m, _: features.log_counts(problem, m),
+    ("|", "classes"): lambda problem, k, _: problem.first_classes(k),
+    ("|", "a class"): lambda problem, m, _: _first_of_classes(problem, m),
+    ("|", "% rows"): Problem.subset,
+    ("|", "% validation"): lambda problem, share, seed: _validation(problem, share, seed),
 }
 
 
@@ -58,7 +60,7 @@ class Words(NamedTuple):
     data: str  # a name, a path or a generated problem, as it is written
     scale: str | None  # None if the words have no ``@``
     test: float | None  # the fraction of ``| P % test``
-    steps: tuple[tuple[Callable[[Problem, float, int], Problem], float], ...]  # with their amounts
+    steps: tuple[tuple[Callable[..., Problem], float], ...]  # with their amounts
 
 
 def listed(text: str | float | list, kind: type = str) -> list:
@@ -171,17 +173,21 @@ def _parsed(text: str) -> Words:
                 "'| 30 % test', '| 40 % rows' or '| 20 % validation'"
             )
         amount = float(found[2] or 1)
-        if not kind.startswith("%") and not amount.is_integer():
+        if kind.startswith("%"):
+            amount /= 100
+        elif amount.is_integer():
+            amount = int(amount)
+        else:
             raise ValueError(f"data: {kind} must be a whole number in {text!r}")
         if kind != "% test":
             steps.append((STEPS[sign, kind], amount))
-        elif steps or test is not None or not 0 < amount < 100:
+        elif steps or test is not None or not 0 < amount < 1:
             raise ValueError(
-                f"data: '| {amount:g} % test' must be the first step, with a number between 0 and "
-                f"100, in {text!r}"
+                f"data: '| {100 * amount:g} % test' must be the first step, with a number between "
+                f"0 and 100, in {text!r}"
             )
         else:
-            test = amount / 100
+            test = amount
         rest = rest[found.end() :]
     return Words(data.strip(), scale, test, tuple(steps))
 
