@@ -109,6 +109,22 @@ def test_data_in_a_text_count_by_their_content(mirror, tmp_path, monkeypatch):
     assert not changed(tmp_path / "other.csv", str(rows))
 
 
+def test_only_files_that_can_be_read_are_data_sets(mirror, tmp_path):
+    write_npz(tmp_path / "cache" / "mine.npz", Rows(X, Y))
+    for name in ("._mine.npz", ".#mine.npz"):
+        (mirror / name).write_bytes(b"")
+    before = state_of_folders()
+    (mirror / "gone.npz").symlink_to("nowhere")
+    (mirror / ".#other.npz").symlink_to("ann@host.1:2")
+    (mirror / "mine.npz").mkdir()
+    os.mkfifo(mirror / "pipe.npz")
+    assert available_files() == {"mine": ("cache", tmp_path / "cache" / "mine.npz")}
+    assert state_of_folders() == before
+    assert data.load("mine").n == 6
+    with pytest.raises(FileNotFoundError, match=r"there is no file .*, only a folder"):
+        data.load(mirror / "mine.npz")
+
+
 def test_check_compares_with_the_registry_and_the_list_has_every_source(mirror):
     lines = data.available()
     assert {*data.EMBEDDED, *SOURCES} == lines.keys()

@@ -121,6 +121,12 @@ def test_a_recorded_checksum_refuses_other_bytes(server, cache):
     for refuse in (data.load, data.check):
         with pytest.raises(ValueError, match=r"toy\.npz: has changed since download; delete it"):
             refuse("toy")
+    ledger = (cache / "SHA256SUMS").read_bytes()
+    for damaged in (bytes(100), ledger[:-40], ledger[:-80], b"\xff\n" + ledger):
+        (cache / "SHA256SUMS").write_bytes(damaged)
+        with pytest.raises(ValueError, match="SHA256SUMS: must contain checksums; delete"):
+            data.load("toy")
+    (cache / "SHA256SUMS").write_bytes(ledger)
     for file in ("toy.npz", "toy/toy"):
         (cache / file).unlink()
     server.pages["/toy"] = TRAIN.replace(b"0.5", b"0.6"), len(TRAIN)

@@ -1,6 +1,7 @@
 """Files: tables, LIBSVM's format and the workbench's own; whole, damaged and malicious."""
 
 import bz2
+import errno
 import re
 
 import numpy as np
@@ -43,6 +44,15 @@ def test_tables_round_trip(tmp_path, suffix):
             *("a,b,y\n1,2.5,no\n4,5,No \n0,0,yes\n", "a b", ["No ", "no", "yes"]),
             "labels that differ only in case or blanks are separate classes: ['No ', 'no']",
         ),
+        ("a,b,y\n1,2.5,01\n4,5,1\n", "a b", ["01", "1"], "2 classes: 01 1, 1 1"),
+        ("a,b,y\n1,2.5,2.50\n4,5,2.5\n", "a b", ["2.5", "2.50"], "y"),
+        ("a,b,y\n1,2.5,1e5\n4,5,2e5\n", "a b", ["1e5", "2e5"], "y"),
+        ("a,b,y\n1,2.5,1_0\n4,5,10\n", "a b", ["10", "1_0"], "y"),
+        ("a,b,y\n1,2.5,FALSE\n4,5,TRUE\n", "a b", ["FALSE", "TRUE"], "y"),
+        (f"a,b,y\n1,2.5,{'9' * 20}\n4,5,7\n", "a b", ["7", "9" * 20], "y"),
+        ("a,b,y\n1,2.5,+1\n4,5,-1 \n", "a b", [-1, 1], "y"),
+        ("a,b,y\n1,2.5,é\n4,5,e\u0301\n", "", [], "differ only in invisible characters or Unicode"),
+        ("y,b,y\n1,2.5,2\n4,5,3\n", "", [], "two columns are called 'y'; give usecols= or names="),
         ("2019,2020,kind\n1,2.5,u\n4,5,v\n", "", [], "may be a row; give header=None or header=0"),
         (",a,y\n3,1,2\n3,1,3\n", "", [], "a column has no name; give index_col=0"),
         ("a,b,y\n1,2,0,9\n1,2,3,9\n", "", [], "a row has more values than there are names"),
@@ -57,7 +67,10 @@ def test_tables_round_trip(tmp_path, suffix):
             "'b': 2 of 5 values are not, most often '?'; give na_values='?' if that is a gap",
         ),
         ("a,y\n1,0\n,1\n3,1\n", "", [], "NaN: 1 of 3 values of column 'a' are missing; fill them"),
-        ("a,y\n1,0\n1,1\n3,NA\n", "", [], "y: 1 label is missing"),
+        *(
+            (f"a,y\n1,0\n1,1\n3,{text}\n", "", [], f"{text!r}; fill them, or give keep_default_na=")
+            for text in ("NA", "null", "None", "nan", "")
+        ),
         ("a,y\n1,1\n2,1\n", "", [], "y: needs at least two classes"),
         ("y\n1\n2\n", "", [], "needs a label column and a feature"),
         ("", "", [], "cannot be read as a table: No columns to parse"),
@@ -85,6 +98,8 @@ def test_a_table_is_read_as_it_says_or_refused(tmp_path, text, features, classes
         ("kind;a\nu;1,0\nv;4,0\n", {"decimal": ",", "sep": ";"}),
         ("id,kind,a\n7,u,1\n8,v,4\n", {"index_col": 0}),
         ("kind,a\nu,1\nu,?\nv,4\n", {"na_values": "?"}),
+        ("a,kind\n1,u\n4,v\n", {"chunksize": 1}),
+        ("a;;kind\n1;;u\n4;;v\n", {"sep": ";;"}),
         ("kind,a,ö\nu,1,2\nv,4,3\n", {"encoding": "latin-1", "usecols": [0, 1]}),
     ],
 )
@@ -105,23 +120,69 @@ def test_options_of_pandas_decide(tmp_path, text, options):
             data.load(path, **options | wrong)
 
 
+@pytest.mark.parametrize(
+    "common, rare, options",
+    [
+        ("001", "V01", {}),
+        ("001", "1", {"dtype": {"kind": "category"}}),
+        ("250.00", "E8", {}),
+        ("TRUE", "UNKNOWN", {}),
+    ],
+)
+def test_no_type_is_guessed_for_a_part_of_the_labels(tmp_path, common, rare, options):
+    """pandas reads 512 such rows at a time, and guesses a type for each chunk of a column."""
+    labels = [common] * 1000 + [rare] * 40
+    features = ",".join("0" * 2100)
+    names = ",".join(f"f{j}" for j in range(2100))
+    lines = [f"{names},kind", *(f"{features},{label}" for label in labels)]
+    (tmp_path / "rows.csv").write_text("\n".join(lines))
+    problem = data.load(tmp_path / "rows.csv", **options)
+    assert problem.classes[problem.y].tolist() == labels
+
+
 def test_training_and_test_tables(tmp_path):
     (tmp_path / "a.csv").write_text("a,b,kind\n1,2,u\n3,4,v\n")
     (tmp_path / "b.csv").write_text("a,b,kind\n5,6,v\n")
     problem = data.load((tmp_path / "a.csv", tmp_path / "b.csv"))
     assert problem.X_test.tolist() == [[5, 6]] and problem.y_test.tolist() == [1]
     (tmp_path / "b.csv").write_text("b,a,kind\n6,5,v\n")
-    with pytest.raises(ValueError, match="must have the same columns in the same order"):
+    with pytest.raises(ValueError, match=r"b\.csv: must have the same columns in the same order"):
         data.load((tmp_path / "a.csv", tmp_path / "b.csv"))
+    (tmp_path / "a.csv").write_text("a,b,kind\n1,2,01\n3,4,V1\n3,4,2\n")
+    (tmp_path / "b.csv").write_text("a,b,kind\n5,6,01\n5,6,2\n")
+    problem = data.load((tmp_path / "a.csv", tmp_path / "b.csv"))
+    assert problem.classes[problem.y_test].tolist() == ["01", "2"]
+
+
+@pytest.mark.parametrize("names", [(1, 2, 0), (1.5, 2.5, 0.5), ("", "Unnamed: 0", "y")])
+def test_a_parquet_table_may_have_any_names(tmp_path, names):
+    labels = np.array([b"01", b"1"])[Y]
+    path = tmp_path / "rows.parquet"
+    pd.DataFrame({names[0]: X[:, 0], names[1]: X[:, 1], names[2]: labels}).to_parquet(path)
+    for options in ({}, {"target": names[2]}):
+        problem = data.load(path, **options)
+        assert problem.features == tuple(map(str, names[:2]))
+        assert problem.classes[problem.y].tolist() == ["01" if y == 0 else "1" for y in Y]
+
+
+def test_a_full_disk_is_named(tmp_path, monkeypatch):
+    def full(*_, **__):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(np, "savez_compressed", full)
+    with pytest.raises(OSError, match=r"No space left on device: '.*/rows\.npz'"):
+        write_npz(tmp_path / "rows.npz", Rows(X, Y))
+    assert not [*tmp_path.iterdir()]
 
 
 LINES = "+1 1:0.5 3:2 \n-1 2:1\n+1 1:3\n-1 2:4 3:0.25 # remark\n"
 
 
 @pytest.mark.parametrize("name, pack", [("rows", bytes), ("rows.txt.bz2", bz2.compress)])
-def test_libsvm_files(tmp_path, name, pack):
+@pytest.mark.parametrize("lines", [LINES, LINES.replace(":", ": \t"), f"\ufeff{LINES}"])
+def test_libsvm_files(tmp_path, name, pack, lines):
     path = tmp_path / name
-    path.write_bytes(pack(LINES.encode()))
+    path.write_bytes(pack(lines.encode()))
     problem = data.load(path)
     assert problem.is_sparse and (problem.X.toarray() == X[:4]).all()
     assert problem.classes.tolist() == [-1, 1] and problem.y.tolist() == [1, 0, 1, 0]
@@ -155,6 +216,8 @@ def test_npz_round_trip_and_what_is_cut_short(tmp_path, matrix):
         path.write_bytes(whole[: int(keep * len(whole))])
         with pytest.raises(ValueError, match=r"not an \.npz archive, or cut short"):
             data.load(path)
+    path.with_suffix(".NPZ").write_bytes(whole)
+    assert data.load(path.with_suffix(".NPZ")).checksum == problem.checksum
     write_npz(path, Rows(X, np.array(["10", "-1"])[Y]))  # labels that spell integers
     assert data.load(path).classes.tolist() == [-1, 10]
     for synthetic in (False, True):

@@ -10,6 +10,7 @@ from sklearn.metrics.pairwise import rbf_kernel
 from upright import deskewed
 from workbench.core.problem import as_problem
 from workbench.data import features
+from workbench.data.generators import fitted
 from workbench.kernels.functions import as_dense
 
 MAPS = {
@@ -123,6 +124,8 @@ def test_bad_arguments():
         (features.pca, (make(), 9), "d: must be at most 8, got 9"),
         (features.pca, (make(sparse=True), 8), "d: must be at most 7"),
         (features.fourier, (as_problem(np.ones((6, 2)), [0, 1] * 3),), "training rows is zero"),
+        (fitted, (make(), "nystroem", 10**13, 9), r"too large for .* need .* GB free"),
+        (fitted, (make(), "fourier", 10**13, 10**13), r"too large for .* need .* GB free"),
     ):
         with pytest.raises(ValueError, match=message):
             map_(*given)

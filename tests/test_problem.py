@@ -92,6 +92,8 @@ def test_values_that_are_not_finite_are_refused(value, kind):
         as_problem(kind(X), Y, X_test=kind(rows), y_test=Y)
 
 
+NAMES = ["oak", "é"] * 4
+FRAME = pd.DataFrame(X, columns=list("abc")).assign(d=1.0)
 TWICE = [0, 0], [0, 0]
 NO_ROWS = [
     *(None, 3.0, X[None], X[:, :0], [*X.tolist(), [1.0]], X.astype("M8[D]")),
@@ -115,7 +117,9 @@ NO_LABELS = [
         ({"X": np.ma.masked_equal(X, 5)}, "X: contains masked values"),
         ({"y": np.ones((8, 2))}, "y: must be one-dimensional"),
         ({"y": [1] * 8}, r"y: needs at least two classes, got only \[1\]"),
-        ({"y": [0.5, np.nan] * 4}, "y: 4 labels are missing"),
+        ({"y": [0.5, np.nan] * 4}, "y: has 4 missing labels, such as nan; fill them"),
+        ({"y": np.array([1, None] * 4, object)}, "y: has 4 missing labels, such as None"),
+        ({"y": ["u", np.nan] * 4}, "y: mixes labels of types float, str"),
         ({"y": Y[:-1]}, "y: has 7 labels for 8 rows"),
         ({"y": ["a", 1] * 4}, "y: mixes labels of types int, str"),
         ({"y": np.zeros(8, "V4")}, "y: must be an array or a list of labels"),
@@ -125,6 +129,22 @@ NO_LABELS = [
         ({"X_test": X, "y_test": [7] * 8}, r"y_test: labels \[7\] are not among"),
         ({"X_test": X[:, :2], "y_test": Y}, "X_test: has 2 features, X has 3"),
         ({"X_test": sp.csr_matrix(X), "y_test": Y}, "X_test: must be sparse exactly when"),
+        *(
+            (
+                {"X": FRAME[list("abc")], "X_test": FRAME[list(names)], "y_test": Y},
+                f"X_test: .* got '{odd}'",
+            )
+            for names, odd in (("acb", "c"), ("abcd", "d"))
+        ),
+        *(
+            ({"y": NAMES, "X_test": X, "y_test": [name, *NAMES[1:]]}, "only in type, case, blanks")
+            for name in ("oak ", "Oak", "o\u200bak", "\ufeffoak", "oak\xa0")
+        ),
+        ({"X_test": X, "y_test": [*map(str, Y)]}, "'0' differs from the class 0 only in type"),
+        *(
+            ({"y": [one, other] * 4}, "y: labels .* differ only in invisible characters or Unicode")
+            for one, other in (("é", "e\u0301"), ("oak", "oak\u200b"), ("oak", "\ufeffoak"))
+        ),
         ({"features": ["a"]}, "features: 1 names for 3 columns"),
         *(({"X": rows}, "^X: ") for rows in NO_ROWS),
         *(({"y": labels}, "^y: ") for labels in NO_LABELS),

@@ -10,6 +10,7 @@ from workbench import cli, load
 from workbench.core.trace import read_trace
 from workbench.data.specs import available_specs, listed, with_test_rows
 from workbench.data.synthetic import checkers
+from workbench.data.words import data_in
 from workbench.live import explore
 from workbench.runs.grid import grid
 from workbench.runs.sweep import sweep
@@ -102,6 +103,48 @@ def test_steps_follow_one_another():
             load(wrong)
     with pytest.raises(ValueError, match="already"):
         load("wine | 30 a class", test=0.3)
+
+
+@pytest.mark.parametrize(
+    "folder",
+    [
+        *(
+            "this or that",
+            "a @ unit",
+            "a, b",
+            "a + 2 fourier",
+            "a | 2 classes",
+            "c#d",
+            "größe",
+            "~",
+        ),
+        *("~ann", "[x]", "50 % rows", "digits or wine"),
+    ],
+)
+def test_a_path_is_a_path_whatever_its_signs(folder, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path(folder).mkdir()
+    path = f"{folder}/rows.csv"
+    Path(path).write_text("a,b,kind\n1,2,u\n3,4,v\n5,6,w\n")
+    for place in (path, str(tmp_path / path)):
+        for more in ("", " @ given | 3 classes", " or wine", "+constant"):
+            assert load(place + more).k == 3 and load(place + more).n == 3
+            assert listed(f"iris, {place}{more}, wine") == ["iris", place + more, "wine"]
+        assert data_in(f"iris, {place} or {place} + constant") == ["iris", place, place]
+    assert load(Path(path)).n == 3
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        *("synthetic 9x99999999999x3", "checkers 99999999999", "text 99999999999x9"),
+        *("wine + 99999999998 fourier", "wine | 99999999998 mrcpy", "text 9x9999999999999999"),
+        *(f"synthetic {'9' * 400}x3x3", f"text 9x{'9' * 400}", f"wine + {'9' * 400} fourier"),
+    ],
+)
+def test_sizes_are_compared_with_the_memory_first(words):
+    with pytest.raises(ValueError, match=r"too large for .* need .* GB free|must be"):
+        load(words)
 
 
 def test_the_first_rows_of_each_class_can_be_the_training_rows():

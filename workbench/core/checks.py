@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import unicodedata
 from importlib import import_module
 from numbers import Integral
 from typing import TypeGuard
@@ -13,6 +14,7 @@ import psutil
 import scipy.sparse as sp
 
 from workbench.core.kinds import Given, Matrix
+from workbench.core.names import count
 from workbench.core.shares import blocks
 
 # Magnitudes that values may have, and that at least one value of each nonzero column must have:
@@ -203,15 +205,23 @@ def check_labels(y: Given, argument: str, n: int) -> np.ndarray:
         raise ValueError(f"{argument}: has {len(y)} labels for {n} rows")
     # pandas takes half a second to import.
     missing = import_module("pandas").isna(y) if y.dtype == object else y != y
-    if count := int(np.sum(missing)):
-        raise ValueError(f"{argument}: {count} label{'s are' if count > 1 else ' is'} missing")
+    refuse_missing(y[missing].tolist(), argument, "fill them or drop their rows")
     return y
+
+
+def refuse_missing(labels: list[object], argument: str, remedy: str) -> None:
+    """Raise a ValueError that names the first of these missing labels, if there are any."""
+    if labels:
+        what = f"{count(len(labels), 'missing label')}, such as {shown(labels[0])}"
+        raise ValueError(f"{argument}: has {what}; {remedy}")
 
 
 def check_kinds(y: Given, argument: str) -> None:
     """Refuse texts among other labels, which NumPy would turn into texts, and other objects."""
-    if isinstance(y, list | tuple) or getattr(y, "dtype", None) == np.dtype(object):
-        kinds = {type(label) for label in y if not isinstance(label, float)}
+    is_list = isinstance(y, list | tuple)
+    if is_list or getattr(y, "dtype", None) == np.dtype(object):
+        # NumPy turns nan among texts of a list into the text 'nan'; in an array it is missing.
+        kinds = {type(label) for label in y if is_list or not isinstance(label, float)}
         if len(kinds) > 1 and any(issubclass(kind, str) for kind in kinds):
             names = ", ".join(sorted(kind.__name__ for kind in kinds))
             raise ValueError(f"{argument}: mixes labels of types {names}; use one type")
@@ -224,8 +234,36 @@ def encode(labels: np.ndarray, classes: np.ndarray, argument: str) -> np.ndarray
     """Return the int32 code of each label, its position in `classes`."""
     codes = {label: code for code, label in enumerate(classes.tolist())}
     if unknown := [label for label in dict.fromkeys(labels.tolist()) if label not in codes][:5]:
-        raise ValueError(f"{argument}: labels {unknown!r} are not among the classes")
+        reason = f"labels {unknown!r} are not among the classes"
+        if alike := [label for label in codes if folded(label) == folded(unknown[0])]:
+            reason += (
+                f"; {unknown[0]!a} differs from the class {alike[0]!a} only in type, case, blanks, "
+                "invisible characters or Unicode's normal form"
+            )
+        raise ValueError(f"{argument}: {reason}")
     return np.array([codes[label] for label in labels.tolist()], np.int32)
+
+
+def visible(label: object) -> str:
+    """Return a label as text in Unicode's composed form, without invisible characters."""
+    text = unicodedata.normalize("NFC", str(label))
+    return "".join(c for c in text if unicodedata.category(c) != "Cf")
+
+
+def folded(label: object) -> str:
+    """Return a label as visible text without blanks and case."""
+    return "".join(visible(label).split()).casefold()
+
+
+def check_visible(classes: list[object], argument: str) -> None:
+    """Refuse two texts among the classes that look the same."""
+    seen: dict[str, str] = {}
+    for label in classes:
+        if isinstance(label, str) and (other := seen.setdefault(visible(label), label)) != label:
+            raise ValueError(
+                f"{argument}: labels {other!a} and {label!a} differ only in invisible characters "
+                "or Unicode's normal form; replace one of them"
+            )
 
 
 def as_array(given: Given, argument: str) -> np.ndarray:

@@ -16,6 +16,7 @@ def whole(path: PathLike) -> Iterator[Path]:
     """Yield the path of a new file next to `path`, which replaces it unless an error occurs.
 
     The folder is created. If several processes write to the same place, one whole file remains.
+    An OSError that names no file, as of a full disk, names `path`.
     """
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -23,5 +24,9 @@ def whole(path: PathLike) -> Iterator[Path]:
     try:
         yield part
         os.replace(part, path)
+    except OSError as error:
+        if error.errno and error.filename in (None, str(part)):
+            error.filename = str(path)
+        raise
     finally:
         part.unlink(missing_ok=True)

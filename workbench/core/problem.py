@@ -6,13 +6,19 @@ import hashlib
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import pairwise
+from itertools import pairwise, zip_longest
 
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from workbench.core.checks import check_columns, check_labels, check_matrix, encode
+from workbench.core.checks import (
+    check_columns,
+    check_labels,
+    check_matrix,
+    check_visible,
+    encode,
+)
 from workbench.core.kinds import Given, Record
 from workbench.core.kinds import Matrix as Matrix
 from workbench.core.shares import blocks
@@ -192,8 +198,9 @@ def as_problem(
     ValueError
         Naming the argument and what is wrong with it.
     """
-    if features is None and hasattr(X, "columns"):
-        features = X.columns
+    if features is None:
+        features = getattr(X, "columns", None)
+    names = None if features is None else tuple(map(str, features))
     X = check_matrix(X, "X")
     check_columns(X, "X")
     y = check_labels(y, "y", X.shape[0])
@@ -203,12 +210,14 @@ def as_problem(
         raise ValueError(f"y: labels of type {type(y[0]).__name__} cannot be sorted") from None
     if len(given) < 2:
         raise ValueError(f"y: needs at least two classes, got only {given.tolist()!r}")
+    check_visible(given.tolist(), "y")
     y = encode(y, given, "y")
     if len(empty := np.flatnonzero(np.bincount(y, minlength=len(given)) == 0)):
         raise ValueError(f"classes: {given[empty].tolist()!r} have no training row")
     if (X_test is None) != (y_test is None):
         raise ValueError("X_test, y_test: give both or neither")
     if X_test is not None:
+        check_features(names, getattr(X_test, "columns", None), "X_test")
         X_test = check_matrix(X_test, "X_test")
         with np.errstate(over="ignore"):  # a double that overflows in single precision is refused
             X_test = check_matrix(X_test.astype(X.dtype, copy=False), "X_test")
@@ -217,10 +226,23 @@ def as_problem(
         if sp.issparse(X_test) != sp.issparse(X):
             raise ValueError("X_test: must be sparse exactly when X is sparse")
         y_test = encode(check_labels(y_test, "y_test", X_test.shape[0]), given, "y_test")
-    if features is not None:
-        if len(features := tuple(map(str, features))) != X.shape[1]:
-            raise ValueError(f"features: {len(features)} names for {X.shape[1]} columns of X")
-    return Problem(X, y, given, name, X_test, y_test, features, synthetic, about)
+    if names is not None and len(names) != X.shape[1]:
+        raise ValueError(f"features: {len(names)} names for {X.shape[1]} columns of X")
+    return Problem(X, y, given, name, X_test, y_test, names, synthetic, about)
+
+
+def check_features(
+    features: tuple[str, ...] | None, others: Iterable[object] | None, argument: str
+) -> None:
+    """Refuse test rows with other columns than the training rows, or in another order."""
+    if features is None or others is None:
+        return
+    for name, other in zip_longest(features, map(str, others)):
+        if name != other:
+            raise ValueError(
+                f"{argument}: must have the same columns in the same order as the training rows, "
+                f"got {other!r} instead of {name!r}"
+            )
 
 
 def noted(problem: Problem, recipe: Record) -> None:

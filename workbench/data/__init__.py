@@ -16,12 +16,12 @@ import numpy as np
 from workbench.core.checks import shown
 from workbench.core.kinds import Given
 from workbench.core.names import hint
-from workbench.core.problem import Problem, as_problem, noted
+from workbench.core.problem import Problem, as_problem, check_features, noted
 from workbench.data.cache import LABELS, available_files, differences, fetch_into_cache, read
 from workbench.data.formats import Rows, read_libsvm, read_npy, read_npz
 from workbench.data.sources import SOURCES, Source
 from workbench.data.synthetic import synthetic as synthetic
-from workbench.data.tables import TABLES, read_table, table_suffix
+from workbench.data.tables import TABLES, read_tables, table_suffix
 from workbench.data.text import zipf_text as zipf_text
 from workbench.data.words import (
     GIVEN,
@@ -30,6 +30,7 @@ from workbench.data.words import (
     alternatives,
     check_scale,
     default_scale,
+    existing,
     generated,
 )
 
@@ -58,9 +59,8 @@ def load(
     source : str, path or pair
         Words, ``DATA @ SCALE`` and steps such as ``| 30 % test`` or ``+ 400 fourier``, as in
         data/README.md; they mean the same problem in `run`, grids, notebooks and dashboards.
-        DATA is a name of :func:`available` or a file; a ``Path`` has no scale or steps, and may
-        contain any characters.
-        Files are .csv, .tsv, .parquet (:func:`workbench.data.tables.read_table`), .npz
+        DATA is a name of :func:`available` or a file; a ``Path`` has no scale or steps.
+        Files are .csv, .tsv, .parquet (:func:`workbench.data.tables.read_tables`), .npz
         (:func:`workbench.data.formats.read_npz`), .npy, or with any other suffix LIBSVM's format
         (:func:`workbench.data.formats.read_libsvm`), kept sparse unless more than half of it is
         non-zero. :attr:`Problem.about` says what was read.
@@ -208,15 +208,14 @@ def _from_pair(pair: tuple, given: dict) -> Problem:
     if _kind(train) != _kind(test) or _kind(train) == "npy":
         raise ValueError(f"source: {train} and {test} must be two tables, .npz or LIBSVM files")
     rows, other = _read([train, test], given)
-    if rows.features != other.features:
-        raise ValueError(f"source: {train} and {test} must have the same columns in the same order")
+    check_features(rows.features, other.features, f"source: {test}")
     options: dict = {"name": train.name, "features": rows.features, "about": rows.about}
     return as_problem(rows.X, rows.y, X_test=other.X, y_test=other.y, **options)
 
 
 def _kind(path: Path) -> str:
-    if path.suffix in (".npy", ".npz"):
-        return path.suffix[1:]
+    if (suffix := path.suffix.lower()) in (".npy", ".npz"):
+        return suffix[1:]
     return "table" if table_suffix(path) in TABLES else "libsvm"
 
 
@@ -227,15 +226,13 @@ def _refuse_others(given: dict, source: str, accepted: tuple[str, ...] = ()) -> 
 
 def _existing(text: str) -> Path:
     """Return the path of a file that exists."""
-    try:
-        path = Path(text).expanduser()
-        if path.is_file():
-            return path
-    except (OSError, RuntimeError, ValueError) as error:  # too long a name, no such user, a NUL
-        raise FileNotFoundError(f"source: there is no such file; {error}") from None
-    if path.name == text and not path.suffix:
+    path = existing(text)
+    if path and path.is_file():
+        return path
+    if Path(text).name == text and not Path(text).suffix:
         _check_name(text)
-    raise FileNotFoundError(f"source: there is no file {path}")
+    only = ", only a folder" if path else ""
+    raise FileNotFoundError(f"source: there is no file {text}{only}")
 
 
 def _from_file(text: str, given: dict, published: bool) -> Problem:
@@ -257,8 +254,7 @@ def _read(paths: list[Path], given: dict) -> list[Rows]:
         return [read_npz(path) for path in paths]
     _refuse_others({name: given[name] for name in given if name == "labels"}, paths[0].name)
     if kind == "table":
-        first = read_table(paths[0], options.pop("target", None), options)
-        return [first, *(read_table(path, first.label, options) for path in paths[1:])]
+        return read_tables(*paths, **options)
     parts = read_libsvm(*paths, **options)
     if 2 * parts[0].X.nnz > np.prod(parts[0].X.shape, dtype=float):
         parts = [part._replace(X=part.X.toarray()) for part in parts]

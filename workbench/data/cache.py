@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -18,9 +19,10 @@ from pathlib import Path
 
 import numpy as np
 
+from workbench.core.checks import shown
 from workbench.data.formats import BROKEN, Rows, read_npz, write_npz
 from workbench.data.sources import SHA256, Source
-from workbench.data.words import data_in, is_path
+from workbench.data.words import data_in, existing
 
 LEDGER = "SHA256SUMS"
 LABELS = ".labels.npy"  # suffix of the labels for the rows in an .npy file
@@ -49,10 +51,12 @@ def available_files() -> dict[str, tuple[str, Path]]:
 
     The local mirror comes before the cache.
     """
-    files = {path.stem: ("cache", path) for path in sorted(cache_folder().glob("*.npz"))}
-    if mirror := mirror_folder():
-        files |= {path.stem: ("local mirror", path) for path in sorted(mirror.glob("*.npz"))}
-    return files
+    return {
+        path.stem: (where, path)
+        for where, folder in (("cache", cache_folder()), ("local mirror", mirror_folder()))
+        for path in _files(folder)
+        if path.suffix == ".npz"
+    }
 
 
 def state_of_folders(mentioned: Iterable[str] = ()) -> list[list]:
@@ -61,14 +65,19 @@ def state_of_folders(mentioned: Iterable[str] = ()) -> list[list]:
     It has the name, size and date of every file in the data folders, and the SHA-256 of the data
     sets and files that the texts name: a file that another process has mapped keeps its date.
     """
-    folders = [folder for folder in (mirror_folder(), cache_folder()) if folder and folder.is_dir()]
-    here = [path for folder in folders for path in sorted(folder.iterdir()) if path.is_file()]
+    here = [*_files(mirror_folder()), *_files(cache_folder())]
     available, named = available_files(), []
     for data in [data for text in mentioned for data in data_in(text)]:
-        path = available[data][1] if data in available else Path(data).expanduser()
-        named += [path, path.with_suffix(LABELS)] if path.name and is_path(str(path)) else []
+        path = available[data][1] if data in available else existing(data)
+        named += [path, path.with_suffix(LABELS)] if path and path.name else []
     dates = [[str(path), (s := path.stat()).st_size, s.st_mtime_ns] for path in here]
     return dates + [[str(path), _digest(path)] for path in named if path.is_file()]
+
+
+def _files(folder: Path | None) -> list[Path]:
+    """Return the files of a folder that can be read; hidden ones belong to editors and systems."""
+    paths = sorted(folder.glob("[!.]*")) if folder else []
+    return [path for path in paths if os.path.isfile(path) and os.access(path, os.R_OK)]
 
 
 def read(path: Path) -> Rows:
@@ -177,10 +186,14 @@ def _advice(name: str, source: Source, error: Exception) -> str:
 
 def _recorded(folder: Path) -> dict[str, str]:
     """Return the SHA-256 of each file, relative to the folder, as it was last recorded."""
+    recorded = {}
     with suppress(FileNotFoundError):
-        lines = (folder / LEDGER).read_text().splitlines()
-        return {name: digest for digest, _, name in (line.partition("  ") for line in lines)}
-    return {}
+        for line in (folder / LEDGER).read_text(errors="replace").splitlines(True):
+            if not (parts := re.fullmatch("([0-9a-f]{64})  (.+)\n|\n", line)):
+                advice = f"delete this line, {shown(line)}, and the file that it is about"
+                raise ValueError(f"{folder / LEDGER}: must contain checksums; {advice}")
+            recorded[parts[2]] = parts[1]
+    return recorded
 
 
 def _digest(path: Path) -> str:

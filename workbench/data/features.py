@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import scipy.sparse as sp
 
-from workbench.core.checks import check_matrix, check_whole
+from workbench.core.checks import check_matrix, check_memory, check_whole
 from workbench.core.problem import Matrix, Problem
 
 BLOCK = 4096  # rows mapped at a time: the intermediate arrays stay small
@@ -136,6 +136,7 @@ def pca(problem: Problem, d: int, seed: int = 0) -> Problem:
 
     if check_whole(d, "d") > (most := min(problem.n, problem.d) - problem.is_sparse):
         raise ValueError(f"d: must be at most {most}, got {d!r}")
+    check_width(problem, d)
     model = PCA(n_components=d, random_state=seed).fit(problem.X)
     names = tuple(f"pc{i + 1}" for i in range(d))
     return mapped(problem, model.transform, f"{problem.name}, PCA {d}", names)
@@ -159,6 +160,7 @@ def fourier(
     """
     if check_whole(n_features, "n_features") % 2:
         raise ValueError(f"n_features: must be even (half cosines, half sines), got {n_features!r}")
+    check_width(problem, n_features + problem.d * (mrcpy and problem.is_sparse))
     half = n_features // 2
     X = problem.X.toarray() if mrcpy and problem.is_sparse else problem.X
     s = problem.d * np.var(X, dtype=float) if mrcpy else median_distance(problem, seed) ** 2
@@ -179,6 +181,13 @@ def fourier(
         names = problem.features and (*problem.features, *names)
     name = f"{problem.name}{' +' if append else ','} {n_features}{' MRCpy' * mrcpy} Fourier"
     return mapped(problem, transform, name, names)
+
+
+def check_width(problem: Problem, width: int) -> None:
+    """Raise a ValueError if so many new dense columns do not fit into memory."""
+    rows = problem.n + (0 if problem.y_test is None else len(problem.y_test))
+    need = width * (problem.X.dtype.itemsize * rows + 8 * problem.d)
+    check_memory(f"{width} more columns of {rows} rows, which", need)
 
 
 def median_distance(problem: Problem, seed: int = 0) -> float:

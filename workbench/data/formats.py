@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import bz2
+import codecs
+import gzip
 import lzma
 import operator
 import os
+import re
 import zipfile
 import zlib
+from functools import partial
+from io import BytesIO
 from pathlib import Path
 from typing import NamedTuple
 
@@ -15,7 +21,7 @@ import scipy.sparse as sp
 
 from workbench.core.checks import rebuilt
 from workbench.core.files import whole
-from workbench.core.kinds import PathLike
+from workbench.core.kinds import PathLike, Record
 from workbench.core.problem import Matrix
 
 CSR = ("data", "indices", "indptr", "shape")
@@ -117,12 +123,27 @@ def read_libsvm(*paths: PathLike, dtype: type = np.float64, **options) -> list[R
     """
     from sklearn.datasets import load_svmlight_files
 
+    read = partial(load_svmlight_files, dtype=dtype, **options)
     try:
-        parts = load_svmlight_files([os.fspath(path) for path in paths], dtype=dtype, **options)
+        try:
+            parts = read([os.fspath(path) for path in paths])
+        except ValueError:
+            parts = read([_plain(Path(path)) for path in paths])
     except BROKEN as error:
         names = " or ".join(map(str, paths))
-        raise ValueError(f"{names}: cannot be read as LIBSVM's format: {error}") from error
+        raise ValueError(
+            f"{names}: cannot be read as LIBSVM's format, the one of all files that are not .csv, "
+            f".tsv, .parquet, .npz or .npy: {error}"
+        ) from error
     return [Rows(X, as_integers(y)) for X, y in zip(parts[::2], parts[1::2])]
+
+
+def _plain(path: Path) -> BytesIO:
+    """Return a file without what LIBSVM skips and scikit-learn does not."""
+    packed: Record = {".gz": gzip.open, ".bz2": bz2.open}
+    with packed.get(path.suffix, open)(path, "rb") as file:
+        content = file.read().removeprefix(codecs.BOM_UTF8)
+    return BytesIO(re.sub(rb":[ \t]+", b":", content))
 
 
 def as_integers(labels: np.ndarray) -> np.ndarray:
@@ -132,7 +153,7 @@ def as_integers(labels: np.ndarray) -> np.ndarray:
     try:
         with np.errstate(invalid="ignore"):
             whole = labels.astype(np.int64)
-    except ValueError:
+    except (OverflowError, ValueError):
         return labels
     return whole if np.array_equal(whole.astype(labels.dtype), labels) else labels
 

@@ -14,7 +14,7 @@ from functools import cached_property
 import numpy as np
 import scipy.sparse as sp
 
-from workbench.core.checks import check_counts, check_positive, check_whole
+from workbench.core.checks import check_counts, check_memory, check_positive, check_whole
 from workbench.core.names import hint
 from workbench.core.problem import Matrix, Problem
 from workbench.data.features import sampled_distances
@@ -101,6 +101,8 @@ def fitted(
     n_features, block = int(n_features), int(min(block, n_features))
     seed = check_whole(seed, "seed", least=0)
     bandwidth = check_positive(bandwidth, "bandwidth")
+    held = n_features if kind == "nystroem" else block
+    check_memory(f"{held} {kind} features of {problem.d} columns, which", 4 * held * problem.d)
     distances = sampled_distances(problem, seed)
     distances = distances[distances > 0]
     square = float(np.median(distances)) ** 2 if len(distances) else 1.0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from workbench.core.checks import check_memory, check_whole
 from workbench.core.problem import Problem, as_problem
 
 
@@ -13,7 +14,7 @@ def synthetic(n: int = 1_000, d: int = 20, k: int = 5, seed: int = 0) -> Problem
     The typical distance of two class centres is three standard deviations of the noise: two
     classes that far apart are confused at the rate Phi(-1.5), 7 %.
     """
-    check_sizes(n, d, k)
+    check_sizes(n, d, k, 16 * d)
     rng = np.random.default_rng(seed)
     centres = rng.standard_normal((k, d)) * (3 / np.sqrt(2 * d))
     y = rng.permutation(np.arange(n) % k)
@@ -29,7 +30,7 @@ def checkers(n: int = 10_000, seed: int | list[int] = 0, *, squares: int = 4) ->
     Coordinates have noise with a standard deviation of 0.08 sides of a square: the best possible
     error is about 9 %. There are n >= 2 rows, and `squares` >= 2 squares per side.
     """
-    check_sizes(n, 2, 2)
+    check_sizes(n, 2, 2, 50)
     if squares < 2:
         raise ValueError(f"squares: must be at least 2, got {squares!r}")
     rng = np.random.default_rng(seed)
@@ -43,8 +44,8 @@ def checkers(n: int = 10_000, seed: int | list[int] = 0, *, squares: int = 4) ->
     return as_problem(X.astype(np.float32), y, name=name, synthetic=True, about=about)
 
 
-def check_sizes(n: int, d: int, k: int) -> None:
-    """Raise a ValueError unless n >= k >= 2 and d >= 1."""
+def check_sizes(n: int, d: int, k: int, row_bytes: int) -> None:
+    """Raise a ValueError unless n >= k >= 2, d >= 1, and n rows of this size fit into memory."""
     for name, value, least in (("k", k, 2), ("n", n, k), ("d", d, 1)):
-        if value < least:
-            raise ValueError(f"{name}: must be at least {least}, got {value!r}")
+        check_whole(value, name, least)
+    check_memory(f"{n} generated rows, which", n * row_bytes)

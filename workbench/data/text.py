@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import scipy.sparse as sp
 
+from workbench.core.checks import check_memory, check_whole
 from workbench.core.problem import Problem, as_problem
 from workbench.data.synthetic import check_sizes
 
@@ -16,6 +17,7 @@ GENRE = 0.15, 3000
 TOPICS = (0.10, 3000), (0.15, 800)
 OWN, OWN_WORDS = 0.1, 500  # the same for the class's own words
 WORDS = 60.0  # mean number of words in a document
+ROW_BYTES = 400  # memory of a document
 NOISE = 0.08  # fraction of the documents with the label of a sibling
 RARITY = 3.0  # a topical word has the rank d u^3 for a uniform u
 SIZES = 0.6  # the class of rank r has a size proportional to r^-0.6
@@ -46,11 +48,10 @@ def zipf_text(
     seed : int; training rows are the same for every `n_test`
     n_test : test documents; by default a quarter of n, at most 20,000
     """
-    d = round(187 * abs(k) ** 0.784)
-    check_sizes(n, d, k)
-    n_test = min(n // 4, 20_000) if n_test is None else n_test
-    if not n_test >= 0:
-        raise ValueError(f"n_test: must not be negative, got {n_test!r}")
+    check_sizes(n, 1, k, ROW_BYTES)
+    d = round(187 * k**0.784)
+    n_test = min(n // 4, 20_000) if n_test is None else check_whole(n_test, "n_test", least=0)
+    check_memory(f"{n_test} test documents, which", n_test * ROW_BYTES)
     seeds = np.random.SeedSequence(seed).spawn(3)
     rng = np.random.default_rng(seeds[0])
     language = rng.permutation(d).astype(np.int32)  # the word of each rank

@@ -1,8 +1,8 @@
 """Data in words: the one grammar of `load`, `run`, grids, notebooks and dashboards.
 
 ``DATA @ SCALE`` with any number of steps, or several such descriptions joined by `` or ``: the
-first whose data are available is used. data/README.md has the table of all words. A path in words
-contains no comma and no `` or ``, and unless it is all of a description, no ``@``, ``+`` or ``|``.
+first whose data are available is used. data/README.md has the table of all words. The longest start
+of a description that is a path of this machine is its data, whatever signs the path contains.
 """
 
 from __future__ import annotations
@@ -11,6 +11,8 @@ import os
 import re
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -32,22 +34,23 @@ SCALES: dict[str, Callable[[Problem], Problem]] = {
 GIVEN = "given"  # the name of no scale
 GENERATED = re.compile(r"synthetic \d+x\d+x\d+|checkers \d+|text \d+x\d+")
 MAX_TEST_ROWS = 20_000  # of generated data: an error of 9 % has a standard deviation of 0.2 points
-NEXT = re.compile(r",|\sor\s")
+COMMA, OR, NEXT, SIGN = map(re.compile, (",", r"\sor\s", r",|\sor\s", r"[@+|,]|\sor\s"))
 STEP = re.compile(
     r"\s*([+|])\s*(?:(\d+(?:\.\d+)?)\s*"
     r"(fourier|mrcpy|pca|log counts|classes|a class|% test|% rows|% validation)|(constant))\s*"
 )
-STEPS: dict[tuple[str, str], Callable[[Problem, float, int], Problem]] = {
-    ("+", "constant"): lambda problem, _, seed: features.constant(problem),
-    ("+", "fourier"): lambda problem, m, seed: features.fourier(problem, int(m), seed),
-    ("|", "fourier"): lambda problem, m, seed: features.fourier(problem, int(m), seed, False),
-    ("|", "mrcpy"): lambda problem, m, seed: features.fourier(problem, int(m), seed, False, True),
-    ("|", "pca"): lambda problem, m, seed: features.pca(problem, int(m), seed),
-    ("|", "log counts"): lambda problem, m, seed: features.log_counts(problem, int(m)),
-    ("|", "classes"): lambda problem, k, seed: problem.first_classes(int(k)),
-    ("|", "a class"): lambda problem, m, seed: _first_of_classes(problem, int(m)),
-    ("|", "% rows"): lambda problem, share, seed: problem.subset(share / 100, seed),
-    ("|", "% validation"): lambda problem, share, seed: _validation(problem, share / 100, seed),
+# Of a problem, an amount (a whole number, or a fraction for %) and a seed.
+STEPS: dict[tuple[str, str], Callable[..., Problem]] = {
+    ("+", "constant"): lambda problem, *_: features.constant(problem),
+    ("+", "fourier"): features.fourier,
+    ("|", "fourier"): partial(features.fourier, append=False),
+    ("|", "mrcpy"): partial(features.fourier, append=False, mrcpy=True),
+    ("|", "pca"): features.pca,
+    ("|", "log counts"): lambda problem, m, _: features.log_counts(problem, m),
+    ("|", "classes"): lambda problem, k, _: problem.first_classes(k),
+    ("|", "a class"): lambda problem, m, _: _first_of_classes(problem, m),
+    ("|", "% rows"): Problem.subset,
+    ("|", "% validation"): lambda problem, share, seed: _validation(problem, share, seed),
 }
 
 
@@ -57,7 +60,7 @@ class Words(NamedTuple):
     data: str  # a name, a path or a generated problem, as it is written
     scale: str | None  # None if the words have no ``@``
     test: float | None  # the fraction of ``| P % test``
-    steps: tuple[tuple[Callable[[Problem, float, int], Problem], float], ...]  # with their amounts
+    steps: tuple[tuple[Callable[..., Problem], float], ...]  # with their amounts
 
 
 def listed(text: str | float | list, kind: type = str) -> list:
@@ -66,9 +69,8 @@ def listed(text: str | float | list, kind: type = str) -> list:
     papermill passes a number for ``-p grid 1e-2``, a list for ``-y "grid: [1e-2, 1e-3]"``. An item
     that is empty or not of this kind is a ValueError.
     """
-    items = [
-        str(item).strip() for item in (text if isinstance(text, list) else str(text).split(","))
-    ]
+    items = text if isinstance(text, list) else _split(str(text), COMMA)
+    items = [str(item).strip() for item in items]
     if "" in items:
         raise ValueError(f"list: an item is empty in {text!r}")
     if kind is int:
@@ -80,12 +82,12 @@ def listed(text: str | float | list, kind: type = str) -> list:
 
 def alternatives(text: str) -> list[Words]:
     """Return the alternatives of a description, ``A or B``; a ValueError names a faulty one."""
-    return [_parsed(choice) for choice in re.split(r"\sor\s", text)]
+    return [_parsed(choice) for choice in _split(text, OR)]
 
 
 def data_in(text: str) -> list[str]:
     """Return the names and paths in a list of descriptions, whatever else it says."""
-    return [_data(choice)[0] for choice in NEXT.split(text)]
+    return [_data(choice).strip() for choice in _split(text, NEXT)]
 
 
 def generated(data: str, seed: int, test: float | None) -> Problem | None:
@@ -125,20 +127,36 @@ def check_scale(scale: str, text: str) -> None:
         raise ValueError(f"scale: unknown scale {scale!r} in {text!r}; {names}")
 
 
-def is_path(text: str) -> bool:
-    """Return whether there is a file or folder of this path; ``~`` is the home folder."""
-    return 0 < len(text) < 4096 and os.path.exists(os.path.expanduser(text))
+def existing(text: str) -> Path | None:
+    """Return the path of a file or folder that exists, or None; ``~`` is the home folder."""
+    places = [place for place in (text, os.path.expanduser(text)) if os.path.exists(place)]
+    return Path(places[0]) if places else None
 
 
-def _data(text: str) -> tuple[str, str]:
-    """Return the first word of a description, its data, and the rest of it."""
-    text = text.strip()
-    data = text if is_path(text) else re.match(r"[^@+|]*", text)[0]
-    return data.strip(), text[len(data) :]
+def _path(text: str) -> str:
+    """Return the longest start of a text that is a path and ends before a sign."""
+    ends = [len(text), *(sign.start() for sign in reversed([*SIGN.finditer(text)]))]
+    return next((text[:end] for end in ends if existing(text[:end].strip())), "")
+
+
+def _data(text: str) -> str:
+    """Return the start of a description that is its data."""
+    return _path(text) or re.match(r"[^@+|]*", text)[0]
+
+
+def _split(text: str, sign: re.Pattern) -> list[str]:
+    """Return the parts of a text between signs, except those inside a path."""
+    parts = []
+    while cut := sign.search(text, len(_path(text))):
+        parts.append(text[: cut.start()])
+        text = text[cut.end() :]
+    return [*parts, text]
 
 
 def _parsed(text: str) -> Words:
-    data, rest = _data(text)
+    text = text.strip()
+    data = _data(text)
+    rest = text[len(data) :]
     scale = test = None
     if rest.startswith("@"):
         scale = re.match(r"@([^+|]*)", rest)[1]
@@ -155,19 +173,23 @@ def _parsed(text: str) -> Words:
                 "'| 30 % test', '| 40 % rows' or '| 20 % validation'"
             )
         amount = float(found[2] or 1)
-        if not kind.startswith("%") and amount != int(amount):
+        if kind.startswith("%"):
+            amount /= 100
+        elif amount.is_integer():
+            amount = int(amount)
+        else:
             raise ValueError(f"data: {kind} must be a whole number in {text!r}")
         if kind != "% test":
             steps.append((STEPS[sign, kind], amount))
-        elif steps or test is not None or not 0 < amount < 100:
+        elif steps or test is not None or not 0 < amount < 1:
             raise ValueError(
-                f"data: '| {amount:g} % test' must be the first step, with a number between 0 and "
-                f"100, in {text!r}"
+                f"data: '| {100 * amount:g} % test' must be the first step, with a number between "
+                f"0 and 100, in {text!r}"
             )
         else:
-            test = amount / 100
+            test = amount
         rest = rest[found.end() :]
-    return Words(data, scale, test, tuple(steps))
+    return Words(data.strip(), scale, test, tuple(steps))
 
 
 def _validation(problem: Problem, share: float, seed: int) -> Problem:
