@@ -279,10 +279,13 @@ def _fan_out(arguments: argparse.Namespace) -> int:
 
 def replay_command(arguments: argparse.Namespace) -> int:
     """Write a page on which recorded runs play."""
+    from workbench.core.files import whole
     from workbench.core.trace import read_trace
     from workbench.live.replay import Replay
 
-    arguments.out.write_text(Replay(*map(read_trace, arguments.traces)).page(), encoding="utf-8")
+    page = Replay(*map(read_trace, arguments.traces)).page()
+    with whole(arguments.out) as part:
+        part.write_text(page, encoding="utf-8")
     print(arguments.out)
     return 0
 
