@@ -108,6 +108,14 @@ class Parameter(NamedTuple):
         kind = "a single value" if kind is None else f"of type {kind.__name__}"
         raise ValueError(f"{self.name}: must be {kind}, got {value!r}")
 
+    def read(self, text: str) -> Given:
+        """Return the value of a command line's text; without a type, as YAML reads it."""
+        if self.type is None:
+            with suppress(yaml.YAMLError, ValueError, LookupError):
+                if type(value := yaml.load(text, _Loader)) in TYPES.values():
+                    return value
+        return self.typed(text)
+
     def _collection(self, given: Given) -> Given:
         """Return a list, a tuple or a dictionary, which may be YAML."""
         kind, default, value, why = self.type, self.default or (), given, ""
