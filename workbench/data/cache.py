@@ -49,9 +49,9 @@ def available_files() -> dict[str, tuple[str, Path]]:
 
     The local mirror comes before the cache.
     """
-    files = {path.stem: ("cache", path) for path in sorted(cache_folder().glob("*.npz"))}
+    files = {path.stem: ("cache", path) for path in sorted(cache_folder().glob("[!.]*.npz"))}
     if mirror := mirror_folder():
-        files |= {path.stem: ("local mirror", path) for path in sorted(mirror.glob("*.npz"))}
+        files |= {path.stem: ("local mirror", path) for path in sorted(mirror.glob("[!.]*.npz"))}
     return files
 
 

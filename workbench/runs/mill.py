@@ -82,6 +82,7 @@ def make(
     say(f"{count(len(work), 'notebook')}, profile {profile}{same}; figures go to {figures}")
     # Notebooks that are redrawn side by side disturb no run.
     variables = {"WORKBENCH_FIGURES": str(figures), "WORKBENCH_JOBS": str(1 if results else jobs)}
+    variables |= {"MPLBACKEND": "module://matplotlib_inline.backend_inline"}  # not the user's
     tasks = []
     for notebook, values in changed:
         name = notebook.name  # the key, too: copies of one notebook make different figures
@@ -124,15 +125,14 @@ def unchanged(notebook: Notebook, values: Values, folder: Path, jobs: int = 1) -
     """
     wanted = notebook_key(notebook, values)
     for name in notebook.figures:
-        files = [folder / notebook.name / f"{name}.{kind}" for kind in KINDS]
-        if not all(file.exists() for file in files):
-            return False
+        *pictures, sidecar = [folder / notebook.name / f"{name}.{kind}" for kind in KINDS]
         try:
-            record = json.loads(files[-1].read_text(encoding="utf-8"))
+            record = json.loads(sidecar.read_text(encoding="utf-8"))
             alone = record["jobs"] == 1 or jobs > 1 or not timed(values)
-        except (ValueError, KeyError):  # it is damaged
+            same = all(record["files"][p.suffix[1:]] == digest(p) for p in pictures)
+        except (ValueError, LookupError, TypeError, RecursionError, FileNotFoundError):
             return False
-        if record["key"] != wanted or not alone:
+        if record["key"] != wanted or not alone or not same:
             return False
     return True
 
