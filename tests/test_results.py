@@ -214,6 +214,13 @@ def test_a_run_is_kept_by_its_values_made_once_and_recalled(figures, tmp_path, m
     for _ in range(2):  # a run that was interrupted is not kept
         figures.kept(counting(calls, "interrupted"))("iris", 0.5)
     assert len(calls) == 5
+    figures.kept(counting([]))("iris", 0.5)
+    [damaged] = [p for p in tmp_path.rglob("*.jsonl") if '"data": "iris"' in p.read_text()]
+    whole = damaged.read_bytes()
+    for content in (b"", whole[:-9], whole[: whole.rindex(b"{")], bytes(len(whole)), b"{}"):
+        damaged.write_bytes(content)
+        figures.kept(counting(made_again := []))("iris", 0.5)
+        assert made_again == [("iris", 0.5)] and len(damaged.read_bytes()) == len(whole)
     figures._keep([])  # though no figure shows them
     results._recalled.cache_clear()
     monkeypatch.setenv("WORKBENCH_RESULTS", str(tmp_path / "results" / "ww_path.parquet"))
