@@ -33,6 +33,11 @@ def pytest_configure(config):
     """Hear interrupts, which background jobs ignore, and let kernels run without compilation."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+    hangup = getattr(signal, "SIGHUP", None)  # not on Windows
+    if hangup and signal.getsignal(hangup) is signal.SIG_IGN:
+        # As under nohup, a hangup ends no test. But a process that a test starts would inherit
+        # SIG_IGN; a handler it does not.
+        signal.signal(hangup, lambda *_: None)
     if numba.config.DISABLE_JIT:
         config.addinivalue_line("filterwarnings", "ignore::RuntimeWarning")  # as compiled
         _write_registers_out()

@@ -98,6 +98,28 @@ def test_without_a_place_to_write_everything_is_compiled_with_one_warning(answer
     assert (value, hits) == (20, 0) and "NUMBA_CACHE_DIR" in warned
 
 
+DAMAGE = {
+    "empty": lambda content: b"",
+    "cut": lambda content: content[: len(content) // 2],
+    "zeroed": lambda content: bytes(len(content)),
+    "changed": lambda content: content[:-40] + b"?" + content[-39:],
+    "other": lambda content: b"no machine code",
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGE)
+def test_a_damaged_file_is_compiled_and_written_again(damage, answer, tmp_path):
+    assert answer() == (20, 0, [])
+    for kind in ("nbi", "nbc"):
+        for path in (tmp_path / "cache").glob(f"outer*.{kind}"):
+            path.write_bytes(DAMAGE[damage](path.read_bytes()))
+        assert answer() == (20, 0, []) and answer() == (20, 1, [])
+    path.unlink()
+    path.mkdir()  # nothing can be written there
+    value, hits, (warned,) = answer()
+    assert (value, hits) == (20, 0) and path.name in warned
+
+
 def kernels_of(path):
     """Return the compiled functions of a file, and its imports from the package by name."""
     tree = ast.parse(path.read_text(encoding="utf-8"))

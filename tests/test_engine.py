@@ -154,17 +154,18 @@ def family(name, value):
 
 
 def ended_from_outside(process, number, name, value):
-    """Send a signal to a command; return whether all that it has started is gone in seconds."""
-    assert len(family(name, value)) > 1  # the command and a worker
+    """Send a signal to a command; return whether all that it has started is gone.
+
+    A busy machine may take minutes to end a process, and takes seconds as a rule.
+    """
+    wait(lambda: len(family(name, value)) > 1, 300, process)  # the command and a worker
     process.send_signal(number)
-    end = time.monotonic() + 20
-    while family(name, value) and time.monotonic() < end:
-        time.sleep(0.2)
-    left = family(name, value)
-    for each in left:
-        each.kill()
-    process.wait(20)
-    return not left
+    try:
+        wait(lambda: process.poll() is not None and not family(name, value), 300)
+    finally:
+        for each in family(name, value):
+            each.kill()
+    return True
 
 
 @pytest.mark.slow
@@ -176,5 +177,5 @@ def test_a_worker_in_compiled_code_ends_with_its_command(number, tmp_path):
     own = {"PYTHONPATH": str(Path(__file__).parent), "TASKS_OF": str(tmp_path)}
     command = [sys.executable, script]
     process = subprocess.Popen(command, env=os.environ | own, start_new_session=True)
-    wait(lambda: begun(tmp_path, "two"), 60, process)
+    wait(lambda: begun(tmp_path, "two"), 300, process)
     assert ended_from_outside(process, getattr(signal, number), "TASKS_OF", str(tmp_path))

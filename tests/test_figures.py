@@ -126,12 +126,39 @@ def test_a_notebook_runs_again_only_if_something_changed(mill, tmp_path, monkeyp
     assert not runs(jobs=2) and runs() and not runs()
     (made / "line.svg").unlink()
     assert runs()
-    (made / "line.json").write_text("{")
-    assert runs()
+    for sidecar in ("{", "[]", "", '{"files": 1}'):
+        (made / "line.json").write_text(sidecar)
+        assert runs()
+    for kind, content in (("png", b""), ("svg", before[1][:-9]), ("pdf", bytes(len(before[2])))):
+        (made / f"line.{kind}").write_bytes(content)
+        assert runs() and not runs()
     (tmp_path / "new.npz").write_bytes(b"data")
     assert runs()
     write(mill.folder, "toy", good + "\nprint(points)")
     assert runs() and not runs()
+
+
+def test_pictures_are_the_same_whatever_the_user_has_set(tmp_path):
+    write(tmp_path, "toy")
+    figures = Figures("toy", {"points": 3, "grid": 1}, folder=tmp_path, notebooks=tmp_path)
+    odd = {"font.size": 20, "savefig.facecolor": "red", "svg.fonttype": "none", "lines.marker": "o"}
+    odd |= {"savefig.pad_inches": 1, "text.color": "red", "axes.facecolor": "red"}
+    drawn = []
+    for backend, settings in (("agg", {}), ("agg", odd), ("pdf", odd), ("svg", odd)):
+        with plt.rc_context(settings):
+            plt.switch_backend(backend)
+            style.use_style()
+            figure, ax = plt.subplots(figsize=(3, 2))
+            ax.plot(range(3))
+            ax.set_xlabel("a label")
+            plt.rcParams.update(settings)
+            figures.save(figure, "line", "A line of some words.")
+            plt.close(figure)
+        drawn.append([(tmp_path / f"toy/line.{kind}").read_bytes() for kind in KINDS[:3]])
+        record = json.loads((tmp_path / "toy/line.json").read_text())
+        assert record["labels"] == ["a label"]
+    plt.switch_backend("agg")
+    assert all(each == drawn[0] for each in drawn)
 
 
 def test_a_figure_has_a_key_and_the_command_that_makes_it_again(mill, monkeypatch, tmp_path):

@@ -1,5 +1,8 @@
 """Grids: every point is there once and typed, and what is wrong is refused before anything runs."""
 
+import math
+import re
+
 import pytest
 
 from workbench.runs.grid import Point, at_least, grid, read_points
@@ -47,7 +50,7 @@ def test_values_take_the_type_of_the_default_and_limits_are_floats_but_for_round
     for name, given, value in (
         *(("eps1", "1e-2", 0.01), ("eps1", 1, 1.0)),  # YAML reads 1e-2 as text
         *(("n_max", 50.0, 50), ("n_max", "1e2", 100), ("n_max", 2**60 + 1, 2**60 + 1)),
-        *(("columns", True, True), ("columns", None, None)),
+        *(("columns", True, True), ("columns", None, None), ("columns", "off", False)),
         *(("rounds", "5", 5), ("gap", "1e-3", 0.001), ("seconds", 1, 1.0)),
     ):
         limit = name in ("rounds", "gap", "seconds")
@@ -62,7 +65,15 @@ MISTAKES = {
     "mrc_ccg has no 'eps'": {"solvers": {"mrc_ccg": {"eps": 1}}},
     "mrc_ccg: eps1: must be distinct values": {"solvers": {"mrc_ccg": {"eps1": [0.1, "1e-1"]}}},
     "eps1: must be of type float, got 'small'": {"solvers": {"mrc_ccg": {"eps1": "small"}}},
-    "columns: must be of type bool, got 'yes'": {"solvers": {"mrc_ccg": {"columns": "yes"}}},
+    "columns: must be of type bool, got 'maybe'": {"solvers": {"mrc_ccg": {"columns": "maybe"}}},
+    "mrc_ccg: eps1: must be finite, got nan": {"solvers": {"mrc_ccg": {"eps1": "nan"}}},
+    "mrc_ccg: eps1: must be finite, got -inf": {"solvers": {"mrc_ccg": {"eps1": -math.inf}}},
+    "seed: must be a seed from 0, got -1": {"solvers": {"memoir_pegasos": {"seed": [-1]}}},
+    "at most 100,000 points, got 2,000,000,000": {"seeds": 10**9},
+    "at most 100,000 points, got 2,000,000": {"repetitions": 10**6},
+    "at most 100,000 points, got 1,000,000": {
+        "solvers": {"mrc_ccg": {name: [*range(100)] for name in ("eps1", "eps2", "lambda0")}}
+    },
     "data: must be a list of descriptions": {"data": ["iris", False]},
     "list: an item is empty in 'iris,'": {"data": "iris,"},
     "stop: must set a limit (rounds, seconds, cpu)": {"stop": {"gap": 1e-3}},
@@ -105,20 +116,72 @@ def test_a_yaml_file_is_read_as_arguments(tmp_path):
     assert points[0].test is None
 
 
-GOOD = "solvers: mrc_lp\ndata: iris\nstop: {rounds: 1}\n"
+GOOD = "solvers: {mrc_ccg: {n_max: N}}\ndata: D\nstop: {rounds: R}\n"
+VALUES = {  # as people write them in YAML, and what a grid has then, or says
+    "010": 10,
+    "08": 8,
+    "1_000": 1000,
+    "0x10": 16,
+    "0o10": 8,
+    "+1e1": 10,
+    "10.": 10,
+    '"10"': 10,
+    "[1, 1.5]": "must be of type int, got 1.5",
+    "1:30": "must be of type int, got '1:30'",
+    "no": "must be of type int, got 'no'",
+    "~": "must be of type int, got None",
+    "2026-11-29": "a timestamp is not accepted, put a text in quotes",
+    "!!set {1}": "a set is not accepted",
+    "{1: 2}": "must be of type int, got {1: 2}",
+    ".inf": "must be of type int, got inf",
+    "1, n_max: 2": "'n_max' appears twice",
+    '1, "n_max": 2': "'n_max' appears twice",
+    "1}, mrc_ccg: {n_max: 2": "'mrc_ccg' appears twice",
+    "1, <<: {n_max: 3}, eps1: 1e-3": 1,
+}
+
+
+@pytest.mark.parametrize("text", VALUES)
+def test_values_as_people_write_yaml_are_numbers_or_refused(text, tmp_path):
+    path, value = tmp_path / "v.yaml", VALUES[text]
+    path.write_text(GOOD.replace("N", text).replace("D", "no").replace("R", "0010"))
+    if isinstance(value, str):
+        with pytest.raises(ValueError, match=f"^v.yaml: .*{re.escape(value)}"):
+            read_points(path)
+    else:
+        [point] = read_points(path)
+        assert point.parameters["n_max"] == value and type(point.parameters["n_max"]) is int
+        assert point.data == "no" and point.stop == {"rounds": 10}
+
+
 FILES = {
     "while parsing a flow sequence": "solvers: [mrc_lp\n",
-    "dictionary update sequence": "mrc_lp\n",
-    "missing 1 required positional argument: 'data'": GOOD.replace("data: iris\n", ""),
+    "must contain 'name: value' lines of solvers, data and stop": "mrc_lp\n",
+    "must contain 'name: value' lines of solvers": "",
+    "must contain 'name: value' lines": "- solvers: mrc_lp\n",
+    "must contain 'name: value'": "1: 2\n",
+    "missing 1 required positional argument: 'data'": GOOD.replace("data: D\n", ""),
     "unexpected keyword argument 'seed'": GOOD + "seed: 3\n",
+    "'data' appears twice": GOOD + "data: wine\n",
+    "found character '\\t'": "solvers:\n\tmrc_lp:\n",
+    "expected a single document": f"{GOOD}---\n{GOOD}",
+    "must be a text in UTF-8": GOOD.encode("utf-16"),
     "maximum recursion depth": "[" * 3000,
 }
 
 
 @pytest.mark.parametrize("message", FILES)
 def test_a_bad_file_is_refused_and_named(message, tmp_path):
-    path = tmp_path / "bad.yaml"
-    path.write_text(FILES[message])
+    path, content = tmp_path / "bad.yaml", FILES[message]
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
     with pytest.raises(ValueError) as raised:
         read_points(path)
     assert message in str(raised.value) and str(raised.value).startswith("bad.yaml: ")
+
+
+def test_a_file_of_windows_with_anchors_reads(tmp_path):
+    text = "about: &n 3\n" + GOOD.replace("N", "[*n, 4]").replace("D", "iris").replace("R", "*n")
+    (tmp_path / "w.yaml").write_bytes(b"\xef\xbb\xbf" + text.replace("\n", "\r\n").encode())
+    points = read_points(tmp_path / "w.yaml")
+    assert [point.parameters["n_max"] for point in points] == [3, 4]
+    assert points[0].stop == {"rounds": 3}

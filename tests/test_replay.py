@@ -87,9 +87,27 @@ def test_what_cannot_be_played_is_refused(recorded, tmp_path, capsys):
     assert main(["replay", str(kept), str(kept), "--out", str(page)]) == 0
     runs = unpacked(page.read_text("utf-8"))["runs"]
     assert [run["name"] for run in runs] == ["Walrus", "Walrus"]
-    kept.write_text("no trace")
-    assert main(["replay", str(kept), "--out", str(page)]) == 2
-    assert "a.jsonl" in capsys.readouterr().err
+    header, *rows = kept.read_text().splitlines()
+    page.unlink()
+    for lines in (
+        ["no trace"],
+        [header],
+        rows,
+        [header, *rows[::-1]],
+        ['{"schema": 1}', *rows],
+        [header.replace('"solver": "ww_walrus"', '"solver": ["ww_walrus"]'), *rows],
+        [header.replace('"parameters": {', '"parameters": {"D": [1], '), *rows],
+        [header.replace('"name": ', '"names": '), *rows],
+        *([header, rows[0].replace('"seconds": 0.', f'"seconds": {x}, "s": 0.'), *rows[1:]]
+          for x in ("NaN", "Infinity", "null", '"1"', "-1", "1e9", "1" * 400)),
+        [header, '{"round": 0}'],
+        [header, rows[0].replace('"upper": ', '"upper": "a", "u": '), *rows[1:]],
+        [header, *rows[:-1], '{"stopped_by": {}}'],
+    ):  # fmt: skip
+        kept.write_text("\n".join(lines) + "\n")
+        capsys.readouterr()
+        assert main(["replay", str(kept), "--out", str(page)]) == 2, lines
+        assert capsys.readouterr().err.startswith("workbench: ") and not page.exists()
 
 
 def test_it_plays_in_a_browser_from_a_file(recorded, tmp_path, browser):

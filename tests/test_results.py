@@ -1,5 +1,6 @@
 """Results that last: traces as one tidy table, and figures redrawn without data or runs."""
 
+import io
 import itertools
 import json
 import math
@@ -138,7 +139,17 @@ def test_nothing_to_write_writes_nothing_and_a_damaged_file_is_named(tmp_path):
     with pytest.raises(ValueError, match="there are none to write"):
         write_results(path, [])
     assert os.listdir(tmp_path) == []
-    for content in (b"", b"PAR1", b"x" * 100):
+    write_results(path, [made("a")])
+    whole, metadata = path.read_bytes(), pq.read_schema(path).metadata
+    damaged = [b"", b"PAR1", b"x" * 100, whole[:-90], bytes(len(whole))]
+    damaged += [whole[:n] + bytes(9) + whole[n + 9 :] for n in range(4, 300, 9)]
+    for name in (b"headers", b"columns", b"parameters"):
+        for about in (results._packed([None]), b"", b"?"):
+            table = pq.read_table(path).replace_schema_metadata(metadata | {name: about})
+            sink = io.BytesIO()
+            pq.write_table(table, sink)
+            damaged.append(sink.getvalue())
+    for content in damaged:
         path.write_bytes(content)
         with pytest.raises(ValueError, match=r"x\.parquet: is not a file of results"):
             read_results(path)
@@ -203,6 +214,13 @@ def test_a_run_is_kept_by_its_values_made_once_and_recalled(figures, tmp_path, m
     for _ in range(2):  # a run that was interrupted is not kept
         figures.kept(counting(calls, "interrupted"))("iris", 0.5)
     assert len(calls) == 5
+    figures.kept(counting([]))("iris", 0.5)
+    [damaged] = [p for p in tmp_path.rglob("*.jsonl") if '"data": "iris"' in p.read_text()]
+    whole = damaged.read_bytes()
+    for content in (b"", whole[:-9], whole[: whole.rindex(b"{")], bytes(len(whole)), b"{}"):
+        damaged.write_bytes(content)
+        figures.kept(counting(made_again := []))("iris", 0.5)
+        assert made_again == [("iris", 0.5)] and len(damaged.read_bytes()) == len(whole)
     figures._keep([])  # though no figure shows them
     results._recalled.cache_clear()
     monkeypatch.setenv("WORKBENCH_RESULTS", str(tmp_path / "results" / "ww_path.parquet"))

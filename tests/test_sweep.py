@@ -151,7 +151,8 @@ def test_two_sweeps_of_the_same_points_at_once_both_end_well(tmp_path):
     assert (process.returncode, err) == (0, "")
     frame = done.frame()
     assert set(frame["status"]) == {"done"} and len(finished(tmp_path)) == 24
-    theirs = pd.read_csv(tmp_path / "sweeps" / "grid.csv")
+    [table] = tmp_path.glob("sweeps/grid-*.csv")
+    theirs = pd.read_csv(table)
     assert list(theirs["key"]) == list(frame["key"]) and list(theirs["gap"]) == list(frame["gap"])
     assert list(tmp_path.glob("points/*.*")) == []
 
@@ -304,7 +305,7 @@ def test_the_command_writes_every_point_and_tells_how_it_went(here, tmp_path, ca
     assert main(["sweep", here(SMALL), "-j", "2"]) == 0
     out = capsys.readouterr().out
     assert "2 points, 2 to run" in out and "cpu (s, not timed)" in out
-    written = tmp_path / "runs" / "sweeps" / "grid.csv"
+    [written] = tmp_path.glob("runs/sweeps/grid-*.csv")
     assert list(pd.read_csv(written)["solver"]) == ["mrc_ccg", "mrc_subgradient"]
     assert runs_folder() == tmp_path / "runs"
     assert main(["sweep", here(SMALL | {"solvers": {"mrc_ccg": {"eps1": -1}}})]) == 1
@@ -312,6 +313,10 @@ def test_the_command_writes_every_point_and_tells_how_it_went(here, tmp_path, ca
     assert err == "workbench: 1 point failed; run the sweep again to retry\n"
     assert "eps1: must be a number that is not negative" in out
     assert list(pd.read_csv(written)["status"]) == ["failed"]
+    (tmp_path / "other").mkdir()  # a grid of the same name has a table of its own
+    other = (tmp_path / "grid.yaml").rename(tmp_path / "other" / "grid.yaml")
+    assert main(["sweep", str(other)]) == 1
+    assert len(list(written.parent.iterdir())) == 2
 
 
 def test_a_parameter_is_not_mistaken_for_what_a_solver_reports(tmp_path, no_workers):

@@ -127,3 +127,20 @@ def test_a_trace_is_finished_only_whole_and_under_its_key(tmp_path):
     with pytest.raises(TypeError):  # a failed write leaves the old trace, and nothing else
         write_trace(path, Trace(header, [{"round": 0, "state": object()}]))
     assert same(read_trace(path).rows, ROWS[:2]) and os.listdir(tmp_path) == ["t.jsonl"]
+
+
+def test_a_link_stays_a_device_is_written_to_and_an_error_names_the_file(tmp_path):
+    (link := tmp_path / "link").symlink_to(tmp_path / "there.jsonl")
+    write_trace(link, Trace(HEADER, ROWS))
+    assert link.is_symlink() and same(read_trace(tmp_path / "there.jsonl").rows, ROWS)
+    places = [tmp_path]
+    if os.path.exists("/dev/full"):  # every write there finds the disk full
+        places.append("/dev/full")
+        with pytest.raises(OSError) as raised:
+            list(record(watch(toys()), Trace(HEADER), "/dev/full"))
+        assert raised.value.filename == "/dev/full"
+    for place in places:
+        with pytest.raises(OSError) as raised:
+            write_trace(place, Trace(HEADER, ROWS))
+        assert raised.value.filename == str(place)
+    assert sorted(os.listdir(tmp_path)) == ["link", "there.jsonl"]

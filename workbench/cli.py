@@ -74,6 +74,7 @@ def _parser() -> argparse.ArgumentParser:
 
     path, number = {"type": Path, "metavar": "FILE"}, {"type": float, "metavar": "S"}
     values = {"dest": "parameters", "action": "append", "default": [], "metavar": "NAME=VALUE"}
+    values |= {"type": _named}
 
     add = command(list_command, "list solvers, data sets and figure notebooks")
     add("name", metavar="NAME", nargs="?", help="describe one of them and its parameters")
@@ -108,6 +109,8 @@ def _parser() -> argparse.ArgumentParser:
     add = command(sweep_command, "run a grid of solvers, or of a notebook's parameters")
     add("grid", type=Path, metavar="GRID.yaml|NOTEBOOK.ipynb")
     add("-p", **values, help="values of a notebook's parameter, separated by commas")
+    add("-r", **values | {"dest": "raw"}, help="one value of a notebook's parameter, as it is")
+    add("-f", dest="files", action="append", default=[], **path, help="YAML file of such values")
     add("-j", "--jobs", type=int, metavar="N", default=1, help="worker processes (default: 1)")
     add("--timing", action="store_true", help="time solvers: one pinned process, at least 3 runs")
     add("--seconds", **number, help="limit per point, in wall seconds")
@@ -241,17 +244,20 @@ def sweep_command(arguments: argparse.Namespace) -> int:
     """Run a grid of solvers, or of the parameters of a notebook."""
     if arguments.grid.suffix == ".ipynb":
         return _fan_out(arguments)
-    if arguments.parameters:
+    if arguments.parameters or arguments.raw or arguments.files:
         raise ValueError("-p: must be used with a notebook; write values of a grid into its file")
+    from workbench.core.files import whole
+    from workbench.runs.engine import key
     from workbench.runs.grid import read_points
     from workbench.runs.results import write_results
     from workbench.runs.sweep import runs_folder, summary, sweep
 
     options = _options(arguments, "jobs timing seconds memory")
     done = sweep(read_points(arguments.grid), **options)
-    table = runs_folder() / "sweeps" / f"{arguments.grid.stem}.csv"
-    table.parent.mkdir(parents=True, exist_ok=True)
-    done.frame().to_csv(table, index=False)
+    place = key(grid=str(arguments.grid.resolve()))[:8]  # grids of other folders may have its name
+    table = runs_folder() / "sweeps" / f"{arguments.grid.stem}-{place}.csv"
+    with whole(table) as part:
+        done.frame().to_csv(part, index=False)
     print(summary(done).to_string(index=False))
     print(f"every point: {table}")
     if arguments.parquet is not None:
@@ -265,9 +271,15 @@ def _fan_out(arguments: argparse.Namespace) -> int:
     from workbench.runs.engine import execute
     from workbench.runs.mill import fan_out
     from workbench.runs.notebooks import read, runs_folder
+    from workbench.runs.parameters import read_entries
     from workbench.runs.worker import Limits
 
-    tasks = fan_out(read(arguments.grid), _pairs(arguments.parameters), jobs=arguments.jobs)
+    given: dict = {}
+    for file in arguments.files:
+        given |= read_entries(file, "parameters")
+    given |= _pairs(arguments.raw)
+    texts = _pairs(arguments.parameters)
+    tasks = fan_out(read(arguments.grid), texts, arguments.jobs, given)
     folder = (runs_folder() / "sweeps").absolute()
     how = _options(arguments, "jobs") | {"what": "notebook"}
     failures = execute(tasks, folder, limits=Limits(arguments.seconds, arguments.memory), **how)
@@ -279,10 +291,13 @@ def _fan_out(arguments: argparse.Namespace) -> int:
 
 def replay_command(arguments: argparse.Namespace) -> int:
     """Write a page on which recorded runs play."""
+    from workbench.core.files import whole
     from workbench.core.trace import read_trace
     from workbench.live.replay import Replay
 
-    arguments.out.write_text(Replay(*map(read_trace, arguments.traces)).page(), encoding="utf-8")
+    page = Replay(*map(read_trace, arguments.traces)).page()
+    with whole(arguments.out) as part:
+        part.write_text(page, encoding="utf-8")
     print(arguments.out)
     return 0
 
@@ -356,13 +371,17 @@ def _line(row: dict) -> str:
     return "  ".join(text for text in texts if not text.startswith("cpu "))
 
 
-def _pairs(texts: Iterable[str]) -> dict[str, str]:
+def _named(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not equals or not name:
+        raise argparse.ArgumentTypeError(f"must be NAME=VALUE, got {text!r}")
+    return name, value
+
+
+def _pairs(pairs: Iterable[tuple[str, str]]) -> dict[str, str]:
     """Return the values of ``NAME=VALUE`` by their names."""
-    found = {}
-    for text in texts:
-        name, equals, value = text.partition("=")
-        if not equals or not name:
-            raise ValueError(f"-p: must be NAME=VALUE, got {text!r}")
+    found: dict[str, str] = {}
+    for name, value in pairs:
         if name in found:
             raise ValueError(f"-p: {name} appears twice")
         found[name] = value

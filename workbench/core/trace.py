@@ -10,12 +10,13 @@ from pathlib import Path
 
 import numpy as np
 
-from workbench.core.files import whole
+from workbench.core.files import naming, whole
 from workbench.core.kinds import Json, PathLike, Record
 from workbench.core.stream import Row, Rule, State, finished
 
 SCHEMA = 1
 PLAIN = (bool, int, float, str, type(None))
+NUMBERS = ("seconds", "cpu", "lower", "upper", "gap", "primal", "squared_error", "test_error")
 _NON_FINITE = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
 
 
@@ -65,8 +66,9 @@ def record(
 
     def write(entry: Record) -> None:
         if sink:
-            sink.write(json.dumps(encode(entry)) + "\n")
-            sink.flush()
+            with naming(path):
+                sink.write(json.dumps(encode(entry)) + "\n")
+                sink.flush()
 
     def close(reason: str) -> None:
         if trace.rows and trace.stopped_by is None:
@@ -86,7 +88,8 @@ def record(
         raise
     finally:
         if sink:
-            sink.close()
+            with naming(path):
+                sink.close()
 
 
 def write_trace(path: PathLike, trace: Trace) -> None:
@@ -107,12 +110,12 @@ def read_trace(path: PathLike) -> Trace:
         try:
             entry = decode(json.loads(line))
             before = entries[-1] if len(entries) > 1 else {}
-            if entries and set(entry) == {"stopped_by"} and before and "stopped_by" not in before:
-                entry = entries.pop() | entry
-            elif entries and not _follows(entry, before):
+            if set(entry) == {"stopped_by"} and before and "stopped_by" not in before:
+                entry, before = entries.pop() | entry, {}
+            if entries and not _follows(entry, before):
                 raise ValueError("not a row")
             entries.append(entry)
-        except (ValueError, TypeError, AttributeError, RecursionError):
+        except (ValueError, TypeError, AttributeError, OverflowError, RecursionError):
             if number < len(lines):
                 raise ValueError(f"{path}: line {number} is damaged") from None
     header, *rows = entries or [None]
@@ -133,8 +136,12 @@ def read_finished(path: PathLike, key: str) -> Trace:
 
 def _follows(row: Row, before: Row) -> bool:
     """Return whether this can be the row after `before`, or the first row if that is empty."""
+    integers = [value for value in row.values() if type(value) is int]
+    numbers = [*map(float, integers), *(row[name] for name in NUMBERS if name in row)]
     return (
         all(isinstance(value, PLAIN) for value in row.values())
+        and all(type(number) in (int, float) for number in numbers)
+        and isinstance(row.get("stopped_by", ""), str)
         and "stopped_by" not in before
         and type(number := row.get("round")) is int
         and number > before.get("round", -1)

@@ -12,20 +12,23 @@ import shutil
 import textwrap
 import time
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from datetime import UTC, datetime
 from functools import wraps
 from io import BytesIO
+from itertools import chain
 from pathlib import Path
 
 import matplotlib
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 from PIL import Image
 
-from workbench.core.files import whole
+from workbench.core.files import digest, whole
 from workbench.core.kinds import PathLike, Record, Values
 from workbench.core.trace import Trace, read_trace, write_trace
 from workbench.figures.plots import ENDED, ended_by_clock
 from workbench.figures.provenance import as_json, in_words, made_by, regenerated_by
-from workbench.figures.style import PAPER_SIZES
+from workbench.figures.style import PAPER_SIZES, use_style
 from workbench.runs.engine import key
 from workbench.runs.mill import notebook_key, timed
 from workbench.runs.notebooks import FOLDER, Notebook, read
@@ -109,11 +112,11 @@ class Figures:
                 return known[call]
             own = key(call=call, notebook=self.key)
             path = runs_folder() / "points" / own[:2] / f"{own}.jsonl"
-            if path.exists():
-                trace = read_trace(path)
-            else:
+            trace = _whole(path, own)
+            if trace is None:
                 trace = run(*values)
-                trace.header |= {"key": own, "call": call, "data": values[0]}
+                rows = len(trace.rows)
+                trace.header |= {"key": own, "call": call, "data": values[0], "rows": rows}
                 if trace.stopped_by != "interrupted":
                     write_trace(path, trace)
             self.measured.append(trace)
@@ -187,12 +190,18 @@ class Figures:
             files = sorted(kept.glob("*.npz"))
         if files:
             record["proofs"] = [f"{name}.proofs/{file.name}" for file in files]
-        _draw(figure, self.folder / name, record["beneath"], self.style)
+        texts = ((ax.get_title("left"), ax.get_xlabel(), ax.get_ylabel()) for ax in figure.axes)
+        record["labels"] = [*dict.fromkeys(filter(None, chain(*texts)))]
+        stem = self.folder / name
+        with matplotlib.rc_context():
+            use_style()
+            _draw(figure, stem, record["beneath"], self.style)
+        record["files"] = {kind: digest(Path(f"{stem}.{kind}")) for kind in METADATA}
         if recalled() is None:
             shutil.rmtree(kept, ignore_errors=True)
             for file in files:
-                kept.mkdir(exist_ok=True)
-                shutil.copyfile(file, kept / file.name)
+                with whole(kept / file.name) as part:
+                    shutil.copyfile(file, part)
         with whole(self.folder / f"{name}.json") as part:
             part.write_text(as_json(record), encoding="utf-8")
         self._keep(traces)
@@ -208,6 +217,15 @@ class Figures:
             write_results(path, self.measured, self.parameters)
 
 
+def _whole(path: Path, key: str) -> Trace | None:
+    """Return a trace that was kept, None if there is none or it is damaged."""
+    with suppress(ValueError, FileNotFoundError):
+        header = (trace := read_trace(path)).header
+        if header.get("key") == key and header.get("rows", len(trace.rows)) == len(trace.rows):
+            return trace
+    return None
+
+
 def _lines(caption: str, end: str, width: float) -> list[str]:
     """Return the caption's first sentences, as many as fit, and `end`, in lines for this width."""
     sentences = SENTENCES.split(caption)
@@ -220,7 +238,8 @@ def _lines(caption: str, end: str, width: float) -> list[str]:
 
 
 def _draw(figure, stem: Path, lines: list[str], paper: str | None) -> None:
-    height = figure.get_size_inches()[1]
+    height, canvas = figure.get_size_inches()[1], figure.canvas
+    FigureCanvasAgg(figure)  # other backends measure texts otherwise
     if paper:
         width, scale = PAPER_SIZES[paper]
         figure.set_size_inches(width, scale * height)
@@ -245,6 +264,7 @@ def _draw(figure, stem: Path, lines: list[str], paper: str | None) -> None:
                     part.write_bytes(content)
     finally:
         figure.set_layout_engine(layout)
+        figure.set_canvas(canvas)
         text.remove()
 
 

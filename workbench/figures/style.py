@@ -67,9 +67,13 @@ class Look(NamedTuple):
 
 
 def use_style() -> None:
-    """Set matplotlib to the house style for the session, in the size of ``WORKBENCH_STYLE``."""
+    """Set matplotlib to the house style for the session, in the size of ``WORKBENCH_STYLE``.
+
+    It starts from matplotlib's defaults, whatever the user's matplotlibrc says.
+    """
     _, scale = PAPER_SIZES.get(os.environ.get("WORKBENCH_STYLE"), (None, 1.0))
     sizes = {name: scale * STYLE[name] for name in STYLE if name.endswith(("size", "width"))}
+    matplotlib.rcdefaults()
     matplotlib.rcParams.update(STYLE | sizes)
 
 

@@ -2,6 +2,7 @@
 
 Numba keeps machine code next to the file that defines a kernel: each clone would compile again, and
 changes in kernels of other files would go unnoticed. Here the file name has a hash of all sources.
+Each file ends with a checksum of the rest: a damaged one counts as missing, and is written again.
 """
 
 from __future__ import annotations
@@ -10,18 +11,21 @@ import re
 import sys
 import tempfile
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from functools import cache
 from hashlib import sha256
+from io import BytesIO
 from pathlib import Path
 
 import llvmlite
 import numba
 import numpy as np
-from numba.core.caching import CompileResultCacheImpl, FunctionCache
+from numba.core.caching import CompileResultCacheImpl, FunctionCache, IndexDataCacheFile
 from platformdirs import user_cache_path
 
 IMPORTS = re.compile(rb"^from (workbench[\w.]*) import", re.MULTILINE)
+CHECKSUM_BYTES = 32
 VERSIONS = f"{numba.__version__} {llvmlite.__version__} {np.__version__}"
 
 
@@ -49,10 +53,14 @@ def folder() -> Path | None:
         place.mkdir(parents=True, exist_ok=True, mode=0o700)
         tempfile.TemporaryFile(dir=place).close()
     except (OSError, RuntimeError) as error:  # RuntimeError: there is no home
-        text = f"compiled code cannot be kept: {error}; set NUMBA_CACHE_DIR to a writable folder"
-        warnings.warn_explicit(text, RuntimeWarning, "workbench", 1)  # one line on a terminal
+        _not_kept(error)
         return None
     return place
+
+
+def _not_kept(error: Exception) -> None:
+    text = f"compiled code cannot be kept: {error}; set NUMBA_CACHE_DIR to a writable folder"
+    warnings.warn_explicit(text, RuntimeWarning, "workbench", 1)  # one line on a terminal
 
 
 class _Locator:
@@ -83,8 +91,45 @@ class _Implementation(CompileResultCacheImpl):
     _locator_classes = (_Locator,)  # type: ignore[assignment]
 
 
+class _Files(IndexDataCacheFile):
+    """The files of one kernel, with the methods that `numba.core.caching` calls."""
+
+    def save(self, key: object, data: object) -> None:
+        try:
+            super().save(key, data)
+        except OSError as error:  # the disk is full
+            _not_kept(error)
+
+    def _load_index(self) -> dict:
+        return super()._load_index() if _is_whole(self._index_path) else {}
+
+    def _load_data(self, name: str) -> object:
+        if not _is_whole(path := self._data_path(name)):
+            raise OSError(f"{path}: is damaged")  # Numba compiles the kernel again
+        return super()._load_data(name)
+
+    @contextmanager
+    def _open_for_write(self, path: str) -> Iterator[BytesIO]:
+        yield (sink := BytesIO())
+        with super()._open_for_write(path) as file:
+            file.write(sink.getvalue() + sha256(sink.getvalue()).digest())
+
+
+def _is_whole(path: str) -> bool:
+    """Return whether a file ends with the checksum of what is before."""
+    content = b""
+    with suppress(OSError):
+        content = Path(path).read_bytes()
+    return sha256(content[:-CHECKSUM_BYTES]).digest() == content[-CHECKSUM_BYTES:]
+
+
 class _Cache(FunctionCache):
     _impl_class = _Implementation
+
+    def __init__(self, function: Callable) -> None:
+        super().__init__(function)
+        stamp = self._impl.locator.get_source_stamp()
+        self._cache_file = _Files(self._cache_path, self._impl.filename_base, stamp)
 
 
 @cache

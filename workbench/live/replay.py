@@ -14,6 +14,8 @@ from html import escape
 from pathlib import Path
 from string import Template
 
+import numpy as np
+
 from workbench.core.kinds import Record, Values
 from workbench.core.measures import held_out
 from workbench.core.problem import Problem
@@ -68,7 +70,7 @@ class Replay:
     Raises
     ------
     ValueError
-        For a trace without rows, or of an unknown solver.
+        For a trace without rows, without ascending seconds, or of an unknown solver.
     """
 
     def __init__(self, *recordings: Recording | Trace):
@@ -149,11 +151,16 @@ def _run(number: int, recording: Recording | Trace) -> Record:
     if isinstance(recording, Trace):
         recording = Recording(recording)
     trace = recording.trace
-    solver, parameters = trace.header["solver"], trace.header["parameters"]
-    if not trace.rows:
-        raise ValueError(f"replay: run {number}, of {solver}, has no rows")
-    curve = Curve(number, *legend(solver, parameters, trace.header["problem"]["name"]))
-    curve.ended = trace.stopped_by or ""
+    try:
+        solver, seconds = trace.header["solver"], trace.column("seconds")
+        if not len(seconds):
+            raise ValueError(f"replay: run {number}, of {solver}, has no rows")
+        if not np.isfinite(seconds).all() or (np.diff(seconds, prepend=0.0) < 0).any():
+            raise ValueError(f"replay: run {number}, of {solver}, needs rows of ascending seconds")
+        words = legend(solver, trace.header["parameters"], trace.header["problem"]["name"])
+    except (LookupError, TypeError, AttributeError, OverflowError) as error:
+        raise ValueError(f"replay: run {number} is not the run of a solver; {error}") from None
+    curve = Curve(number, *words, ended=trace.stopped_by or "")
     curve.add(trace.rows)
-    words, points = curve.news()
-    return words | {"points": base64.b64encode(points).decode(), "frames": recording.frames}
+    texts, points = curve.news()
+    return texts | {"points": base64.b64encode(points).decode(), "frames": recording.frames}

@@ -25,6 +25,7 @@ import numpy as np
 
 import workbench
 from workbench.core.checks import check_counts
+from workbench.core.files import digest
 from workbench.core.kinds import Steps
 from workbench.core.names import count
 from workbench.runs.worker import Limits, Outcome, Task, Worker, attempt, duration, failed
@@ -70,15 +71,21 @@ def code(steps: Steps, *rooms: str) -> str:
     if path.is_relative_to(PACKAGE):
         own.append(PACKAGE / path.relative_to(PACKAGE).parts[0])
     else:
-        own += path.parent.glob("*.py")
+        own += python_files(path.parent, "*.py")
     return sources(*own)
+
+
+def python_files(folder: Path, pattern: str = "**/*.py") -> list[Path]:
+    """Return the Python files of a folder but hidden ones, which editors and systems leave."""
+    paths = {path.relative_to(folder).as_posix(): path for path in folder.glob(pattern)}
+    return [paths[name] for name in sorted(paths) if "/." not in f"/{name}"]
 
 
 @cache
 def sources(*places: Path) -> str:
     """Return the key of the Python files at some places, of Python and of :data:`LIBRARIES`."""
-    files = {file for p in places for file in (p.rglob("*.py") if p.is_dir() else [p])}
-    texts = sorted(hashlib.sha256(file.read_bytes()).hexdigest() for file in files)
+    files = {file for p in places for file in (python_files(p) if p.is_dir() else [p])}
+    texts = sorted(map(digest, files))
     installed = [f"{d.name} {d.version}" for d in distributions() if d.name in LIBRARIES]
     return key(sources=texts, python=platform.python_version(), libraries=sorted(installed))
 
@@ -159,7 +166,7 @@ def _done(task: Task, folder: Path, say: Say) -> bool:
         task.check(path)
     except ValueError as error:
         say(f"{task.label}: {error}; it will run again")
-        path.unlink()
+        path.unlink(missing_ok=True)  # another sweep may have found it, too
         return False
     return True
 

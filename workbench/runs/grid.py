@@ -10,16 +10,19 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import product
 from pathlib import Path
-
-import yaml
 
 from workbench.core.checks import check_counts, is_whole
 from workbench.core.kinds import Given, PathLike, Record, Values
 from workbench.core.stream import LIMITS
 from workbench.data.specs import listed
-from workbench.runs.parameters import Parameter, check_names, parameters_of
+from workbench.runs.parameters import (
+    Parameter,
+    check_names,
+    combinations,
+    parameters_of,
+    read_entries,
+)
 from workbench.runs.run import resolve
 
 
@@ -86,11 +89,12 @@ def grid(
     ------
     ValueError
         Naming the argument: an unknown solver or parameter, a value of the wrong type, an empty
-        axis.
+        axis; more than :data:`workbench.runs.parameters.MAX_POINTS` points.
     """
     stop = checked_stop(stop)
-    seeds = list(range(seeds)) if is_whole(seeds) else seeds
-    if not isinstance(seeds, Sequence) or not seeds or not all(is_whole(s, 0) for s in seeds):
+    if is_whole(seeds):
+        seeds = range(seeds)
+    elif not isinstance(seeds, Sequence) or not seeds or not all(is_whole(s, 0) for s in seeds):
         raise ValueError(f"seeds: must be a count from 1 or a list of seeds from 0, got {seeds!r}")
     check_counts(repetitions=repetitions)
     if test is not None and not (isinstance(test, float) and 0 < test < 1):
@@ -98,12 +102,12 @@ def grid(
     specs = listed(data) if isinstance(data, str) else data
     if not isinstance(specs, Sequence) or not specs or {*map(type, specs)} != {str}:
         raise ValueError(f"data: must be a list of descriptions, got {data!r}")
-    points = []
-    for solver, defaults, settings in _settings(solvers, parameters or {}):
-        for values, spec, seed, r in product(settings, specs, seeds, range(repetitions)):
-            own = {"seed": seed} if "seed" in defaults else {}
-            complete = defaults | own | values
-            points.append(Point(solver, complete, spec, seed, test, r, stop, tuple(values)))
+    points, settings = [], [*_settings(solvers, parameters or {})]
+    for setting, spec, seed, r in combinations(settings, specs, seeds, range(repetitions)):
+        solver, defaults, values = setting
+        own = {"seed": seed} if "seed" in defaults else {}
+        complete = defaults | own | values
+        points.append(Point(solver, complete, spec, seed, test, r, stop, tuple(values)))
     return points
 
 
@@ -117,13 +121,12 @@ def read_points(path: PathLike) -> list[Point]:
     FileNotFoundError
         If there is no such file.
     """
-    path = Path(path)
+    entries = read_entries(path, "solvers, data and stop")
+    entries.pop("about", None)
     try:
-        entries = dict(yaml.safe_load(path.read_text(encoding="utf-8")))
-        entries.pop("about", None)
         return grid(**entries)
-    except (yaml.YAMLError, ValueError, TypeError, RecursionError) as error:
-        raise ValueError(f"{path.name}: {error}") from None
+    except (ValueError, TypeError) as error:
+        raise ValueError(f"{Path(path).name}: {error}") from None
 
 
 def at_least(points: Sequence[Point], runs: int) -> list[Point]:
@@ -143,31 +146,37 @@ def at_least(points: Sequence[Point], runs: int) -> list[Point]:
     return extended
 
 
-def _settings(solvers: Given, shared: Given) -> Iterator[tuple[str, Record, list[Record]]]:
-    """Yield each solver with its defaults and the list of its parameter settings, typed."""
+def _settings(solvers: Given, shared: Given) -> Iterator[tuple[str, Record, Record]]:
+    """Yield each solver with its defaults and each of its parameter settings, typed."""
     solvers = listed(solvers) if isinstance(solvers, str) else solvers
     if not isinstance(solvers, Mapping | Sequence) or {*map(type, solvers)} != {str}:
         raise ValueError("solvers: must be names, or 'name: parameters' lines")
     for solver in solvers:
         own = solvers[solver] if isinstance(solvers, Mapping) else {}
         steps, defaults = resolve(solver, {})
-        declared, settings = parameters_of(steps), []
+        declared = parameters_of(steps)
         for values in own if isinstance(own, list) else [own or {}]:
             if not isinstance(values, Mapping) or not isinstance(shared, Mapping):
                 raise ValueError(f"{solver}: its parameters must be 'name: value', got {own!r}")
             values = {**shared, **values}
             check_names(values, declared, solver)
             axes = [_axis(solver, declared[name], value) for name, value in values.items()]
-            settings += [dict(zip(values, chosen)) for chosen in product(*axes)]
-        yield solver, defaults, settings
+            for chosen in combinations(*axes):
+                yield solver, defaults, dict(zip(values, chosen))
 
 
 def _axis(solver: str, parameter: Parameter, value: object) -> list[object]:
     """Return the values of one parameter of a solver."""
-    parameter = parameter._replace(name=f"{solver}: {parameter.name}")
-    axis = [parameter.typed(v) for v in (value if isinstance(value, (list, tuple)) else [value])]
-    if not axis or any(axis.count(item) > 1 for item in axis):
-        raise ValueError(f"{parameter.name}: must be distinct values, got {value!r}")
+    name = f"{solver}: {parameter.name}"
+    given = value if isinstance(value, (list, tuple)) else [value]
+    axis = [parameter._replace(name=name).typed(item) for item in given]
+    if not axis or len({*map(repr, axis)}) < len(axis):
+        raise ValueError(f"{name}: must be distinct values, got {value!r}")
+    for item in axis:
+        if isinstance(item, float) and not math.isfinite(item) and item != parameter.default:
+            raise ValueError(f"{name}: must be finite, got {item!r}")
+        if parameter.name == "seed" and not is_whole(item, 0):
+            raise ValueError(f"{name}: must be a seed from 0, got {item!r}")
     return axis
 
 

@@ -8,19 +8,20 @@ import os
 import time
 from collections.abc import Iterable, Mapping
 from functools import partial
-from itertools import product
 from pathlib import Path
 
+from workbench.core.files import digest, whole
 from workbench.core.kinds import Record, Values
 from workbench.core.names import count, hint
 from workbench.data.cache import state_of_folders
-from workbench.runs.engine import PACKAGE, Say, execute, key, sources
+from workbench.runs.engine import PACKAGE, Say, execute, key, python_files, sources
 from workbench.runs.notebooks import CHECKOUT, FOLDER, PROFILES, Notebook, find, read, runs_folder
-from workbench.runs.parameters import check_names
+from workbench.runs.parameters import Parameter, check_names, combinations
 from workbench.runs.worker import Limits, Task, duration
 
 KINDS = ("png", "svg", "pdf", "json")  # files of a figure, its record last
 TIMEOUTS = {"smoke": 300.0, "quick": 900.0, "paper": 7 * 86400.0}
+COLLECTIONS = (list, tuple, dict)
 PRINTED = CHECKOUT / "data" / "reference"  # the papers' printed numbers
 
 
@@ -81,6 +82,7 @@ def make(
     say(f"{count(len(work), 'notebook')}, profile {profile}{same}; figures go to {figures}")
     # Notebooks that are redrawn side by side disturb no run.
     variables = {"WORKBENCH_FIGURES": str(figures), "WORKBENCH_JOBS": str(1 if results else jobs)}
+    variables |= {"MPLBACKEND": "module://matplotlib_inline.backend_inline"}  # not the user's
     tasks = []
     for notebook, values in changed:
         name = notebook.name  # the key, too: copies of one notebook make different figures
@@ -123,15 +125,14 @@ def unchanged(notebook: Notebook, values: Values, folder: Path, jobs: int = 1) -
     """
     wanted = notebook_key(notebook, values)
     for name in notebook.figures:
-        files = [folder / notebook.name / f"{name}.{kind}" for kind in KINDS]
-        if not all(file.exists() for file in files):
-            return False
+        *pictures, sidecar = [folder / notebook.name / f"{name}.{kind}" for kind in KINDS]
         try:
-            record = json.loads(files[-1].read_text(encoding="utf-8"))
+            record = json.loads(sidecar.read_text(encoding="utf-8"))
             alone = record["jobs"] == 1 or jobs > 1 or not timed(values)
-        except (ValueError, KeyError):  # it is damaged
+            same = all(record["files"][p.suffix[1:]] == digest(p) for p in pictures)
+        except (ValueError, LookupError, TypeError, RecursionError, FileNotFoundError):
             return False
-        if record["key"] != wanted or not alone:
+        if record["key"] != wanted or not alone or not same:
             return False
     return True
 
@@ -143,20 +144,21 @@ def notebook_key(notebook: Notebook, values: Values) -> str:
     papers' printed numbers, and the names, sizes and dates of the files in the data folders and of
     those that the parameters name. Other files that it reads do not count.
     """
-    folder = notebook.path.parent
-    beside = sorted([*folder.glob("*.py"), *folder.glob("*/*.py")])
+    beside = [file for p in ("*.py", "*/*.py") for file in python_files(notebook.path.parent, p)]
     return key(
         notebook=notebook.code,
-        beside=[path.read_text(encoding="utf-8") for path in beside],
+        beside=[*filter(None, map(digest, beside))],
         parameters=dict(values),
         package=sources(PACKAGE),
-        printed=[path.read_text(encoding="utf-8") for path in sorted(PRINTED.glob("*.csv"))],
+        printed=[*map(digest, sorted(PRINTED.glob("*.csv")))],
         data=state_of_folders(map(str, values.values())),
     )
 
 
-def fan_out(notebook: Notebook, texts: Mapping[str, str], jobs: int = 1) -> list[Task]:
-    """Return a task for every combination of the comma-separated values in `texts`.
+def fan_out(
+    notebook: Notebook, texts: Mapping[str, str], jobs: int = 1, given: Values | None = None
+) -> list[Task]:
+    """Return a task for every combination of the values in `texts` and `given`.
 
     Parameters
     ----------
@@ -164,29 +166,39 @@ def fan_out(notebook: Notebook, texts: Mapping[str, str], jobs: int = 1) -> list
     texts : parameter -> its values, as in ``{"eps1": "1e-2,1e-3"}``; a list parameter takes one
         YAML list
     jobs : how many will run side by side; with more than one nothing inside is timed
+    given : parameter -> a value, or a list of values unless the parameter itself is a list
 
     Raises
     ------
     ValueError
         For a parameter that the notebook does not declare, or a value of the wrong type.
     """
-    check_names(texts, notebook.parameters, notebook.name)
-    axes = []
-    for name, text in texts.items():
+    axes = {**(given or {}), **texts}
+    check_names(axes, notebook.parameters, notebook.name)
+    for name, value in axes.items():
         parameter = notebook.parameters[name]
-        items = [text] if parameter.type in (list, dict) else text.split(",")
-        axes.append([parameter.typed(item.strip()) for item in items])
-    tasks = []
-    for chosen in product(*axes):
-        chosen = dict(zip(texts, chosen))
+        if name in texts:
+            axes[name] = [parameter.read(item.strip()) for item in _items(parameter, value)]
+        else:
+            several = isinstance(value, list) and parameter.type not in COLLECTIONS
+            axes[name] = [parameter.typed(item) for item in (value if several else [value])]
+    folder, tasks = str(notebook.path.parent.resolve()), []
+    for values in combinations(*axes.values()):
+        chosen = dict(zip(axes, values))
         values = notebook.values() | chosen
-        # A notebook that ran at the same time as others was not timed: its results differ.
-        own = key(notebook=notebook_key(notebook, values), alone=jobs == 1)
+        # A notebook that ran at the same time as others was not timed: its results differ. It
+        # may read other files of its folder.
+        own = key(notebook=notebook_key(notebook, values), alone=jobs == 1, folder=folder)
         label = " ".join([notebook.name, *(f"{name}={value}" for name, value in chosen.items())])
         place = f"{notebook.name}-{own[:10]}/{notebook.name}.ipynb"
         run = partial(run_notebook, notebook, values, {"WORKBENCH_JOBS": str(jobs)})
         tasks.append(Task(own, label, place, run, read))
     return tasks
+
+
+def _items(parameter: Parameter, text: str) -> list[str]:
+    one = parameter.type in COLLECTIONS or (parameter.type is None and text.startswith(("[", "{")))
+    return [text] if one else text.split(",")
 
 
 def run_notebook(
@@ -216,39 +228,39 @@ def run_notebook(
     logging.getLogger("papermill").setLevel(logging.CRITICAL)  # the reason has all that it logs
     seconds, tic = limits.seconds or TIMEOUTS["paper"], time.monotonic()
     figures = Path(variables.get("WORKBENCH_FIGURES") or path.parent, notebook.name)
-    failed, part = path.with_suffix(".failed.ipynb"), path.with_suffix(".part.ipynb")
-    reason, environment = "", dict(os.environ)
-    os.environ.update({"WORKBENCH_FIGURES": str(figures.parent), **variables})
-    try:
-        execute_notebook(
-            notebook.path,
-            part,
-            dict(values),
-            kernel_name="python3",
-            language="python",
-            cwd=notebook.path.parent,
-            progress_bar=False,
-            kernel_manager_class=IpcKernelManager,
-            start_timeout=300,
-            iopub_timeout=600,  # seconds that outputs may take to arrive
-            # The shutdown interrupts the kernel, which would log that as an error.
-            extra_arguments=["--log-level=CRITICAL"],
-            # nbclient's timeout is for one cell; each gets what is left until the deadline.
-            timeout_func=lambda cell: max(tic + seconds - time.monotonic(), 0.01),
-        )
-    except PapermillExecutionError as error:
-        reason = f"{error.ename}: {error.evalue}"
-    except TimeoutError:
-        reason = f"not done after {seconds:g} s"
-    except Exception as error:  # a dead kernel, a full disk: only this notebook's failure
-        reason = f"{type(error).__name__}: {error}"
-    finally:
-        os.environ.clear()
-        os.environ.update(environment)
-    failed.unlink(missing_ok=True)
-    if part.exists():
-        os.replace(part, failed if reason else path)
-    if reason:
-        raise RuntimeError(f"{reason}; see {failed}")
+    failed, reason, environment = path.with_suffix(".failed.ipynb"), "", dict(os.environ)
+    with whole(path, ".ipynb") as part:
+        os.environ.update({"WORKBENCH_FIGURES": str(figures.parent), **variables})
+        try:
+            execute_notebook(
+                notebook.path,
+                part,
+                dict(values),
+                kernel_name="python3",
+                language="python",
+                cwd=notebook.path.parent,
+                progress_bar=False,
+                kernel_manager_class=IpcKernelManager,
+                start_timeout=300,
+                iopub_timeout=600,  # seconds that outputs may take to arrive
+                # The shutdown interrupts the kernel, which would log that as an error.
+                extra_arguments=["--log-level=CRITICAL"],
+                # nbclient's timeout is for one cell; each gets what is left until the deadline.
+                timeout_func=lambda cell: max(tic + seconds - time.monotonic(), 0.01),
+            )
+        except PapermillExecutionError as error:
+            reason = f"{error.ename}: {error.evalue}"
+        except TimeoutError:
+            reason = f"not done after {seconds:g} s"
+        except Exception as error:  # a dead kernel, a full disk: only this notebook's failure
+            reason = f"{type(error).__name__}: {error}"
+        finally:
+            os.environ.clear()
+            os.environ.update(environment)
+        failed.unlink(missing_ok=True)
+        if reason:
+            if part.exists():
+                os.replace(part, failed)
+            raise RuntimeError(f"{reason}; see {failed}")
     pictures = ", ".join(os.path.relpath(figures / f"{name}.png") for name in notebook.figures)
     return f"done in {duration(time.monotonic() - tic)}" + f": {pictures}" * bool(pictures)

@@ -114,8 +114,8 @@ def parameters_in(source: str) -> dict[str, Parameter]:
             case _:
                 continue
         try:
-            default = ast.literal_eval(value)
-        except (ValueError, TypeError):  # computed
+            json.dumps(default := ast.literal_eval(value))
+        except (ValueError, TypeError):  # computed, or a set
             continue
         help_text = line.strip().removeprefix("#").strip()
         parameter = Parameter(name, type_of(annotation, default), default, help_text)

@@ -1,18 +1,71 @@
-"""Parameters of solvers and of notebooks: their names, types and values."""
+"""Parameters of solvers and of notebooks: their names, types and values, and YAML."""
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from typing import NamedTuple
+from itertools import product
+from math import prod
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import yaml
 
-from workbench.core.kinds import Given, Steps, Values
+from workbench.core.kinds import Given, PathLike, Record, Steps, Values
 from workbench.core.names import near
 
-TYPES = {kind.__name__: kind for kind in (bool, int, float, str)}
+TYPES = {kind.__name__: kind for kind in (bool, int, float, str, list, tuple, dict)}
+BOOLEANS = yaml.SafeLoader.bool_values  # yes, no, on, off, true, false
+MAX_POINTS = 100_000
+TAG = "tag:yaml.org,2002:"
+# Patterns of YAML 1.2 with the first letters of what they match: 010 is ten, no is a text. Dates
+# are recognised to be refused.
+SCALARS = {
+    "null": (r"~|null|Null|NULL|", ["~", "n", "N", ""]),
+    "bool": (r"[Tt]rue|TRUE|[Ff]alse|FALSE", "tTfF"),
+    "int": (r"[-+]?(\d[\d_]*|0x[\da-fA-F]+|0o[0-7]+)", "-+0123456789"),
+    "float": (
+        r"[-+]?((\d[\d_]*\.?\d*|\.\d+)([eE][-+]?\d+)?|\.(inf|Inf|INF))|\.(nan|NaN|NAN)",
+        "-+.0123456789",
+    ),
+    "timestamp": (r"\d{4}-\d\d?-\d\d?([Tt\s].*)?", "0123456789"),
+    "merge": ("<<", "<"),
+}
+
+
+class _Loader(yaml.SafeLoader):
+    """Reads plain values as YAML 1.2, and refuses a key that appears twice."""
+
+    yaml_implicit_resolvers: dict[str, Any] = {}  # noqa: RUF012
+
+    def compose_mapping_node(self, anchor: Any) -> Any:
+        node = super().compose_mapping_node(anchor)
+        seen = set()
+        for key, _ in node.value:
+            if (name := repr(key.value)) in seen:
+                self.refuse(f"{name} appears twice", key)
+            seen.add(name)
+        return node
+
+    def construct_yaml_int(self, node: Any) -> int:
+        text = self.construct_scalar(node).replace("_", "")
+        return int(text, 0 if re.match("[-+]?0[xo]", text) else 10)
+
+    def construct_undefined(self, node: Any) -> None:
+        self.refuse(f"a {node.tag.removeprefix(TAG)} is not accepted, put a text in quotes", node)
+
+    def refuse(self, reason: str, node: Any) -> None:
+        raise yaml.constructor.ConstructorError(None, None, reason, node.start_mark)
+
+
+for _kind, (_pattern, _first) in SCALARS.items():
+    _Loader.add_implicit_resolver(TAG + _kind, re.compile(f"({_pattern})$"), _first)
+_Loader.yaml_constructors = {
+    TAG + kind: getattr(_Loader, f"construct_yaml_{kind}")
+    for kind in ("null", "bool", "int", "float", "str", "seq", "map")
+} | {None: _Loader.construct_undefined}
 
 
 class Parameter(NamedTuple):
@@ -26,8 +79,8 @@ class Parameter(NamedTuple):
     def typed(self, value: Given) -> Given:
         """Return a value in the parameter's type.
 
-        Texts become numbers, booleans and lists: values from a command line are texts, and YAML
-        reads 1e-2, without a point, as a text. Lists and numbers become a text's items.
+        Texts become numbers, booleans and lists: values from a command line are texts. Lists and
+        numbers become a text's items. The items of a list have the type of the default's.
 
         Raises
         ------
@@ -37,11 +90,13 @@ class Parameter(NamedTuple):
         kind = self.type
         if self.default is None and value in (None, "None", "none", "null"):
             return None
+        if kind in (list, tuple, dict):
+            return self._collection(value)
         if type(value) is kind or (kind is None and isinstance(value, (bool, int, float, str))):
             return value
         text = isinstance(value, str)
-        if kind is bool and text and value.lower() in ("true", "false"):
-            return value.lower() == "true"
+        if kind is bool and text and value.lower() in BOOLEANS:
+            return BOOLEANS[value.lower()]
         if kind is str and type(value) in (int, float, list, tuple):
             return ",".join(map(str, value)) if isinstance(value, (list, tuple)) else str(value)
         if kind in (int, float) and (text or type(value) in (int, float)):
@@ -50,17 +105,48 @@ class Parameter(NamedTuple):
                     return int(value)  # exactly, however large it is
                 if kind is float or float(value) == int(float(value)):
                     return kind(float(value))
-        if kind in (list, dict) and text:
-            with suppress(yaml.YAMLError):
-                if type(value := yaml.safe_load(value)) is kind:
-                    return value
         kind = "a single value" if kind is None else f"of type {kind.__name__}"
         raise ValueError(f"{self.name}: must be {kind}, got {value!r}")
+
+    def read(self, text: str) -> Given:
+        """Return the value of a command line's text; without a type, as YAML reads it."""
+        if self.type is None:
+            with suppress(yaml.YAMLError, ValueError, LookupError):
+                if type(value := yaml.load(text, _Loader)) in TYPES.values():
+                    return value
+        return self.typed(text)
+
+    def _collection(self, given: Given) -> Given:
+        """Return a list, a tuple or a dictionary, which may be YAML."""
+        kind, default, value, why = self.type, self.default or (), given, ""
+        if isinstance(given, str):
+            texts = {*map(type, default)} == {str} and kind is not dict
+            try:
+                value = yaml.load(given, yaml.BaseLoader if texts else _Loader)
+            except (yaml.YAMLError, ValueError, LookupError) as error:
+                why = f"; {error}"
+        if kind is dict and isinstance(value, dict):
+            known = dict(default)
+            return {n: self._item(v, [known[n]] if n in known else ()) for n, v in value.items()}
+        if kind is not dict and isinstance(value, (list, tuple)):
+            return kind([self._item(item, default) for item in value])
+        example = "{a: 1}" if kind is dict else "[1, 2]"
+        raise ValueError(
+            f"{self.name}: must be of type {kind.__name__}, such as {example}, got {given!r}{why}"
+        )
+
+    def _item(self, value: Given, like: Iterable[object]) -> Given:
+        """Return an item of a collection in the type of the default's items, if they have one."""
+        kinds = {float if type(item) is int else type(item) for item in like}
+        kind = kinds.pop() if len(kinds) == 1 else None
+        if kind not in (bool, float, str) or (kind is float and type(value) is int):
+            return value
+        return Parameter(self.name, kind, kind()).typed(value)
 
 
 def type_of(annotation: object, default: object) -> type | None:
     """Return the type that an annotation such as ``float | None`` names, or the default's."""
-    name = getattr(annotation, "__name__", str(annotation)).partition(" |")[0]
+    name = re.split(r" \||\[", getattr(annotation, "__name__", str(annotation)))[0]
     return TYPES.get(name, None if default is None else type(default))
 
 
@@ -78,3 +164,32 @@ def check_names(names: Values, declared: Mapping[str, Parameter], owner: str) ->
     for name in sorted(set(names) - set(declared), key=str):
         known = near(str(name), declared) or f"it takes {', '.join(declared)}"
         raise ValueError(f"parameters: {owner} has no {name!r}; {known}")
+
+
+def combinations(*axes: Sequence[Any]) -> Iterator[tuple[Any, ...]]:
+    """Return the product of some axes; a ValueError if it is too long."""
+    if (number := prod(map(len, axes))) > MAX_POINTS:
+        raise ValueError(f"a grid must have at most {MAX_POINTS:,} points, got {number:,}")
+    return product(*axes)
+
+
+def read_entries(path: PathLike, need: str) -> Record:
+    """Return the entries of a YAML file.
+
+    Raises
+    ------
+    ValueError
+        Naming the file: not YAML, or not the entries that it needs.
+    FileNotFoundError
+        If there is no such file.
+    """
+    path = Path(path)
+    try:
+        entries = yaml.load(path.read_text(encoding="utf-8"), _Loader)
+        if not isinstance(entries, dict) or {*map(type, entries)} != {str}:
+            raise ValueError(f"must contain 'name: value' lines of {need}")
+    except UnicodeDecodeError:
+        raise ValueError(f"{path.name}: must be a text in UTF-8; save it as such") from None
+    except (yaml.YAMLError, ValueError, LookupError, RecursionError) as error:
+        raise ValueError(f"{path.name}: {error}") from None
+    return entries

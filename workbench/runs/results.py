@@ -18,6 +18,7 @@ import zlib
 from collections.abc import Iterable
 from contextlib import suppress
 from functools import cache
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -32,6 +33,9 @@ from workbench.data.specs import available_specs, listed
 from workbench.runs.engine import key
 
 NAMES = ("solver", "parameters", "data", "seed", "test", "stop", "repetition", "timed")
+# pyarrow raises an OSError for a damaged buffer, too.
+DAMAGED = (pa.ArrowException, zlib.error, OSError, LookupError, TypeError, ValueError)
+DAMAGED += (AttributeError, OverflowError, RecursionError)
 
 
 def write_results(
@@ -81,7 +85,8 @@ def write_results(
     about = {"headers": headers, "columns": columns, "parameters": dict(parameters or {})}
     packed = pa.table(table).replace_schema_metadata({n: _packed(v) for n, v in about.items()})
     with whole(path) as part:
-        pq.write_table(packed, part, compression="zstd", compression_level=19)
+        how: Record = {"compression": "zstd", "compression_level": 19}
+        pq.write_table(packed, part, write_page_checksum=True, **how)
 
 
 def read_results(path: PathLike) -> tuple[list[Trace], Record]:
@@ -92,8 +97,9 @@ def read_results(path: PathLike) -> tuple[list[Trace], Record]:
     ValueError
         If it is not such a file, or damaged.
     """
+    content = Path(path).read_bytes()
     try:
-        table = pq.read_table(path)
+        table = pq.read_table(pa.BufferReader(content), page_checksum_verification=True)
         about = {
             name: json.loads(zlib.decompress(base64.b64decode(text)))
             for name, text in (table.schema.metadata or {}).items()
@@ -108,8 +114,8 @@ def read_results(path: PathLike) -> tuple[list[Trace], Record]:
             for row in own[:-1]:
                 row.pop("stopped_by", None)
         traces = [Trace(header, rows[header["key"]]) for header in headers.values()]
-        return traces, about[b"parameters"]
-    except (pa.ArrowException, KeyError, TypeError, ValueError, zlib.error) as error:
+        return traces, dict(about[b"parameters"])
+    except DAMAGED as error:
         raise ValueError(f"{path}: is not a file of results; {error}") from None
 
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
+from workbench.core.files import digest
 from workbench.core.kinds import Values
 from workbench.data.specs import remade
 from workbench.figures.papers import ACROSS, paper_of_name, paper_of_solver
@@ -110,6 +111,8 @@ def _read(path: Path, place: str) -> Figure:
         raise ValueError(f"it is damaged: {error}") from None
     if not isinstance(record, dict) or record.get("caption") is None:
         raise ValueError("it is not a figure's sidecar: it has no caption")
+    if not isinstance(record.get("files") or {}, dict):
+        raise ValueError("its 'files' is not a dict")
     record |= {"machine": record.get("machine") or {}} | {n: record.get(n) or [] for n in LISTS}
     for key in LISTS:
         kind = str if key == "proofs" else dict
@@ -123,6 +126,8 @@ def _read(path: Path, place: str) -> Figure:
     png = picture.read_bytes()
     if len(png) < 24 or not png.startswith(SIGNATURE):
         raise ValueError(f"its picture {picture.name} is not a png")
+    if (files := record.get("files")) and files != {**files, "png": digest(picture)}:
+        raise ValueError(f"its picture {picture.name} has changed since it was drawn")
     proofs = tuple(_checked(path.parent / file) for file in record["proofs"])
     return Figure(path.parent.name, path.stem, place, record, png, proofs)
 
