@@ -119,7 +119,9 @@ def read_points(path: PathLike) -> list[Point]:
     """
     path = Path(path)
     try:
-        entries = dict(yaml.safe_load(path.read_text(encoding="utf-8")))
+        entries = yaml.safe_load(path.read_text(encoding="utf-8"))
+        if not isinstance(entries, dict):
+            raise ValueError("a grid must be YAML entries such as `data: [digits]`")
         entries.pop("about", None)
         return grid(**entries)
     except (yaml.YAMLError, ValueError, TypeError, RecursionError) as error:

@@ -41,6 +41,7 @@ def run(
     path: PathLike | None = None,
     proof: PathLike | None = None,
     warm_up: bool = True,
+    **unknown: object,
 ) -> tuple[Trace, State | None]:
     """Run a solver until a rule stops it, it finishes, or Ctrl-C; record every round.
 
@@ -71,6 +72,11 @@ def run(
         For an unknown solver or parameter name, and before the first round for a `proof` of a
         solver that has none.
     """
+    if unknown:
+        raise ValueError(
+            f"{next(iter(unknown))}: is not an argument of run; give parameters of the solver "
+            f"as parameters={unknown}"
+        )
     steps, parameters = resolve(solver, parameters or {})
     if warm_up:
         warm(steps, problem, parameters)
