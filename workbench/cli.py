@@ -1,4 +1,4 @@
-"""The command line: ``workbench list | run | sweep | figures | report | ...``
+"""The command line; ``workbench --help`` lists its commands.
 
 One function per command takes the arguments and returns the exit status. Imports are inside the
 functions, so that a command does not wait for what it does not use.
@@ -92,11 +92,7 @@ def _parser() -> argparse.ArgumentParser:
     values = {"dest": "parameters"} | pairs
 
     def add_reading(add):
-        add(
-            "--target",
-            metavar="COLUMN",
-            help="label column of a table (default: as in data/README)",
-        )
+        add("--target", metavar="COLUMN", help="label column of a table (default: label, y, ...)")
         add("--labels", metavar="FILE", help="labels of the rows in a.npy (default: a.labels.npy)")
         words = "an option of the file's reader, such as header=None or sep=';'; may be repeated"
         add("-o", "--option", dest="options", help=words, **pairs)
@@ -195,9 +191,8 @@ def list_command(arguments: argparse.Namespace) -> int:
         parameters = notebook.parameters
         print(f"{name} makes {', '.join(notebook.figures)}")
     else:
-        raise ValueError(
-            f"unknown name {name!r}; {hint(name, [*lists, *SOLVERS, *data, *notebooks])}"
-        )
+        known = [*lists, *SOLVERS, *data, *notebooks]
+        raise ValueError(f"unknown name {name!r}; {hint(name, known)}")
     for parameter in parameters.values():
         text = f"  {parameter.name:18} {parameter.default!r:20} {parameter.help}"
         print(textwrap.fill(text, 98, subsequent_indent=" " * 42).rstrip())
