@@ -1,10 +1,11 @@
-"""Every command and example in print runs as printed; if that takes long, it is checked instead."""
+"""Every command and example in print runs as printed, or is checked if that is slow."""
 
 import ast
 import doctest
 import importlib
 import inspect
 import json
+import os
 import re
 import shlex
 import subprocess
@@ -29,33 +30,34 @@ from workbench.runs.notebooks import CHECKOUT, PROFILES, find, read
 from workbench.runs.results import write_results
 from workbench.runs.sweep import sweep
 
-FOLDERS = ".binder .ci .github .jupyter .site benchmarks data examples figures notebooks results"
-FOLDERS = (*FOLDERS.split(), "tests/mutation", "workbench")
+FOLDERS = ".binder .ci .github .jupyter .site benchmarks data examples figures"
+FOLDERS = (*FOLDERS.split(), "notebooks", "results", "tests/mutation", "workbench")
 KINDS = {".md", ".py", ".ipynb", ".toml", ".yml", ".html", ".jinja2", ".json", ""}
-COMMANDS = [name.removesuffix("_command") for name in vars(cli) if name.endswith("_command")]
-TARGETS = re.findall(r"^([a-z-]+):.* ## ", (CHECKOUT / "Makefile").read_text("utf-8"), re.M)
-NAMED = rf"workbench[ ](?:{'|'.join(COMMANDS)})|make[ ](?:[A-Z]\w+=\S+[ ])?(?:{'|'.join(TARGETS)})"
+COMMANDS = "|".join(re.findall(r"(\w+)_command\b", " ".join(vars(cli))))
+MAKEFILE = (CHECKOUT / "Makefile").read_text("utf-8")
+TARGETS = "|".join(re.findall(r"^([a-z-]+):.* ## ", MAKEFILE, re.MULTILINE))
+NAMED = rf"workbench[ ](?:{COMMANDS})|make[ ](?:[A-Z]\w+=\S+[ ])?(?:{TARGETS})"
 START = rf"(?:[A-Z_]+=\S+[ ])?(?:(?:\.venv/bin/)?(?:{NAMED})(?![\w-])|"
 START += r"(?:\.venv/bin/)?python[ ][\w./]+\.py|papermill[ ]\S+\.ipynb)"
 PRINTED = re.compile(
-    rf"""(?<!`)(?P<tick>``?)(?!`)\s*(?P<inline>{START}[^`]*)(?P=tick)   # in a text
+    rf"""(?<!`)(?P<tick>``?)(?!`)\s*(?P<inline>{START}[^`]*)(?P=tick)  # in a text
     |<code>(?P<html>{START}[^<]*)</code>
-    |^command[ ]=[ ]"(?P<quoted>{START}[^"\n]*)"                         # of a claim or a figure
+    |^command[ ]=[ ]"(?P<quoted>{START}[^"\n]*)"  # of a claim or a figure
     |^(?:[ \t#>]|-[ ]run:[ ]|<pre>)*(?P<line>{START}(?:.*\\\n)*.*)$""",
     re.MULTILINE | re.VERBOSE,
 )
-# Names of commands that are no command, and those that the program itself puts together.
+# Names that are no commands, and commands that the program itself puts together.
 NO_COMMAND = (
     "<title>workbench report",
     "<h1>workbench report",
     "custom-compile-command 'make lock'",
     'f"workbench figures {notebook.name}',
 )
-# What is not run, and why. It is parsed all the same: names, options, parameters and files.
+# What is not run, and why. Its names, options, parameters and files are checked.
 LONG = {
     r"figures|report|sweep": "minutes; other tests run figures and sweeps",
     r"data (fetch|check) letter": "needs the network, or the data",
-    r"run frank_wolfe": "the example is a solver where CONTRIBUTING puts it: test_own_solver.py",
+    r"run frank_wolfe": "the example becomes a solver in test_own_solver.py",
 }
 LONG_CODE = {
     "contest(": "seconds of training per entry and split",
@@ -80,24 +82,21 @@ STANDS_FOR = {  # placeholders
 }
 PYTHON = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
 CALL = re.compile(r"(?<!`)`((?:load|run|contest|explore|grid|sweep|certify)\([^`]*\))`")
-FUNCTIONS = (load, run, certify, contest, explore, grid, sweep, Lane, Replay, report, Figures)
-PUBLIC = {function.__name__: function for function in FUNCTIONS}
-PUBLIC |= {
-    "mrc_ccg": SOLVERS["mrc_ccg"].steps,
-    "below": below,
-    "record": record,
-    "pd": pd,
-    "write_results": write_results,
-}
+FUNCTIONS = (below, certify, contest, explore, grid, load, record, report, run, sweep)
+FUNCTIONS += (write_results, Figures, Lane, Replay, SOLVERS["mrc_ccg"].steps)
+PUBLIC = {function.__name__: function for function in FUNCTIONS} | {"pd": pd}
+MAKES_OWN = {"ARGS", "MAKEFLAGS", "MAKELEVEL", "MFLAGS"}  # of the make that runs this
+OUTPUT = {"handout", "teacher", "docs", "course"}  # folders that scripts write
 
 
 def text_of(path):
-    """Return a file's text: of a notebook its cells, of a figure's record its command."""
+    """Return a file's text: a notebook's cells, the command of a figure's record."""
     text = path.read_text("utf-8")
     if path.suffix == ".json":
         return f'command = "{json.loads(text).get("command", "")}"'
     if path.suffix == ".ipynb":
-        return "\n\n".join("".join(cell["source"]) for cell in json.loads(text)["cells"])
+        cells = json.loads(text)["cells"]
+        return "\n\n".join("".join(cell["source"]) for cell in cells)
     return text
 
 
@@ -130,7 +129,8 @@ def here(tmp_path, monkeypatch):
     for name in ("other.npy", "labels.npy", "rows.labels.npy"):
         np.save(name, np.arange(40) % 2)
     for name in ("a", "b"):
-        run("ww_walrus", load("wine"), rounds(3), path=f"{name}.jsonl", proof=f"{name}.npz")
+        files = {"path": f"{name}.jsonl", "proof": f"{name}.npz"}
+        run("ww_walrus", load("wine"), rounds(3), **files)
     Path("wine.npz").symlink_to("a.npz")
     return tmp_path
 
@@ -138,60 +138,53 @@ def here(tmp_path, monkeypatch):
 def workbench_command(words):
     """Run a command of the package, or parse it to its last option and parameter."""
     text = " ".join(words)
-    if len(words) == 1 or words[1:] == ["--out"]:  # the command's name, or that of an option
+    if len(words) == 1 or words[1:] == ["--out"]:  # names of a command and an option
         return cli.main([words[0], "--help"])
     if not any(re.match(pattern, text) for pattern in LONG):
         return cli.main(words)
     given = cli._parser().parse_args(words)
+    pairs = cli._pairs(getattr(given, "parameters", ()))
     if words[0] == "figures":
+        assert given.profile in PROFILES
         for notebook in find([name for name in given.names if name != "iris"]):
-            assert notebook.values(given.profile, cli._pairs(given.parameters))
-        return int(given.profile not in PROFILES)
-    if words[0] == "sweep":
-        whole = given.grid.suffix == ".yaml"
-        assert (
-            read_points(given.grid)
-            if whole
-            else fan_out(read(given.grid), cli._pairs(given.parameters), jobs=1)
-        )
+            assert notebook.values(given.profile, pairs)
+    elif words[0] == "sweep" and given.grid.suffix == ".ipynb":
+        assert fan_out(read(given.grid), pairs, jobs=1)
+    elif words[0] == "sweep":
+        assert read_points(given.grid)
     return 0
 
 
 def script(words, place):
-    """Check a script's file, and that its sources know all options and names."""
-    path = next(p for p in (CHECKOUT / words[0], place / words[0]) if p.is_file())
+    """Check that a script is there, and that its folder knows options and names."""
+    [path, *_] = filter(Path.is_file, (CHECKOUT / words[0], place / words[0]))
     known = "".join(p.read_text("utf-8") for p in path.parent.glob("*.py"))
     known += " ".join(p.stem for p in path.parent.rglob("*.ipynb"))
     for word in words[1:]:
-        option = word.partition("=")[0]
-        assert (
-            f'"{option}"' in known
-            if option[0] == "-"
-            else re.match(r"[\d{]", word)
-            or (word != word.lower() or {*"./"} & {*word} or word in known or word in VALUES)
-        ), word
+        if word.startswith("-"):
+            assert f'"{word.partition("=")[0]}"' in known, word
+        elif not re.search(r"[A-Z0-9./{]", word):  # a number, a path or a placeholder
+            assert word in known or word in OUTPUT, word
     return 0
 
 
-VALUES = {"handout", "teacher", "docs", "course"}  # folders
-
-
-def chosen(words):
-    """Check that pytest would find files and words."""
-    files = [word for word in words if word.endswith(".py")]
-    paths = [CHECKOUT / name for name in files] or (CHECKOUT / "tests").rglob("test_*.py")
+def pytest_command(words):
+    """Check that pytest would find the files and the words of an expression."""
+    files = [CHECKOUT / word for word in words if word.endswith(".py")]
+    paths = files or (CHECKOUT / "tests").rglob("test_*.py")
     known = "".join(path.read_text("utf-8") for path in paths) + " ".join(SOLVERS)
     expression = words[words.index("-k") + 1] if "-k" in words else ""
     return int(any(word not in known for word in re.findall(r"\w+", expression)))
 
 
-def make(words, place):
+def make_command(words, place):
     """Follow each line that make would run."""
     command = ["make", "-n", "-o", ".venv/.ok", *words]
-    done = subprocess.run(command, cwd=CHECKOUT, capture_output=True, text=True, check=True)
-    lines = done.stdout.replace("\\\n", " ").splitlines()
-    ours = [line for line in lines if re.match(r"(\w+=\S+ )*\.venv/bin/(python|workbench) ", line)]
-    assert lines and (ours or words[-1] not in ("figures", "test", "report", "data", "lessons"))
+    clean = {name: v for name, v in os.environ.items() if name not in MAKES_OWN}
+    lines = subprocess.check_output(command, cwd=CHECKOUT, text=True, env=clean)
+    pattern = re.compile(r"(\w+=\S+ )*\.venv/bin/(python|workbench) ")
+    ours = list(filter(pattern.match, lines.replace("\\\n", " ").splitlines()))
+    assert ours or words[0] not in ("data", "figures", "lessons", "report", "test")
     return max((follow(line, place) for line in ours), default=0)
 
 
@@ -199,39 +192,37 @@ def follow(command, place):
     """Run or check a command as the shell would; return its exit status."""
     if "$(" in command:  # a recipe, which make fills in
         return 0
-    if "python" in command.split()[0] or "] " in command:
+    if "python" in command.split(".py")[0]:
         command = re.sub(r"[\[\]]|\.\.\.| or ", " ", command)  # optional arguments
     words = [STANDS_FOR.get(word, word) for word in shlex.split(command, comments=True)]
+    if "&&" in words:
+        first, rest = words[: words.index("&&")], words[words.index("&&") + 1 :]
+        return follow(shlex.join(first), place) or follow(shlex.join(rest), place)
+    for end in {"|", ">"} & {*words}:
+        words = words[: words.index(end)]
     while "=" in words[0]:
         del words[0]
-    for place_of_end, word in enumerate(words):
-        if word == "&&":
-            rest = shlex.join(words[place_of_end + 1 :])
-            return follow(shlex.join(words[:place_of_end]), place) or follow(rest, place)
-        if word in ("|", ">"):
-            words = words[:place_of_end]
-            break
     name, *words = words
     match Path(name).name:
         case "workbench":
             return workbench_command(words)
         case "make":
-            return make(words, place)
+            return make_command(words, place)
         case "papermill":
             notebook, _, kind, *given = words
             values = dict([given]) if kind == "-p" else yaml.safe_load(*given)
             return int(not read(Path(notebook)).check(values))
-    if words[0] == "-m":
-        return chosen(words) if words[1] == "pytest" else 0
-    return 0 if words[0] == "-W" else script(words, place)
+    if words[:2] == ["-m", "pytest"]:
+        return pytest_command(words)
+    return 0 if words[0] in ("-m", "-W") else script(words, place)
 
 
 def test_every_command_in_print_runs(texts, here, capsys):
     seen, faults = {}, []
     for name, text in texts.items():
         for found in PRINTED.finditer(text):
-            command = next(filter(None, map(found.group, ("inline", "html", "quoted", "line"))))
-            command = " ".join(command.replace("\\\n", " ").split()).removesuffix("</pre>")
+            command = found[found.lastgroup].replace("\\\n", " ").removesuffix("</pre>")
+            command = " ".join(command.split())
             seen.setdefault(command, name)
         for line in PRINTED.sub("", text).splitlines():
             if re.search(rf"(?<![\w./-])(?:{NAMED})(?![\w-])", line):
@@ -243,7 +234,8 @@ def test_every_command_in_print_runs(texts, here, capsys):
         except (Exception, SystemExit) as error:
             code = repr(error)
         if code:
-            faults.append(f"{name}: {command}: {code} {capsys.readouterr().err.strip()[-300:]}")
+            printed = capsys.readouterr().err.strip()[-300:]
+            faults.append(f"{name}: {command}: {code} {printed}")
     assert not faults, "\n".join(faults)
     assert len(seen) > 150
 
@@ -265,44 +257,47 @@ WRONG = (
 @pytest.mark.parametrize("command", WRONG)
 def test_a_command_that_is_wrong_is_found_out(command, here):
     try:
-        assert follow(command, CHECKOUT)
-    except (AssertionError, ValueError, OSError, SystemExit, StopIteration) as error:
-        assert getattr(error, "code", 2) == 2
+        code = follow(command, CHECKOUT)
+    except (AssertionError, ValueError, OSError, SystemExit) as error:
+        code = error
+    assert code
 
 
 def examples(texts):
-    """Yield (file, code, module or None) of each Python example: blocks, docstrings, calls."""
+    """Yield (file, code, kind) of each example; the kind is a module, block or call."""
     for name, text in texts.items():
         for code in PYTHON.findall(text):
             entry = code.lstrip().startswith('"')  # of a table
-            yield name, f"{{{code}}}" if entry else code, None
+            yield name, f"{{{code}}}" if entry else code, "block"
         for code in CALL.findall(text) if name.endswith((".md", ".ipynb")) else ():
             yield name, " ".join(code.split()), "call"
         if name.startswith("workbench/") and " +SKIP" in text:
             module = name.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
-            parts = doctest.DocTestParser().get_examples(ast.get_docstring(ast.parse(text)))
-            for part in parts:
+            docstring = ast.get_docstring(ast.parse(text))
+            for part in doctest.DocTestParser().get_examples(docstring):
                 yield name, part.source, module
 
 
 @pytest.mark.filterwarnings("ignore:Liblinear failed to converge")  # as the README says
 def test_every_example_in_print_runs(texts, here):
-    """Calls within sentences are only compared with the signatures; so are those of LONG_CODE."""
+    """Calls within sentences, and LONG_CODE, are only compared with the signatures."""
     faults, state, count = [], {}, 0
-    for name, code, module in examples(texts):
+    usual = PUBLIC | {"problem": load("iris"), "points": [], "traces": []}
+    for name, code, kind in examples(texts):
         count += 1
         if name not in state:
-            own = vars(importlib.import_module(module)) if module not in (None, "call") else {}
-            state[name] = PUBLIC | own | {"problem": load("iris"), "points": [], "traces": []}
+            own = vars(importlib.import_module(kind)) if "." in kind else {}
+            state[name] = own | usual
         try:
             for node in ast.walk(ast.parse(code)):
-                if isinstance(node, ast.Call) and (f := PUBLIC.get(getattr(node.func, "id", ""))):
+                name_called = getattr(getattr(node, "func", None), "id", None)
+                if f := PUBLIC.get(name_called):
                     given = {option.arg: option.value for option in node.keywords}
                     bound = inspect.signature(f).bind_partial(*node.args, **given)
                     assert not bound.arguments.get("unknown")
                     if f is load:
                         assert given.keys() <= {*inspect.signature(f).parameters}
-            if module != "call" and not any(words in code for words in LONG_CODE):
+            if kind != "call" and not any(words in code for words in LONG_CODE):
                 exec(code, state[name])
         except Exception as error:
             faults.append(f"{name}: {code.strip()}: {error!r}")

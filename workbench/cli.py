@@ -363,12 +363,15 @@ def _loaded(source: str, arguments: argparse.Namespace, **how) -> Problem:
     from workbench.data import load
 
     given = {"target": arguments.target, "labels": arguments.labels} | how
+    not_of_files = {*inspect.signature(load).parameters} - {"target", "labels"}
     for name, text in _pairs(arguments.options, "-o").items():
+        if name in not_of_files:
+            raise ValueError(f"-o: must be an option of the file's reader, got {name!r}")
         given[name] = text
         with suppress(ValueError, SyntaxError):  # it is a text
             given[name] = ast.literal_eval(text)
     try:
-        return load(source, **{n: v for n, v in given.items() if v is not None or n not in how})
+        return load(source, **given)
     except ValueError as error:
         if (option := re.search(r"\b[a-z_]+=", str(error))) is None:
             raise
