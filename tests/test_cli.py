@@ -66,7 +66,7 @@ MISTAKES = {
     "run mrc_ccg iris -p eps=1": "has no 'eps'; did you mean eps2 or eps1?",
     "run mrc_ccg iris -p eps1=-1": "eps1: must be a number that is not negative",
     "run mrc_ccg iris -p eps1": "-p: must be NAME=VALUE, got 'eps1'",
-    "run mrc_ccg iris extra": "workbench run: unknown argument 'extra'; try",
+    "run mrc_ccg iris extra": "workbench run: unknown argument 'extra'; known names: -h, --help",
     "run mrc_ccg iris -o header": "-o: must be NAME=VALUE, got 'header'",
     "run mrc_ccg iris -o header=0": "header: is not an argument of load for iris",
     "run mrc_ccg iris --target y": "target: is not an argument of load for iris",
@@ -120,7 +120,7 @@ def test_run_and_judge_take_the_option_that_a_message_advises(advised, capsys, t
     {
         "judge {} iris --loss hinge": "must be an .npz file with an array W",
         "sweep {}": "a grid must be YAML entries such as",
-        "replay {}": "line 1 is damaged",
+        "replay {}": "w.txt: not a trace, its first line",
         "run mrc_ccg {} -o test=x": "-o: must be an option of the file's reader, got 'test'",
         "run mrc_ccg {}.csv": "there is no file",
     }.items(),

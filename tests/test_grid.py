@@ -108,7 +108,7 @@ def test_a_yaml_file_is_read_as_arguments(tmp_path):
 GOOD = "solvers: mrc_lp\ndata: iris\nstop: {rounds: 1}\n"
 FILES = {
     "while parsing a flow sequence": "solvers: [mrc_lp\n",
-    "dictionary update sequence": "mrc_lp\n",
+    "a grid must be YAML entries": "mrc_lp\n",
     "missing 1 required positional argument: 'data'": GOOD.replace("data: iris\n", ""),
     "unexpected keyword argument 'seed'": GOOD + "seed: 3\n",
     "maximum recursion depth": "[" * 3000,

@@ -18,13 +18,10 @@ import textwrap
 from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+from typing import NoReturn
 
 import workbench
-from workbench.core.names import count, hint, near
-
-if TYPE_CHECKING:
-    from workbench.core.problem import Problem
+from workbench.core.names import count, hint
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -68,9 +65,8 @@ class Parser(argparse.ArgumentParser):
         """Refuse what is unknown here, in the command that does not know it."""
         found, others = super().parse_known_args(args, namespace)
         if others:
-            option = others[0].partition("=")[0]
-            known = near(option, self._option_string_actions)
-            self.error(f"unknown argument {others[0]!r}; {known}".strip("; "))
+            known = hint(others[0].partition("=")[0], self._option_string_actions)
+            self.error(f"unknown argument {others[0]!r}; {known}")
         return found, others
 
     def error(self, message: str) -> NoReturn:
@@ -358,7 +354,7 @@ def data_command(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _loaded(source: str, arguments: argparse.Namespace, **how) -> Problem:
+def _loaded(source: str, arguments: argparse.Namespace, **how):
     """Return what `load` reads; its messages then name options of the command line, too."""
     from workbench.data import load
 
