@@ -25,14 +25,15 @@ def warm_all() -> None:
     """Compile the kernels of every solver for dense and for sparse rows, on all cores at once.
 
     What a solver compiles for other rows (single precision, more classes than a byte counts) or
-    other parameters is compiled when it is first needed.
+    other parameters is compiled when it is first needed. A counter goes to stdout, on one line.
     """
     for path in folder().glob("*.nb[ci]") if folder() else ():
         if path.stat().st_mtime < time.time() - KEPT_DAYS * 86400:
             path.unlink()
     tasks = [delayed(_warm)(name) for name in (*IMPORTED, *SOLVERS)]
-    for done, name in enumerate(Parallel(n_jobs=-1, return_as="generator_unordered")(tasks), 1):
-        print(f"[{done}/{len(tasks)}] {name}")
+    for done, _ in enumerate(Parallel(n_jobs=-1, return_as="generator_unordered")(tasks), 1):
+        print(f"\r    compiled {done} of {len(tasks)}", end="", flush=True)
+    print()
 
 
 def _warm(name: str) -> str:

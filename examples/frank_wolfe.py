@@ -29,11 +29,19 @@ class FWState:
 
 
 def frank_wolfe(problem, *, alpha: float = 1e-2, seed: int = 0, state: FWState | None = None):
-    """Minimise alpha/2 |W|^2 + mean_i max_c ([c != y_i] + x_i.(w_c - w_{y_i})), `alpha` positive.
+    """Minimise alpha/2 |W|^2 + mean_i max_c ([c != y_i] + x_i.(w_c - w_{y_i})).
 
     Lacoste-Julien, Jaggi, Schmidt, Pletscher: Block-coordinate Frank-Wolfe optimization for
-    structural SVMs. ICML 2013, Algorithm 4, its rows in a new random order each round."""
-    check_positive(alpha, "alpha"), check_whole(seed, "seed", least=0)
+    structural SVMs. ICML 2013, Algorithm 4, its rows in a new random order each round.
+
+    Parameters
+    ----------
+    alpha : positive, weight of the squared weights
+    seed : whole number of at least 0, seeds the order of the rows
+    """
+    problem.refuse_weights()
+    check_positive(alpha, "alpha")
+    check_whole(seed, "seed", least=0)
     X, Y = sp.csr_matrix(problem.X), np.eye(problem.k)[problem.y]
     s = state or FWState(0, np.random.default_rng(seed), np.zeros((problem.d, problem.k)), Y.copy())
     while True:

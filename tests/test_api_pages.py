@@ -9,6 +9,7 @@ from pathlib import Path
 
 import workbench
 from workbench.registry import SOLVERS
+from workbench.runs.parameters import described, explained
 
 PACKAGE = Path(workbench.__file__).parent
 ROOT = PACKAGE.parent
@@ -43,13 +44,6 @@ TREES = {name: ast.parse(path.read_text("utf-8")) for name, path in PATHS.items(
 ENTRIES = [entry for name, tree in TREES.items() for entry in documented(name, tree)]
 
 
-def parameters(docstring):
-    """Return the names that a docstring lists as parameters, without the stars of some."""
-    section = re.search(r"^Parameters\n-+\n(.*?)(?=\n\n\w[\w ]*\n---|\Z)", docstring, re.M | re.S)
-    names = re.findall(r"^(?=\S)(.*?) : ", section[1] if section else "", re.M | re.S)
-    return [name.strip("* \n") for entry in names for name in entry.split(",")]
-
-
 def test_every_module_and_public_name_has_a_docstring():
     assert not [name for name, tree in TREES.items() if not ast.get_docstring(tree)]
     assert not [entry[:2] for entry in ENTRIES if not entry[2] and "." not in entry[1]]
@@ -58,9 +52,14 @@ def test_every_module_and_public_name_has_a_docstring():
 
 
 def test_docstrings_list_parameters_that_exist():
-    listed = [(*entry[:2], set(parameters(entry[2])) - set(entry[3])) for entry in ENTRIES]
+    listed = [(*entry[:2], set(described(entry[2])) - set(entry[3])) for entry in ENTRIES]
     assert not [entry for entry in listed if entry[2]]
-    assert sum(len(parameters(entry[2])) for entry in ENTRIES) > 300
+    assert sum(len(described(entry[2])) for entry in ENTRIES) > 300
+
+
+def test_docstrings_explain_every_parameter_of_every_solver():
+    helps = {(n, p.name): p.help for n, s in SOLVERS.items() for p in explained(s.steps).values()}
+    assert len(helps) > 100 and not [name for name, text in helps.items() if not text]
 
 
 def test_docstrings_refer_to_names_that_exist():

@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 
 import workbench
@@ -19,7 +20,10 @@ def test_list_is_one_screen_and_describes_each_name(capsys):
     assert all(name in out for name in [*SOLVERS, "digits", "mrc_convergence"])
     assert len(out.splitlines()) < 30
     for name, parts in {
-        "mrc_ccg": ("MRC-CCG: ", "n_max", "400"),
+        "mrc_ccg": ("MRC-CCG: ", "n_max", "400", "constraints and features added per"),
+        "solvers": ("ww_walrus            Walrus", "mrc_lp "),
+        "data": ("digits", "1,797"),
+        "figures": ("mrc_epsilon",),
         "digits": ("1,797",),
         "mrc_epsilon": ("mrc_epsilon makes", "eps1_grid", "smallest violation"),
     }.items():
@@ -55,13 +59,21 @@ def test_run_prints_rows_and_writes_the_trace(capsys, tmp_path):
 
 MISTAKES = {
     "": "required: COMMAND",
+    "runn mrc_ccg iris": "invalid choice: 'runn' (choose from",
+    "list solver": "unknown name 'solver'; did you mean solvers",
     "run mrc_ccg irises": "workbench: source: no data set or file is called 'irises'",
     "run mrc_ccg no/such": "workbench: source: there is no file no/such",
     "run mrc_ccg iris -p eps=1": "has no 'eps'; did you mean eps2 or eps1?",
     "run mrc_ccg iris -p eps1=-1": "eps1: must be a number that is not negative",
     "run mrc_ccg iris -p eps1": "-p: must be NAME=VALUE, got 'eps1'",
+    "run mrc_ccg iris extra": "workbench run: unknown argument 'extra'; known names: -h, --help",
+    "run mrc_ccg iris -o header": "-o: must be NAME=VALUE, got 'header'",
+    "run mrc_ccg iris -o header=0": "header: is not an argument of load for iris",
+    "run mrc_ccg iris --target y": "target: is not an argument of load for iris",
+    "judge none.npz iris --loss hinge": "workbench: none.npz: No such file",
+    "judge none.npz iris --loss hinge --intercept no": "must be free or a number, got 'no'",
     "run mrc_ccg iris -p n_max=1 -p n_max=2": "-p: n_max appears twice",
-    "run mrc_ccg iris --second 1": "unrecognized arguments: --second",
+    "run mrc_ccg iris --second 1": "workbench run: unknown argument '--second'; did you",
     "run mrc_ccg iris --seconds -1": "stop: seconds must be finite and not negative, got -1.0",
     "figures --timeout 0": "seconds: must be positive and finite, got 0.0",
     "figures --profile slow": "unknown name 'slow'; known names: smoke, quick, paper",
@@ -76,6 +88,48 @@ def test_a_mistake_is_one_line_and_exit_code_2(command, capsys):
     err = capsys.readouterr().err
     assert err.count("\n") == 1 and err.startswith("workbench"), err
     assert MISTAKES[command] in err
+
+
+ADVICE = {  # what a message advises, and a table that needs it
+    "header=None": "1,2,u\n3,4,v\n",
+    "sep=;": "a;b;c\n1;2;u\n3;4;v\n",
+    "na_values=?": "a,b,c\n?,2,u\n1,2,v\n3,4,u\n5,6,v\n",
+    "decimal=,": 'a,b,c\n"1,5",2,u\n"2,5",2,v\n',
+    "index_col=0": ",a,b,c\nr,1,2,u\ns,3,4,v\n",
+    "target=b": "a,b,c\n1,u,2\n3,v,4\n",
+    "encoding=latin-1": "a,b,c\n1,2,\xfc\n3,4,v\n",
+}
+
+
+@pytest.mark.parametrize("advised", ADVICE)
+def test_run_and_judge_take_the_option_that_a_message_advises(advised, capsys, tmp_path):
+    table, weights = tmp_path / "rows.csv", tmp_path / "w.npz"
+    table.write_bytes(ADVICE[advised].encode("latin-1"))
+    np.savez(weights, W=np.ones(2))
+    for command in (["run", "mrc_ccg", str(table)], ["judge", str(weights), str(table)]):
+        command += ["--rounds", "1"] if command[0] == "run" else ["--loss", "hinge"]
+        assert main(command) == 2
+        name = advised.partition("=")[0]
+        assert f"(on the command line: -o {name}=VALUE)" in capsys.readouterr().err
+        assert main([*command, "-o", advised]) == 0
+        assert name != "target" or main([*command, *f"--{advised}".split("=")]) == 0
+
+
+@pytest.mark.parametrize(
+    ("command", "message"),
+    {
+        "judge {} iris --loss hinge": "must be an .npz file with an array W",
+        "sweep {}": "a grid must be YAML entries such as",
+        "replay {}": "w.txt: not a trace, its first line",
+        "run mrc_ccg {} -o test=x": "-o: must be an option of the file's reader, got 'test'",
+        "run mrc_ccg {}.csv": "there is no file",
+    }.items(),
+)
+def test_a_file_of_another_kind_is_named(command, message, capsys, tmp_path):
+    (tmp_path / "w.txt").write_text("W")
+    assert main(command.format(tmp_path / "w.txt").split()) == 2
+    said = capsys.readouterr().err
+    assert message in said
 
 
 def test_figures_tells_by_its_exit_code_what_failed(monkeypatch, capsys):

@@ -59,9 +59,12 @@ def started(hash_seed, names, threads=1):
 
 
 @pytest.fixture(scope="module")
-def runs():
+def runs(request):
     """Return the traces of solvers in two processes of one thread, and in one of two threads."""
-    processes = [started(1, NAMES), started(2, [*TOLERANCES]), started(3, NAMES, threads=2)]
+    chosen = " ".join(item.name for item in request.session.items)
+    names = [name for name in NAMES if f"tolerance[{name}]" in chosen]
+    again = [name for name in names if name in TOLERANCES]
+    processes = [started(1, names), started(2, again), started(3, names, threads=2)]
     answers = [process.communicate()[0] for process in processes]
     assert [process.returncode for process in processes] == [0, 0, 0]
     return [json.loads(answer) for answer in answers]

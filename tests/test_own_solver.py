@@ -1,6 +1,7 @@
 """The documented example becomes a solver by one line of the registry."""
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -62,22 +63,20 @@ if __name__ == "__main__":
     print("exit code", pytest.main([*options, chosen, *sys.argv[1:]]))
     SOLVERS["frank_wolfe"] = SOLVERS["frank_wolfe"]._replace(live=("alpha",))
     del sys.modules["test_midrun"]
-    print("exit code", pytest.main([*options, "all_is_true and frank_wolfe", sys.argv[1]]))
+    print("exit code", pytest.main([*options, "all_is_true and frank_wolfe", *sys.argv[1:]]))
 """
-# The first holds live parameters to what they promise; the others, what all solvers promise.
-FILES = "test_midrun test_solvers test_inside test_interrupts test_plots test_rooms test_run"
-FILES += " test_keys test_api_pages fuzz/test_found fuzz/test_solvers_fuzz"
 
 
 def test_one_line_and_the_solver_is_everywhere_and_held_to_what_all_solvers_promise(tmp_path):
     """Also, a live parameter that the solver does not handle is found out."""
     said = (ROOT / "CONTRIBUTING.md").read_text("utf-8")
     assert "examples/frank_wolfe.py" in said and LINE.strip() in said
+    assert 'ARGS="-k frank_wolfe"' in " ".join(said.split())
     # A checkout with the example in it, and all that tests of all solvers look at.
     package = tmp_path / "workbench"
     copytree(ROOT / "workbench", package, ignore=ignore_patterns("__pycache__"))
     (tmp_path / "figures").mkdir()
-    for name in ("pyproject.toml", "notebooks", "data"):
+    for name in ("pyproject.toml", "Makefile", "notebooks", "data"):
         (tmp_path / name).symlink_to(ROOT / name)
     copyfile(EXAMPLE, package / "frank_wolfe.py")
     text = (ROOT / "workbench/registry.py").read_text("utf-8")
@@ -85,19 +84,27 @@ def test_one_line_and_the_solver_is_everywhere_and_held_to_what_all_solvers_prom
     (package / "registry.py").write_text(text, encoding="utf-8")
     (tmp_path / "everywhere.py").write_text(PROGRAM)
     own = {"PYTHONPATH": str(tmp_path), "WORKBENCH_RUNS": str(tmp_path / "runs")}
-    files = [str(ROOT / "tests" / f"{name}.py") for name in FILES.split()]
     variables = os.environ | own | {"OMP_NUM_THREADS": "1"}
-    command = [sys.executable, "everywhere.py", *files]
+    command = [sys.executable, "everywhere.py", str(ROOT / "tests")]
     kept = {"capture_output": True, "text": True}
     done = subprocess.run(command, cwd=tmp_path, env=variables, **kept)
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
-    said, _, tested = done.stdout.partition("everywhere\n")
-    assert "Solvers: frank_wolfe, " in said
-    described = said.partition("\nFrank-Wolfe: ")[2].splitlines()[1:3]
-    assert [line.split() for line in described] == [["alpha", "0.01"], ["seed", "0"]]
+    printed, _, tested = done.stdout.partition("everywhere\n")
+    assert "Solvers: frank_wolfe, " in printed
+    described = printed.partition("\nFrank-Wolfe: ")[2].splitlines()[1:3]
+    assert [line.split()[:3] for line in described] == [
+        ["alpha", "0.01", "positive,"],
+        ["seed", "0", "whole"],
+    ]
     honest, dishonest, code = tested.split("exit code ")
     assert (dishonest[0], code[0]) == ("0", "1"), honest[-3000:]
     assert honest.count("[frank_wolfe") > 20 and "skipped" not in honest
+    # Each of its tests is behind a promise, and each promise that names a test has one.
+    tried, promised = re.findall(r"::(\w+)", honest), re.findall(r"`-k (\w+)`", said)
+    own = {name for name in tried if f"{name}[frank_wolfe" in honest}
+    assert not [name for name in own if not any(word in name for word in promised)]
+    tests = "".join(path.read_text("utf-8") for path in (ROOT / "tests").rglob("test_*.py"))
+    assert not [word for word in promised if not re.search(rf"def test_\w*{word}", tests)]
     assert "which_of_its_parameters_are_live" in honest and "colour" in honest
     found = dishonest.count(">" + 7 * " " + "assert max(best[0]) <= upper")
     assert found == 2, dishonest[-3000:]

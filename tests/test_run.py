@@ -175,3 +175,8 @@ def test_a_run_that_is_interrupted_or_killed_keeps_its_rows(sent, tmp_path):
     assert (code, trace.stopped_by) == expected
     assert trace.header["solver"] == "mrc_subgradient" and len(trace.rows) >= 4
     assert [row["round"] for row in trace.rows] == list(range(len(trace.rows)))
+
+
+def test_a_parameter_of_the_solver_as_a_keyword_is_refused_with_its_place(blobs):
+    with pytest.raises(ValueError, match=r"^eps1: .* as parameters=\{'eps1': 0.01\}$"):
+        run("mrc_ccg", blobs(), eps1=0.01)

@@ -1,4 +1,4 @@
-"""The command line: ``workbench list | run | sweep | figures | report | ...``
+"""The command line; ``workbench --help`` lists its commands.
 
 One function per command takes the arguments and returns the exit status. Imports are inside the
 functions, so that a command does not wait for what it does not use.
@@ -7,13 +7,16 @@ functions, so that a command does not wait for what it does not use.
 from __future__ import annotations
 
 import argparse
+import ast
 import inspect
 import os
+import re
 import shutil
 import signal
 import sys
 import textwrap
 from collections.abc import Collection, Iterable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import NoReturn
 
@@ -58,6 +61,14 @@ class Parser(argparse.ArgumentParser):
     def __init__(self, **kwargs):
         super().__init__(**kwargs, allow_abbrev=False)
 
+    def parse_known_args(self, args=None, namespace=None):
+        """Refuse what is unknown here, in the command that does not know it."""
+        found, others = super().parse_known_args(args, namespace)
+        if others:
+            known = hint(others[0].partition("=")[0], self._option_string_actions)
+            self.error(f"unknown argument {others[0]!r}; {known}")
+        return found, others
+
     def error(self, message: str) -> NoReturn:
         self.exit(2, f"{self.prog}: {' '.join(message.split())}; try {self.prog} --help\n")
 
@@ -73,16 +84,23 @@ def _parser() -> argparse.ArgumentParser:
         return add.add_argument
 
     path, number = {"type": Path, "metavar": "FILE"}, {"type": float, "metavar": "S"}
-    values = {"dest": "parameters", "action": "append", "default": [], "metavar": "NAME=VALUE"}
-    values |= {"type": _named}
+    pairs = {"action": "append", "default": [], "metavar": "NAME=VALUE", "type": _named}
+    values = {"dest": "parameters"} | pairs
+
+    def add_reading(add):
+        add("--target", metavar="COLUMN", help="label column of a table (default: label, y, ...)")
+        add("--labels", metavar="FILE", help="labels of the rows in a.npy (default: a.labels.npy)")
+        words = "an option of the file's reader, such as header=None or sep=';'; may be repeated"
+        add("-o", "--option", dest="options", help=words, **pairs)
 
     add = command(list_command, "list solvers, data sets and figure notebooks")
-    add("name", metavar="NAME", nargs="?", help="describe one of them and its parameters")
+    words = "one of them, for its parameters; or a list: solvers, data or figures"
+    add("name", metavar="NAME", nargs="?", help=words)
 
     add = command(run_command, "run one solver on one data set, live")
     add("solver", metavar="SOLVER")
     add("data", metavar="DATA", help="a name of `workbench data list`, or a file")
-    add("--labels", metavar="FILE", help="labels of the rows in a.npy (default: a.labels.npy)")
+    add_reading(add)
     add("-p", **values, help="a parameter of the solver; may be repeated")
     add("--scale", help="standard, unit, given, ... (default: standard for names, given for files)")
     add("--test", type=float, metavar="FRACTION", help="fraction of rows to hold out as test rows")
@@ -103,7 +121,9 @@ def _parser() -> argparse.ArgumentParser:
     losses = "hinge, squared_hinge, logistic, crammer_singer, weston_watkins, softmax or squared"
     add("--loss", required=True, help=losses)
     add("-C", type=float, default=1.0, help="C in C sum loss + 1/2 |W|^2 (default: 1)")
-    add("--intercept", type=float, metavar="S", default="free", help="penalise b / S, too")
+    words = "free, or S to penalise b / S, too (default: free)"
+    add("--intercept", type=_free_or_number, metavar="S", default="free", help=words)
+    add_reading(add)
     add("--held-out", metavar="ROWS", help="compare errors on these rows, too (default: test rows)")
 
     add = command(sweep_command, "run a grid of solvers, or of a notebook's parameters")
@@ -146,16 +166,21 @@ def list_command(arguments: argparse.Namespace) -> int:
     from workbench.data import available
     from workbench.registry import SOLVERS
     from workbench.runs.notebooks import FOLDER, find
-    from workbench.runs.parameters import parameters_of
+    from workbench.runs.parameters import explained
 
     data, name, parameters = available(), arguments.name, {}
-    notebooks = sorted(path.stem for path in FOLDER.glob("*.ipynb"))
+    notebooks = {path.stem: path.stem for path in sorted(FOLDER.glob("*.ipynb"))}
+    solvers = {name: f"{name:20} {solver.label}" for name, solver in SOLVERS.items()}
+    lists = {"solvers": solvers, "data": data, "figures": notebooks}
     if name is None:
-        for title, names in (("Solvers", SOLVERS), ("Data sets", data), ("Figures", notebooks)):
-            print(textwrap.fill(f"{title}: {', '.join(names)}", 98, subsequent_indent="  "))
-        print("`workbench list NAME` describes one of them.")
+        for title, names in lists.items():
+            text = f"{title.capitalize()}: {', '.join(names)}"
+            print(textwrap.fill(text, 98, subsequent_indent="  "))
+        print("`workbench list NAME` describes one of them, `workbench list solvers` all solvers.")
+    elif name in lists:
+        print("\n".join(lists[name].values()))
     elif name in SOLVERS:
-        parameters = parameters_of(steps := SOLVERS[name].steps)
+        parameters = explained(steps := SOLVERS[name].steps)
         print(f"{SOLVERS[name].label}: {inspect.getdoc(steps).partition(chr(10))[0]}")
     elif name in data:
         print(data[name])
@@ -164,9 +189,11 @@ def list_command(arguments: argparse.Namespace) -> int:
         parameters = notebook.parameters
         print(f"{name} makes {', '.join(notebook.figures)}")
     else:
-        raise ValueError(f"unknown name {name!r}; {hint(name, [*SOLVERS, *data, *notebooks])}")
+        known = [*lists, *SOLVERS, *data, *notebooks]
+        raise ValueError(f"unknown name {name!r}; {hint(name, known)}")
     for parameter in parameters.values():
-        print(f"  {parameter.name:18} {parameter.default!r:20} {parameter.help}".rstrip())
+        text = f"  {parameter.name:18} {parameter.default!r:20} {parameter.help}"
+        print(textwrap.fill(text, 98, subsequent_indent=" " * 42).rstrip())
     return 0
 
 
@@ -175,7 +202,6 @@ def run_command(arguments: argparse.Namespace) -> int:
     from workbench.core.measures import errors
     from workbench.core.stream import geometric, stopping
     from workbench.core.trace import write_trace
-    from workbench.data import load
     from workbench.runs.grid import checked_stop
     from workbench.runs.parameters import parameters_of
     from workbench.runs.run import resolve, run
@@ -186,7 +212,7 @@ def run_command(arguments: argparse.Namespace) -> int:
     declared = parameters_of(resolve(arguments.solver, texts)[0])
     parameters = {name: declared[name].typed(text) for name, text in texts.items()}
     split = {"test": arguments.test, "scale": arguments.scale}
-    problem = load(arguments.data, labels=arguments.labels, **split)
+    problem = _loaded(arguments.data, arguments, **split)
     print(f"{problem.name}: n = {problem.n:,}, d = {problem.d:,}, k = {problem.k:,}", flush=True)
     sampled, judge = geometric(), errors(problem)
 
@@ -225,14 +251,19 @@ def judge_command(arguments: argparse.Namespace) -> int:
     """Certify weights, and print the certificate."""
     import numpy as np
 
-    from workbench.data import load
+    from workbench.data.formats import BROKEN
     from workbench.estimators.certify import certify
 
-    with np.load(arguments.weights, allow_pickle=False) as file:
-        if "W" not in file:
-            raise ValueError(f"{arguments.weights}: must be an .npz file with an array W")
-        W, b = file["W"], file.get("b")
-    rows, other = load(arguments.rows), arguments.held_out and load(arguments.held_out)
+    try:
+        with np.load(arguments.weights, allow_pickle=False) as file:
+            W, b = file["W"], file.get("b")
+    except FileNotFoundError:
+        raise
+    except (*BROKEN, KeyError) as error:
+        message = f"{arguments.weights}: must be an .npz file with an array W"
+        raise ValueError(message) from error
+    rows, other = _loaded(arguments.rows, arguments), arguments.held_out
+    other = other and _loaded(other, arguments)
     own, X, y = (other, other.X, other.y) if other else (rows, rows.X_test, rows.y_test)
     test = None if X is None else (X, own.classes[y])
     how = {"loss": arguments.loss, "C": arguments.C, "intercept": arguments.intercept}
@@ -337,6 +368,33 @@ def data_command(arguments: argparse.Namespace) -> int:
     return 0
 
 
+def _loaded(source: str, arguments: argparse.Namespace, **how):
+    """Return what `load` reads; its messages then name options of the command line, too."""
+    from workbench.data import load
+
+    given = {"target": arguments.target, "labels": arguments.labels} | how
+    not_of_files = {*inspect.signature(load).parameters} - {"target", "labels"}
+    for name, text in _pairs(arguments.options, "-o").items():
+        if name in not_of_files:
+            raise ValueError(f"-o: must be an option of the file's reader, got {name!r}")
+        given[name] = text
+        with suppress(ValueError, SyntaxError):  # it is a text
+            given[name] = ast.literal_eval(text)
+    try:
+        return load(source, **given)
+    except ValueError as error:
+        if (option := re.search(r"\b[a-z_]+=", str(error))) is None:
+            raise
+        raise ValueError(f"{error} (on the command line: -o {option[0]}VALUE)") from error
+
+
+def _free_or_number(text: str) -> float | str:
+    try:
+        return text if text == "free" else float(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"must be free or a number, got {text!r}") from None
+
+
 def _in_a_checkout() -> None:
     from workbench.runs.notebooks import CHECKOUT
 
@@ -378,12 +436,12 @@ def _named(text: str) -> tuple[str, str]:
     return name, value
 
 
-def _pairs(pairs: Iterable[tuple[str, str]]) -> dict[str, str]:
+def _pairs(pairs: Iterable[tuple[str, str]], option: str = "-p") -> dict[str, str]:
     """Return the values of ``NAME=VALUE`` by their names."""
     found: dict[str, str] = {}
     for name, value in pairs:
         if name in found:
-            raise ValueError(f"-p: {name} appears twice")
+            raise ValueError(f"{option}: {name} appears twice")
         found[name] = value
     return found
 

@@ -47,6 +47,11 @@ def mrc_lp(
     For small k: lessons, tests and reference values. One round; at `max_seconds` (wall seconds) it
     ends without a solution.
 
+    Parameters
+    ----------
+    lambda0 : > 0, confidence of the uncertainty set in standard deviations
+    max_seconds : limit in wall seconds, positive
+
     Raises
     ------
     ValueError

@@ -49,6 +49,11 @@ def mrc_subgradient(
         M_bar_{t+1} = M_t - a_t g_t,    g_t a subgradient of U at M_t,
         M_{t+1} = M_bar_{t+1} + theta_{t+1} (1 / theta_t - 1) (M_bar_{t+1} - M_bar_t).
 
+    Parameters
+    ----------
+    lambda0 : > 0, confidence of the uncertainty set in standard deviations
+    steps : steps per round, at least 1
+
     Raises
     ------
     ValueError

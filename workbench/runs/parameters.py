@@ -159,6 +159,32 @@ def parameters_of(solver: Steps) -> dict[str, Parameter]:
     }
 
 
+def explained(solver: Steps) -> dict[str, Parameter]:
+    """Return the parameters of a solver with the help that docstrings have for them.
+
+    That is its own docstring, its module's, or that of another function of the module.
+    """
+    module = inspect.getmodule(solver)
+    functions = [f for _, f in inspect.getmembers(module, inspect.isfunction)]
+    docs = [solver, module, *(f for f in functions if f.__module__ == solver.__module__)]
+    helps: dict[str, str] = {}
+    for part in docs:
+        helps = described(inspect.getdoc(part) or "") | helps
+    return {n: p._replace(help=helps.get(n, "")) for n, p in parameters_of(solver).items()}
+
+
+def described(doc: str) -> dict[str, str]:
+    """Return what the section Parameters of a docstring says of each name, on one line."""
+    section = re.search(r"^Parameters\n-+\n(.*?)(?=\n\n\w[\w ]*\n---|\Z)", doc, re.M | re.S)
+    helps = {}
+    for entry in re.split(r"^(?=\S)", section[1], flags=re.M) if section else ():
+        names, colon, text = entry.partition(" : ")
+        text = re.sub(r":\w+:`~?(?:\w+\.)*(\w+)`", r"\1", " ".join(text.split()))
+        for name in names.split(",") if colon else ():
+            helps[name.strip("* \n")] = text.replace("``", "")
+    return helps
+
+
 def check_names(names: Values, declared: Mapping[str, Parameter], owner: str) -> None:
     """Raise a ValueError that names the first parameter that its owner does not declare."""
     for name in sorted(set(names) - set(declared), key=str):

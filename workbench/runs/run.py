@@ -43,6 +43,7 @@ def run(
     proof: PathLike | None = None,
     after: tuple[Trace, State | None] | None = None,
     warm_up: bool = True,
+    **unknown: object,
 ) -> tuple[Trace, State | None]:
     """Run a solver until a rule stops it, it finishes, or Ctrl-C; record every round.
 
@@ -79,6 +80,11 @@ def run(
         For an unknown solver or parameter name, and before the first round for a `proof` of a
         solver that has none, and for an `after` of another problem, solver or value.
     """
+    if unknown:
+        raise ValueError(
+            f"{next(iter(unknown))}: is not an argument of run; give parameters of the solver "
+            f"as parameters={unknown}"
+        )
     steps, parameters = resolve(solver, _kept(after) | dict(parameters or {}))
     if warm_up:
         warm(steps, problem, parameters)
