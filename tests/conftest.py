@@ -48,7 +48,7 @@ def _write_registers_out():
 
     They are no Python: without compilation they cannot be called.
     """
-    from workbench.kernels import rows
+    from workbench.kernels import gaussian, rows
 
     def add_four_rows(out, W, w, x, width):
         out += x[0] * W[w[0]] + x[1] * W[w[1]] + x[2] * W[w[2]] + x[3] * W[w[3]]
@@ -57,6 +57,8 @@ def _write_registers_out():
         W[w] += x * delta
 
     rows.add_four_rows, rows.add_to_row = add_four_rows, add_to_row
+    gaussian.power = lambda t: gaussian._power(numba.typeof(t))(t)
+    gaussian.power_of_two = lambda m, like: np.ldexp(type(like)(1.0), m)
 
 
 @pytest.fixture(scope="session")

@@ -16,7 +16,7 @@ from workbench.core.stream import below, rounds
 from workbench.data import load
 from workbench.data.specs import remade
 from workbench.estimators import MinimaxRiskClassifier, SampledCutClassifier
-from workbench.proofs import ProofError, judge, read, verify, write
+from workbench.proofs import ProofError, bound_excess, read, verify, write
 from workbench.registry import SOLVERS
 from workbench.runs import sweep as room
 from workbench.runs.grid import grid
@@ -126,7 +126,7 @@ def test_the_best_lower_bound_is_proved_even_if_an_earlier_iterate_had_it(case, 
 
 
 @pytest.mark.filterwarnings("ignore:Liblinear failed to converge")  # of one round
-def test_judging_weights(blobs, tmp_path):
+def test_the_excess_of_weights(blobs, tmp_path):
     problem, path = blobs(n=150, d=5, k=3), tmp_path / "proof.npz"
     parameters = {"alpha": 1 / 150, "link": "squared_hinge"}
     run("ls_accelerated", problem, below("gap", 1e-9), parameters=parameters, proof=path)
@@ -134,33 +134,33 @@ def test_judging_weights(blobs, tmp_path):
     good = LinearSVC(C=1.0, fit_intercept=False, tol=1e-10, max_iter=100_000)
     good.fit(problem.X, problem.y)
     assert header["over"] == "mean" and header["C"] == 1.0
-    least, most = judge(good, problem, None, path)
+    least, most = bound_excess(good, problem, None, path)
     assert 0.0 <= least <= most < 1e-6
     poor = LinearSVC(C=1.0, fit_intercept=False, max_iter=1).fit(problem.X, problem.y)
-    least, most = judge(poor, problem.X, problem.y, path)
+    least, most = bound_excess(poor, problem.X, problem.y, path)
     W = poor.coef_.T
     margins = np.where(np.arange(3) == problem.y[:, None], 1.0, -1.0) * (problem.X @ W)
     objective = ((np.maximum(0, 1 - margins) ** 2).sum() + (W**2).sum() / 2) / 150
     found = verify(path, problem)
     assert least == pytest.approx(objective / found.upper - 1, abs=1e-9)
     assert 0.0 < least <= objective / found.lower - 1 + 1e-12 and least <= most
-    assert judge(W, problem, None, path) == (least, most)
+    assert bound_excess(W, problem, None, path) == (least, most)
     with pytest.raises(ValueError, match="must have 3 outputs, got 1"):
-        judge(W[:, :1], problem, None, path)
+        bound_excess(W[:, :1], problem, None, path)
     with pytest.raises(ValueError, match="have an intercept, and the stated problem has none"):
-        judge(LinearSVC().fit(problem.X, problem.y), problem, None, path)
+        bound_excess(LinearSVC().fit(problem.X, problem.y), problem, None, path)
     # Estimators of every family.
     problem = blobs(n=150, d=5, k=2)
     X, y = problem.X, problem.y
     run("cuts_exact", problem, parameters={"eps": 1e-6, "gamma": 0.1}, proof=path)
     ours = SampledCutClassifier(basis="exact", tol=1e-6, gamma=0.1).fit(X, y)
-    assert judge(ours, X, y, path).at_most < 1e-4
+    assert bound_excess(ours, X, y, path).at_most < 1e-4
     run("mrc_ccg", problem, parameters={"eps1": 1e-9, "eps2": 1e-9}, proof=path)
     ours = MinimaxRiskClassifier(tol=1e-6).fit(X, y)
-    assert judge(ours, X, y, path).at_most < 1e-5
+    assert bound_excess(ours, X, y, path).at_most < 1e-5
     run("svm_lp", problem, parameters={"lam": 0.01}, proof=path)
     poor = LogisticRegression(C=1e-3).fit(X, y)
-    assert judge(poor, X, y, path).at_least > 0.1
+    assert bound_excess(poor, X, y, path).at_least > 0.1
 
 
 @pytest.mark.parametrize("name", ["ww_walrus_fast", "ls_accelerated"])

@@ -1,6 +1,7 @@
 """The checker of proofs: exact cases, attacks, what it may import, and its use as a script."""
 
 import json
+import math
 import re
 import shutil
 import subprocess
@@ -13,6 +14,7 @@ from pathlib import Path
 
 import attack_proofs
 import numpy as np
+import odd_proofs
 import pytest
 import scipy.sparse as sp
 from exact import solve
@@ -60,7 +62,7 @@ def run_node(*command):
     return subprocess.run([node, *command], capture_output=True, text=True, check=True).stdout
 
 
-def assert_second_checker_agrees(judged, folder, within=2e-12):
+def assert_second_checker_agrees(judged, folder, within=2e-12, options=()):
     """Give (file, X, y, verdict or None) to the JavaScript checker, made from FORMAT.md alone."""
     files = []
     for number, (blob, X, y, _) in enumerate(judged):
@@ -68,7 +70,7 @@ def assert_second_checker_agrees(judged, folder, within=2e-12):
         files[-2].write_bytes(blob)
         names = ("data", "indices", "indptr", "shape") if sp.issparse(X) else ()
         np.savez(files[-1], y=y, **({name: getattr(X, name) for name in names} or {"X": X}))
-    answers = run_node(SOURCE.with_suffix(".js"), *files).splitlines()
+    answers = run_node(*options, SOURCE.with_suffix(".js"), *files).splitlines()
     for (blob, _, _, first), answer in zip(judged, answers, strict=True):
         second = json.loads(answer)
         assert (first is None) == ("refused" in second), (blob, first, second)
@@ -103,6 +105,45 @@ def test_damaged_and_forged_proofs(tmp_path, record_property):
     assert counts["true interval"] > 300
     assert counts["another problem"] > 20
     assert_second_checker_agrees(attack.judged, tmp_path)
+
+
+@pytest.mark.filterwarnings("ignore:Duplicate name")
+def test_the_written_format_decides_about_odd_files(tmp_path, record_property):
+    X, y, header, arrays = svm()
+    arrays = {"W": solve(header, X, y)[1]} | arrays
+    judged = []
+    for what, blob, accepted in odd_proofs.odd_files(header, arrays):
+        (tmp_path / "odd").write_bytes(blob)
+        try:
+            verdict = checker.verify(tmp_path / "odd", X, y)
+        except checker.ProofError:
+            verdict = None
+        assert accepted == (verdict is not None), what
+        judged.append((blob, X, y, verdict))
+    record_property("odd spellings of a proof", len(judged))
+    assert_second_checker_agrees(judged, tmp_path)
+
+
+def test_a_lower_bound_above_the_upper_one_is_refused(tmp_path, monkeypatch):
+    X, y, header, _ = svm()
+    header["loss"] = "softmax"
+    arrays = {"W": solve(header, X, y)[1]}
+    proof = checker.Proof(header, arrays)
+    upper = checker.verify(proof, X, y).upper
+    found = [Fraction(upper), Fraction(math.nextafter(upper, math.inf))]
+    with monkeypatch.context() as patch:
+        patch.setattr(checker.RegularisedRisk, "dual", lambda self: (found.pop(0), self.W))
+        assert checker.verify(proof, X, y).gap == 0
+        with pytest.raises(checker.ProofError, match="its bounds contradict each other"):
+            checker.verify(proof, X, y)
+    # On a machine with a wrong logarithm, in both checkers.
+    monkeypatch.setattr(np, "log1p", lambda x: 0 * x)
+    with pytest.raises(checker.ProofError, match="its bounds contradict each other"):
+        checker.verify(proof, X, y)
+    wrong = tmp_path / "wrong.js"
+    wrong.write_text("Math.log1p = () => 0;")
+    judged = [(attack_proofs.npz(header, arrays), X, y, None)]
+    assert_second_checker_agrees(judged, tmp_path, options=("--require", wrong))
 
 
 SMALLEST = {}  # the smallest proof of each kind that figures carry

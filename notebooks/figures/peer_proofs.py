@@ -124,7 +124,7 @@ STATEMENTS = {
 
 
 def weights(model: Any) -> Any:
-    """Return the arguments of :func:`workbench.proofs.judge` for a fitted classifier.
+    """Return the arguments of :func:`workbench.proofs.bound_excess` for a fitted classifier.
 
     That is the classifier itself; of RidgeClassifier its weights for labels 0 and 1.
     """

@@ -2,20 +2,20 @@
 
 A proof states a convex training problem and contains points that enclose its optimum.
 :func:`write` makes one from a solver's state, :func:`verify` returns an interval that certainly
-contains the optimum, and :func:`judge` bounds how far other weights are from it. ``checker.py``
-shares no code with the rest of the package and runs alone.
+contains the optimum, and :func:`bound_excess` bounds how far other weights are from it.
+``checker.py`` shares no code with the rest of the package and runs alone.
 """
 
 from workbench.proofs.checker import Proof, ProofError, Verdict, read
-from workbench.proofs.judge import Judgement, judge, verify
+from workbench.proofs.judge import Excess, bound_excess, verify
 from workbench.proofs.writers import write
 
 __all__ = [
-    "Judgement",
+    "Excess",
     "Proof",
     "ProofError",
     "Verdict",
-    "judge",
+    "bound_excess",
     "read",
     "verify",
     "write",

@@ -247,7 +247,7 @@ function freeIntercept({ K, C, free }, rows, { G, o }, lengths) {
 
 // tA is feasible with a gain of at least t G for any t in [0, 1], so the t taken may be rounded.
 function weakDuality({ alpha, N }, G, norm) {
-  const t = Math.min(1, alpha * N * G / finite(norm * norm, "the dual norm")), pull = above(t * norm);
+  const t = Math.min(1, (alpha / finite(norm, "the dual norm")) * (N * G / norm)), pull = above(t * norm);
   const cost = productAbove(above(pull / finite(low(2 * alpha * N), "alpha")), above(pull / N));
   return below(low(low(t * G) / N) - finite(cost, "the lower bound"));
 }

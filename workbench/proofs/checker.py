@@ -45,9 +45,10 @@ import json
 import math
 import os
 import re
+import struct
 import sys
 import time
-import zipfile
+import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -66,6 +67,8 @@ Path: TypeAlias = str | os.PathLike[str]
 Test: TypeAlias = tuple[str, Callable[[Given], object]]
 BLOCK = 1024  # rows at a time
 MAX_BYTES = 2**28
+MAX_BRACKETS = 256  # in a header: no parser then runs out of stack
+MAX_NUMBER = 2.0**500  # its square, times many rows, is a double
 TINY = 2.0**-900  # more than all underflow in a sum
 NORM_FLOOR = 2.0**-480  # more than a length loses where squares underflow
 LOSSES = {
@@ -80,7 +83,8 @@ LOSSES = {
 ONE_VS_REST = ("hinge", "squared_hinge", "logistic", "squared")  # may have one output
 STORED = ("hinge", "crammer_singer", "weston_watkins")  # their dual points are in the file
 DUAL = {"rows": "iu", "ends": "iu", "columns": "iu", "values": "f"}
-ARRAYS = {"header": "u", "W": "f", "b": "f", "basis": "iu", "M": "f"} | DUAL  # kinds of numbers
+ARRAYS = {"W": "f", "b": "f", "basis": "iu", "M": "f"} | DUAL  # kinds of numbers
+ENTRY = struct.Struct("<4s4x2H4x3I3H8xI")  # of the directory of a zip archive
 ARRAY_HEADER = re.compile(
     rb"\{'descr': '([<>][fiu][248]|[<>|][iu]1)', 'fortran_order': (True|False), "
     rb"'shape': \((?:(0|[1-9]\d{0,17}),(?: (0|[1-9]\d{0,17}))?)?\), \} *\n"
@@ -104,10 +108,9 @@ def shown(value: object) -> str:
 
 
 def number(v: Given) -> bool:
-    """Return whether a value is a finite number of at least 0, not -0.0, that is a double."""
-    if isinstance(v, bool) or not isinstance(v, int | float):
-        return False
-    return 0 <= v <= sys.float_info.max and float(v) == v and math.copysign(1, v) > 0
+    """Return whether a value is a double from 0, not -0.0, to MAX_NUMBER."""
+    good = isinstance(v, int | float) and not isinstance(v, bool) and 0 <= v <= MAX_NUMBER
+    return good and float(v) == v and math.copysign(1, v) > 0
 
 
 def positive(v: Given) -> bool:
@@ -115,22 +118,25 @@ def positive(v: Given) -> bool:
     return number(v) and v > 0
 
 
-AT_LEAST_0, POSITIVE = ("a number of at least 0", number), ("a positive number", positive)
+AT_LEAST_0 = "a number from 0 to 2^500", number
+POSITIVE = "a positive number up to 2^500", positive
+ANY = "anything", lambda v: True
 FAMILIES = "linear", "kernel", "mrc"
 ACCEPTED: dict[str, Test] = {  # the values of each field of the header, in words and as a test
     "format": ("1", lambda v: type(v) is int and v == 1),
     "family": ("linear, kernel or mrc", lambda v: v in FAMILIES),
     "outputs": ("the number of outputs", lambda v: type(v) is int and 0 < v < 2**31),
-    "checksum": ("a SHA-256", lambda v: re.fullmatch("[0-9a-f]{64}", v)),
-    "loss": (", ".join(LOSSES), lambda v: v in LOSSES),
+    "checksum": ("a SHA-256", lambda v: re.fullmatch("[0-9a-f]{64}", str(v))),
+    "loss": (", ".join(LOSSES), lambda v: v in [*LOSSES]),
     "over": ("sum or mean", lambda v: v in ("sum", "mean")),
-    "C": ("positive, one or a list", lambda v: all(map(positive, v if type(v) is list else [v]))),
-    "intercept": ("null, free or a positive number", lambda v: v == "free" or positive(v)),
+    "C": (
+        f"{POSITIVE[0]}, or a list of them",
+        lambda v: all(map(positive, v if type(v) is list else [v])),
+    ),
+    "intercept": (f"null, free or {POSITIVE[0]}", lambda v: v == "free" or positive(v)),
     "kernel": ("an object", lambda v: type(v) is dict),
-    "recipe": ("anything", lambda v: True),
-    "text": ("anything", lambda v: True),
     "name": ("linear or rbf", lambda v: v in ("linear", "rbf")),
-} | dict(alpha=AT_LEAST_0, l1=AT_LEAST_0, gamma=POSITIVE, lambda0=POSITIVE)
+} | dict(alpha=AT_LEAST_0, l1=AT_LEAST_0, gamma=POSITIVE, lambda0=POSITIVE, recipe=ANY, text=ANY)
 FIELDS = {  # by family or name of a kernel: needed fields and, after the bar, possible ones
     "mrc": "format family outputs checksum lambda0 | recipe text",
     "linear": "format family outputs checksum loss over C alpha | l1 intercept recipe text",
@@ -145,11 +151,7 @@ def check_fields(fields: dict[str, Any], kind: str) -> None:
     for name, value in given.items():
         require(name in ACCEPTED, f"header: there is no field {shown(name)}")
         words, test = ACCEPTED[name]
-        try:
-            good = test(value)
-        except TypeError:
-            good = False
-        require(good, f"{name}: must be {words}, got {shown(value)}")
+        require(test(value), f"{name}: must be {words}, got {shown(value)}")
     needed, possible = (set(part.split()) for part in FIELDS.get(kind, "name |").split("|"))
     require(needed <= given.keys(), f"header: {', '.join(sorted(needed - given.keys()))} missing")
     more = sorted(given.keys() - needed - possible)
@@ -173,7 +175,7 @@ class Proof:
         good = h["family"] == "mrc" or h["alpha"] > 0 or h.get("l1")
         require(good, "alpha, l1: one of them must be positive")
         for name, array in self.arrays.items():
-            require(name in ARRAYS and name != "header", f"no proof has an array {shown(name)}")
+            require(name in ARRAYS, f"no proof has an array {shown(name)}")
             require(array.dtype.kind in ARRAYS[name], f"{name}: has the type {array.dtype}")
             require(array.dtype.kind != "f" or np.isfinite(array).all(), f"{name}: is not finite")
 
@@ -188,7 +190,7 @@ class Verdict(NamedTuple):
 
 
 def read(path: Path) -> Proof:
-    """Read a proof of at most 256 MiB, in the memory of its size; nothing in it is executed.
+    """Read a proof of at most 256 MiB, in twice its memory; nothing in it is executed.
 
     Raises
     ------
@@ -199,32 +201,51 @@ def read(path: Path) -> Proof:
         require(os.path.isfile(path), "there is no such file")
         size = os.path.getsize(path)
         require(size <= MAX_BYTES, f"has {size} bytes, more than any proof")
-        with zipfile.ZipFile(path) as archive:
-            members = archive.infolist()
-            require(len(members) <= 16, f"has {len(members)} members, a proof at most 16")
-            require(sum(m.file_size for m in members) <= size, "its members exceed the file")
-            require(not archive.comment and not members[0].header_offset, "has bytes around it")
-            arrays = {}
-            for member in members:
-                name = member.filename.removesuffix(".npy")
-                known = name in ARRAYS and name not in arrays and name != member.filename
-                require(known, f"no proof has a member {shown(member.filename)}")
-                stored = member.compress_type == 0 and member.compress_size == member.file_size
-                require(stored, f"{name}: is compressed")
-                arrays[name] = parsed(archive.read(member), name)
+        with open(path, "rb") as file:
+            arrays = unpacked(memoryview(file.read()))
         header = arrays.pop("header", np.empty(0))
         require(header.dtype == np.uint8 and header.ndim == 1, "has no header of bytes")
-        hooks: dict[str, Any] = {"object_pairs_hook": unique, "parse_constant": int}  # refuses NaN
-        hooks["parse_int"] = lambda text: int(text) if text != "-0" else -0.0  # refused as a number
-        return Proof(json.loads(header.tobytes().decode(), **hooks), arrays)
-    except ProofError as error:
-        raise ProofError(f"{path}: {error}") from None
-    except Exception as error:  # zipfile and json raise a dozen kinds for damaged files
-        reason = shown(str(error) or type(error).__name__)
-        raise ProofError(f"{path}: is not a proof, or is damaged ({reason})") from None
+        text = header.tobytes().decode()
+        require(text.count("[") + text.count("{") <= MAX_BRACKETS, "header: has too many brackets")
+        hooks: dict[str, Any] = {"parse_int": whole, "parse_constant": int}  # int refuses NaN
+        return Proof(json.loads(text, object_pairs_hook=unique, **hooks), arrays)
+    except Exception as error:  # struct and json raise several kinds for damaged files
+        reason = str(error) or type(error).__name__
+        if not isinstance(error, ProofError):
+            reason = f"is not a proof, or is damaged ({shown(reason)})"
+        raise ProofError(f"{path}: {reason}") from None
 
 
-def parsed(data: bytes, name: str) -> np.ndarray:
+def unpacked(data: memoryview) -> dict[str, np.ndarray]:
+    """Return the arrays of a zip archive in the one form that FORMAT.md, section 1, allows."""
+    arrays: dict[str, np.ndarray] = {}
+    place, end = 0, len(data) - 22
+    (directory,) = struct.unpack_from("<I", data, end + 16)
+    at = directory
+    while at < end:
+        mark, flags, method, crc, packed, size, *lengths, start = ENTRY.unpack_from(data, at)
+        local, named, more = struct.unpack_from("<4s22x2H", data, start)
+        label = data[at + 46 : at + 46 + lengths[0]]
+        file = str(label, "latin1")
+        name = file.removesuffix(".npy")
+        possible = {"header", *ARRAYS} - {file, *arrays}
+        require(name in possible, f"no proof has a member {shown(file)}")
+        stated = mark, local, flags, method, packed, start
+        good = stated == (b"PK\1\2", b"PK\3\4", 0, 0, size, place)
+        good = good and data[start + 30 : start + 30 + named] == label
+        place = start + 30 + named + more + size
+        member = data[place - size : place]
+        good = good and place <= directory and zlib.crc32(member) == crc
+        require(good, f"{name}: is compressed, damaged, or not where the member before it ends")
+        arrays[name] = parsed(member, name)
+        at += 46 + sum(lengths)
+    record = b"PK\5\6", 0, 0, len(arrays), len(arrays), end - directory, directory, 0
+    good = place == directory and data[end:] == struct.pack("<4s4H2IH", *record)
+    require(good, "has bytes around it, or another end record")
+    return arrays
+
+
+def parsed(data: memoryview, name: str) -> np.ndarray:
     """Return the array of an npy file; its header is matched, never evaluated."""
     start = 10 + int.from_bytes(data[8:10], "little")
     found = ARRAY_HEADER.fullmatch(data[10:start])
@@ -241,6 +262,11 @@ def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """Return a JSON object; raise a ProofError if a name appears twice."""
     require(len(dict(pairs)) == len(pairs), "header: a name appears twice")
     return dict(pairs)
+
+
+def whole(text: str) -> int | float:
+    """Return a JSON number without point and exponent; -0.0 and inf are refused as numbers."""
+    return float(text) if text == "-0" or len(text) > 400 else int(text)
 
 
 class Rows:
@@ -471,39 +497,59 @@ class RegularisedRisk:
     """A problem of the families linear and kernel; W has a row for a penalised intercept."""
 
     def __init__(self, proof: Proof, rows: Rows) -> None:
-        h, arrays, self.rows, self.arrays = proof.header, proof.arrays, rows, proof.arrays
-        self.loss, self.K, self.N = h["loss"], h["outputs"], rows.n if h["over"] == "mean" else 1
-        good = self.K == rows.k or (self.K == 1 and rows.k == 2 and self.loss in ONE_VS_REST)
-        require(good, f"outputs: {self.K}, but the rows have {rows.k} classes")
-        self.classes = np.arange(rows.k) if self.K > 1 else np.array([1])
-        C = h["C"] if isinstance(h["C"], list) else [h["C"]] * rows.k
-        require(len(C) == rows.k, f"C: {len(C)} costs, but the rows have {rows.k} classes")
-        self.costs = np.array(C, dtype=np.float64)[rows.y]
-        self.least = float((np.array(C, dtype=np.float64) * rows.counts).min())
-        self.alpha, self.l1, s = float(h["alpha"]), float(h.get("l1") or 0), h.get("intercept")
-        self.free, constant = s == "free", 0.0 if s in (None, "free") else float(s)
-        kernel, smooth = h["family"] == "kernel", self.loss not in STORED
-        own = {"W"} | (set() if s is None or (kernel and not self.free) else {"b"})
-        own |= ({"basis"} if kernel else set()) | (set() if smooth else set(DUAL))
-        more = sorted(arrays.keys() - own)
-        require(not more, f"{', '.join(more)}: are not arrays of such a proof")
-        self.space = Kernel(rows, constant, h["kernel"]) if kernel else Linear(rows, constant)
-        W, b, length = arrays.get("W"), arrays.get("b"), rows.d
+        self.rows, self.arrays, header = rows, proof.arrays, proof.header
+        self.set_losses(header)
+        self.alpha, self.l1 = float(header["alpha"]), float(header.get("l1") or 0)
+        intercept = header.get("intercept")
+        self.free = intercept == "free"
+        constant = 0.0 if self.free else float(intercept or 0)
+        possible = {"W"}
+        if self.loss in STORED:
+            possible |= DUAL.keys()
+        self.space: Linear | Kernel
+        if header["family"] == "kernel":
+            possible.add("basis")
+            self.space = Kernel(rows, constant, header["kernel"])
+        else:
+            self.space = Linear(rows, constant)
+        has_row = constant > 0 and isinstance(self.space, Linear)  # of W, for the constant
+        if self.free or has_row:
+            possible.add("b")
+        refuse_others(self.arrays, possible)
+        self.set_weights(has_row)
+
+    def set_losses(self, header: dict[str, Any]) -> None:
+        """Set the loss, the outputs, N and the cost of each row."""
+        self.loss, self.K, k = header["loss"], header["outputs"], self.rows.k
+        single = self.K == 1 and k == 2 and self.loss in ONE_VS_REST
+        require(single or self.K == k, f"outputs: {self.K}, but the rows have {k} classes")
+        self.classes = np.array([1]) if single else np.arange(k)
+        self.N = self.rows.n if header["over"] == "mean" else 1
+        C = header["C"]
+        of_class = np.array(C if isinstance(C, list) else [C] * k, dtype=np.float64)
+        require(len(of_class) == k, f"C: {len(of_class)} costs, but the rows have {k} classes")
+        self.costs = of_class[self.rows.y]
+        self.least = float((of_class * self.rows.counts).min())
+
+    def set_weights(self, has_row: bool) -> None:
+        """Set the basis of W, W, None if it is left out, and the free intercept b."""
+        length = self.rows.d
         if isinstance(self.space, Kernel):
-            require((W is None) == ("basis" not in arrays), "W, basis: give both or neither")
-            if W is not None:
-                self.space.basis = increasing(arrays["basis"], rows.n, "basis")
-                length = len(arrays["basis"])
-        require(W is None or W.shape == (length, self.K), f"W: is not of shape {(length, self.K)}")
-        require(b is None or b.shape == (self.K,), f"b: is not of shape {(self.K,)}")
-        b = np.zeros(self.K) if b is None else b.astype(np.float64)
-        self.b = b if self.free else np.zeros(self.K)
-        if W is not None:
-            W = W.astype(np.float64)
-            W = np.vstack([W, b]) if constant and not kernel else W
-        require(W is not None or "b" not in arrays or self.free, "b: needs W")
-        require(W is not None or (self.alpha and not smooth), "W: is missing, and cannot be made")
+            given = "basis" in self.arrays
+            require(given == ("W" in self.arrays), "W, basis: give both or neither")
+            if given:
+                self.space.basis = increasing(self.arrays["basis"], self.rows.n, "basis")
+                length = len(self.space.basis)
+        W, b = floats(self.arrays, "W", length, self.K), floats(self.arrays, "b", self.K)
+        if W is None:
+            require(b is None or self.free, "b: needs W")
+            can_be_made = self.alpha > 0 and self.loss in STORED
+            require(can_be_made, "W: is missing, and cannot be made")
+        b = np.zeros(self.K) if b is None else b
+        if has_row and W is not None:
+            W = np.vstack([W, b])
         self.W: Matrix = W
+        self.b = b if self.free else np.zeros(self.K)
 
     def own(self, rows: slice | np.ndarray) -> np.ndarray:
         """Return whether an output is that of the row's class, (rows, K)."""
@@ -592,8 +638,7 @@ class MinimaxRisk:
         self.rows, self.arrays, self.space, k = rows, proof.arrays, Linear(rows, 1.0), rows.k
         outputs, lambda0 = proof.header["outputs"], float(proof.header["lambda0"])
         require(outputs == k, f"outputs: {outputs}, but the rows have {k} classes")
-        more = sorted(self.arrays.keys() - DUAL.keys() - {"M"})
-        require(not more, f"{', '.join(more)}: are not arrays of such a proof")
+        refuse_others(self.arrays, {"M", *DUAL})
         mean = size = square = np.zeros(())
         for part in blocks(rows.n):
             X, own = rows.block(part, 1.0), (rows.y[part][:, None] == np.arange(k)).astype(float)
@@ -604,10 +649,10 @@ class MinimaxRisk:
         self.lam_error = 8 * self.relative * rows.n / (rows.n - rows.counts)  # relative
         good = min(square[self.active].min(), self.lam[self.active].min()) > TINY
         require(good and self.lam_error.max() < 0.1, "lambda0, X: values are too small")
-        M, shape = self.arrays.get("M"), (k, rows.d + 1)
-        if M is None or M.shape != shape:
-            raise ProofError(f"M: is not of shape {shape}")
-        self.W = np.where(self.active, M.T.astype(np.float64), 0.0)
+        M = floats(self.arrays, "M", k, rows.d + 1)
+        if M is None:
+            raise ProofError("M: is missing")
+        self.W = np.where(self.active, M.T, 0.0)
 
     def primal(self, W: np.ndarray, side: int) -> Fraction:
         """Return an upper (side 1) or lower (-1) bound of U(M)."""
@@ -638,6 +683,20 @@ class MinimaxRisk:
         ratio = Fraction(float((off / (self.lam * (1 - self.lam_error)))[self.active].max()))
         bayes = 1 - Fraction(fsum(tops)) / Fraction(total) * (1 + Fraction(g(4)))
         return bayes / max(Fraction(1), ratio * (1 + Fraction(g(8)))), self.W
+
+
+def refuse_others(arrays: dict[str, np.ndarray], possible: set[str]) -> None:
+    """Raise a ProofError if there are arrays that the problem cannot have."""
+    more = sorted(arrays.keys() - possible)
+    require(not more, f"{', '.join(more)}: are not arrays of such a proof")
+
+
+def floats(arrays: dict[str, np.ndarray], name: str, *shape: int) -> np.ndarray | None:
+    """Return an array in double precision, None if it is left out; check its shape."""
+    if name not in arrays:
+        return None
+    require(arrays[name].shape == shape, f"{name}: is not of shape {shape}")
+    return arrays[name].astype(np.float64)
 
 
 def increasing(array: np.ndarray, end: int, name: str) -> np.ndarray:

@@ -29,29 +29,32 @@ async function inflate(packed, size) {
 async function readNpz(bytes, wanted) { // the arrays by name; a proof has no `wanted` ones: all are read
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.length), end = bytes.length - 22;
   const u16 = (at) => view.getUint16(at, true), u32 = (at) => view.getUint32(at, true);
-  need(end >= 0 && u32(end) === 0x06054b50, "not a zip archive that ends with its directory");
+  need(end >= 0 && u32(end) === 0x06054b50, "not a zip archive that ends with its end record");
   const arrays = new Map(), directory = u32(end + 16);
   need(wanted || bytes.length <= 2 ** 28, "more than 256 MiB");
-  let at = directory, total = 0;
-  for (let member = 0; at < end; member++) {
-    need(wanted || member < 16, "more than 16 members");
-    need(u32(at) === 0x02014b50 && bytes[at + 6] <= 63 && !(u16(at + 8) & 0x61), "not a plain zip archive");
-    const method = u16(at + 10), [crc, packed, size] = [16, 20, 24].map((o) => u32(at + o)), start = u32(at + 42);
-    const file = ascii(bytes.subarray(at + 46, Math.min(at + 46 + u16(at + 28), end))), name = file.slice(0, -4);
+  let at = directory, place = 0, count = 0, total = 0;
+  for (; at < end; count++) { // each member begins where the one before it ends
+    need(u32(at) === 0x02014b50 && (wanted || u16(at + 8) === 0), "the zip directory is damaged, or its flags are not 0");
+    const method = u16(at + 10), [crc, packed, size, start] = [16, 20, 24, 42].map((o) => u32(at + o));
+    const file = ascii(bytes.subarray(at + 46, at + 46 + u16(at + 28))), name = file.slice(0, -4);
+    need(u32(start) === 0x04034b50 && start === place
+      && ascii(bytes.subarray(start + 30, start + 30 + u16(start + 26))) === file, `${file}: not where it should be`);
     const from = start + 30 + u16(start + 26) + u16(start + 28);
+    place = from + packed;
     at += 46 + u16(at + 28) + u16(at + 30) + u16(at + 32);
-    need(u32(start) === 0x04034b50 && from + packed <= directory && (member > 0 || start === 0)
-      && ascii(bytes.subarray(start + 30, start + 30 + u16(start + 26))) === file, `${file}: damaged`);
+    need(place <= directory, `${file}: damaged`);
     need(file.endsWith(".npy") && !arrays.has(name), `${file}: not an npy file, or it appears twice`);
     if (wanted && !wanted.includes(name)) continue;
     need(method === 0 || (method === 8 && wanted), `${file}: must be stored, not compressed`);
     total += size;
-    need(total <= (wanted ? 2 ** 31 : bytes.length), `${file}: the members are too large together`);
-    const stored = bytes.subarray(from, from + packed), data = method ? await inflate(stored, size) : stored;
+    need(!wanted || total <= 2 ** 31, `${file}: the members are too large together`);
+    const stored = bytes.subarray(from, place), data = method ? await inflate(stored, size) : stored;
     need(data.length === size && crc32(data) === crc, `${file}: damaged (length or CRC-32)`);
     arrays.set(name, readNpy(data, name));
   }
-  need(u32(end + 12) === end - directory, "the zip directory is damaged");
+  need(place === directory && at === end, "the members, the directory and the end record must follow each other");
+  need([4, 6, 20].every((o) => u16(end + o) === 0) && [8, 10].every((o) => u16(end + o) === count)
+    && u32(end + 12) === end - directory, "the end record is damaged");
   return arrays;
 }
 
@@ -89,32 +92,44 @@ function readNpy(bytes, name) {
 }
 
 class Numeral { constructor(text) { this.text = text; } } // a number of JSON, as it is written
-const TOKEN = String.raw`[{}[\],:]|"[^"\\\x00-\x1f]*(?:\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})[^"\\\x00-\x1f]*)*"|`
-  + String.raw`-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?|true|false|null`;
+const TOKEN = /[ \t\n\r]*([{}[\],:"]|-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?|true|false|null)/y;
+const SPACE = /[ \t\n\r]*$/y;
 
 function parseJson(text) { // objects become Maps; JSON.parse takes a name that appears twice
-  const token = new RegExp(`[ \\t\\n\\r]*(${TOKEN})[ \\t\\n\\r]*`, "y");
-  const next = () => (token.exec(text) ?? need(false, "header: not JSON"))[1];
+  const bad = () => need(false, "header: not JSON");
+  let at = 0;
+  need((text.match(/[[{]/g) ?? []).length <= 256, "header: more than 256 brackets [ and {");
+  function next() { // a string is returned with its quotes
+    TOKEN.lastIndex = at;
+    const word = (TOKEN.exec(text) ?? bad())[1], start = TOKEN.lastIndex - 1;
+    at = TOKEN.lastIndex;
+    if (word !== '"') return word;
+    while (at < text.length && text[at] !== '"') at += text[at] === "\\" ? 2 : 1;
+    return text.slice(start, ++at);
+  }
+  function string(word) {
+    try { return JSON.parse(word); } catch { bad(); }
+  }
   function items(end, read) {
     let word = next();
     if (word === end) return;
-    for (read(word); (word = next()) !== end; read(next())) need(word === ",", "header: not JSON");
+    for (read(word); (word = next()) !== end; read(next())) if (word !== ",") bad();
   }
   function value(word) {
     const list = [], object = new Map();
     if (word === "[") return items("]", (item) => list.push(value(item))), list;
     if (word === "{") return items("}", (key) => {
-      need(key[0] === '"' && next() === ":", "header: not JSON");
-      need(!object.has(JSON.parse(key)), `header: ${key} appears twice`);
-      object.set(JSON.parse(key), value(next()));
+      const name = key[0] === '"' ? string(key) : bad();
+      if (next() !== ":") bad();
+      need(!object.has(name), `header: ${key} appears twice`);
+      object.set(name, value(next()));
     }), object;
     if (/^[-\d]/.test(word)) return new Numeral(word);
-    need(/^["tfn]/.test(word), "header: not JSON");
-    return JSON.parse(word);
+    return /^["tfn]/.test(word) ? string(word) : bad();
   }
   const all = value(next());
-  need(token.lastIndex === text.length, "header: not JSON");
-  return all;
+  SPACE.lastIndex = at;
+  return SPACE.test(text) ? all : bad();
 }
 
 // ---- Section 1: what is stated, and the points
@@ -133,6 +148,7 @@ function number(value, name, isPositive) {
   const x = finite(Number(value.text), name);
   need(/[.eE]/.test(value.text) || BigInt(value.text) === BigInt(x), `${name}: not exactly a double`);
   need(!isPositive || x > 0, `${name}: must be positive`);
+  need(x <= 2 ** 500, `${name}: must be at most 2^500`);
   return x;
 }
 

@@ -16,7 +16,7 @@ from workbench.proofs import checker
 from workbench.proofs.checker import Proof, ProofError, Verdict, below, objective, read
 
 
-class Judgement(NamedTuple):
+class Excess(NamedTuple):
     """Bounds of the excess of an objective over its minimum, as fractions of the minimum."""
 
     at_least: float
@@ -54,7 +54,7 @@ def verify(proof: Proof | PathLike, X: Given = None, y: Given = None) -> Verdict
     return checker.verify(proof, *rows_of(X, y), name)
 
 
-def judge(weights: Given, X: Given, y: Given, proof: Proof | PathLike) -> Judgement:
+def bound_excess(weights: Given, X: Given, y: Given, proof: Proof | PathLike) -> Excess:
     """Return bounds on how far the objective of given weights is above the optimum.
 
     Parameters
@@ -75,7 +75,7 @@ def judge(weights: Given, X: Given, y: Given, proof: Proof | PathLike) -> Judgem
     low, high = objective(Proof(proof.header, arrays_of(weights, proof.header)), X, y)
     at_least = below(Fraction(low) / Fraction(found.upper) - 1) if found.upper else 0.0
     at_most = -below(1 - Fraction(high) / Fraction(found.lower)) if found.lower else math.inf
-    return Judgement(max(0.0, at_least), max(0.0, at_most))
+    return Excess(max(0.0, at_least), max(0.0, at_most))
 
 
 def named(problem: Problem) -> str:

@@ -8,7 +8,7 @@ from scipy.optimize import linear_sum_assignment
 from checks.exercise import array, exercise, need
 from workbench.core.problem import Problem
 from workbench.mrc.risk import minimax_risk, psi
-from workbench.proofs import Proof, judge
+from workbench.proofs import Proof, bound_excess
 from workbench.proofs.writers import proof_of
 from workbench.registry import SOLVERS
 
@@ -60,7 +60,7 @@ def excess(W: np.ndarray, problem: Problem, proof: Proof) -> float:
     """Return how far the objective is above the optimum, at most, as a fraction of the optimum."""
     if proof.header["family"] == "mrc":
         W = Weights(W)
-    return judge(W, problem, None, proof).at_most
+    return bound_excess(W, problem, None, proof).at_most
 
 
 class Weights:
