@@ -22,7 +22,7 @@ from statistics import median
 import numpy as np
 from measuring import Clock, PeakMemory
 
-from workbench.core.shares import blocks, pieces
+from workbench.core.blocks import blocks, pieces
 from workbench.data import load
 from workbench.registry import SOLVERS
 

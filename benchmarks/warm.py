@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import time
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from contextlib import suppress
 from importlib import import_module
+from multiprocessing import get_context
 
 import matplotlib.font_manager  # noqa: F401  (its list of fonts is made by the first import)
-from joblib import Parallel, delayed
 
 from workbench.data import load
 from workbench.kernels.compiled import folder
@@ -30,9 +31,11 @@ def warm_all() -> None:
     for path in folder().glob("*.nb[ci]") if folder() else ():
         if path.stat().st_mtime < time.time() - KEPT_DAYS * 86400:
             path.unlink()
-    tasks = [delayed(_warm)(name) for name in (*IMPORTED, *SOLVERS)]
-    for done, _ in enumerate(Parallel(n_jobs=-1, return_as="generator_unordered")(tasks), 1):
-        print(f"\r    compiled {done} of {len(tasks)}", end="", flush=True)
+    with ProcessPoolExecutor(mp_context=get_context("spawn")) as pool:
+        tasks = [pool.submit(_warm, name) for name in (*IMPORTED, *SOLVERS)]
+        for done, task in enumerate(as_completed(tasks), 1):
+            task.result()
+            print(f"\r    compiled {done} of {len(tasks)}", end="", flush=True)
     print()
 
 

@@ -50,13 +50,11 @@ def _write_registers_out():
     """
     from workbench.kernels import gaussian, rows
 
-    def add_four_rows(out, W, w, x, width):
-        out += x[0] * W[w[0]] + x[1] * W[w[1]] + x[2] * W[w[2]] + x[3] * W[w[3]]
+    def add_rows(out, at, W, w, x, width):
+        target = out if out.ndim == 1 else out[at]
+        target += x @ np.atleast_2d(W)[np.array(w)]
 
-    def add_to_row(W, w, x, delta, width):
-        W[w] += x * delta
-
-    rows.add_four_rows, rows.add_to_row = add_four_rows, add_to_row
+    rows.add_rows = add_rows
     gaussian.power = lambda t: gaussian._power(numba.typeof(t))(t)
     gaussian.power_of_two = lambda m, like: np.ldexp(type(like)(1.0), m)
 

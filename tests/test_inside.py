@@ -29,7 +29,6 @@ OWN = SHORT | {
 WHOLE_PROGRAMS = "mrc_lp", "svm_multi"  # slow beyond a few rows
 CUTS = [name for name in NAMES if name.startswith("cuts")]
 WW = "ww_walrus", "ww_shark", "ww_walrus_fast"
-WORST = "mrc_subgradient", "mrc_splitting", "mrc_pdhg", "mrc_interior_point"
 
 
 @dataclass
@@ -235,7 +234,7 @@ def constraints(s, problem, shown):
 
 
 def worst_distribution(s, problem, shown):
-    values, p = shown["Worst"].values, np.maximum(s.p, 0)
+    values, p = shown["Worst"].values, s.p
     yield values.sum(), 1
     yield values, -np.sort(-p.sum(axis=1) / p.sum())[: len(values)]
 
@@ -261,7 +260,7 @@ SAYS = [  # the pictures, solvers, a problem's shape or name, rounds, parameters
     (subproblem, WW, {"n": 80, "k": 5, "sparse": True}, 2, {"C": 0.5}),
     (parts_of_the_gap, WW, {"n": MAX_BARS}, 4, {"C": 0.1}),
     (constraints, ["mrc_ccg"], "digits | 20 % rows", 5, {}),
-    (worst_distribution, WORST, {"n": MAX_BARS}, 8, {}),
+    (worst_distribution, ["mrc_subgradient"], {"n": MAX_BARS}, 8, {}),
     (cuts, CUTS, {"n": 80}, 8, {}),
     (heaviest_rows, ["cuts_linear_time"], "checkers 200", 8, {}),
 ]

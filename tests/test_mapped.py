@@ -91,7 +91,7 @@ SETTINGS = {"ls_stagewise": {"n_features": 64, "block": 32}, "ls_columns": {"blo
 
 @pytest.mark.parametrize("name", WITHOUT_A_COPY)
 def test_a_solver_does_not_copy_the_rows(name, tmp_path, monkeypatch):
-    monkeypatch.setattr("workbench.core.shares.BLOCK_BYTES", 2**18)
+    monkeypatch.setattr("workbench.core.blocks.BLOCK_BYTES", 2**18)
     for module in ("products", "block_visits", "calibrated", "stagewise"):
         monkeypatch.setattr(f"workbench.least_squares.{module}.GRAM_ROWS", 256)
     monkeypatch.setattr("workbench.least_squares.block_visits.KEPT_BYTES", 0)

@@ -9,7 +9,7 @@ from shutil import copyfile, copytree, ignore_patterns
 
 ROOT = Path(__file__).parents[1]
 EXAMPLE = ROOT / "examples" / "frank_wolfe.py"
-LINE = '    "frank_wolfe": ("frank_wolfe", "Frank-Wolfe", "#123456 o"),\n'
+LINE = '    "frank_wolfe": Solver("frank_wolfe:frank_wolfe", "Frank-Wolfe", colour="#123456"),\n'
 PROGRAM = """
 import sys
 from pathlib import Path
@@ -80,7 +80,7 @@ def test_one_line_and_the_solver_is_everywhere_and_held_to_what_all_solvers_prom
         (tmp_path / name).symlink_to(ROOT / name)
     copyfile(EXAMPLE, package / "frank_wolfe.py")
     text = (ROOT / "workbench/registry.py").read_text("utf-8")
-    text = text.replace("TABLE = {\n", "TABLE = {\n" + LINE, 1)
+    text = text.replace("SOLVERS = {\n", "SOLVERS = {\n" + LINE, 1)
     (package / "registry.py").write_text(text, encoding="utf-8")
     (tmp_path / "everywhere.py").write_text(PROGRAM)
     own = {"PYTHONPATH": str(tmp_path), "WORKBENCH_RUNS": str(tmp_path / "runs")}

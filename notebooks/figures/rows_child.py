@@ -15,7 +15,7 @@ import numpy as np
 from scipy.linalg import solve
 from sklearn.linear_model import SGDClassifier
 
-from workbench.core.shares import blocks
+from workbench.core.blocks import blocks
 from workbench.core.stream import rounds
 from workbench.core.trace import write_trace
 from workbench.data import load

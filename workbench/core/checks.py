@@ -13,9 +13,9 @@ import numpy.typing as npt
 import psutil
 import scipy.sparse as sp
 
+from workbench.core.blocks import blocks
 from workbench.core.kinds import Given, Matrix
 from workbench.core.names import count
-from workbench.core.shares import blocks
 
 # Magnitudes that values may have, and that at least one value of each nonzero column must have:
 # their squares, sums and quotients are normal numbers.

@@ -7,8 +7,8 @@ from collections.abc import Callable
 
 import numpy as np
 
+from workbench.core.blocks import pieces
 from workbench.core.problem import Matrix, Problem
-from workbench.core.shares import pieces
 from workbench.core.stream import Row, State, nothing
 
 EPS = float(np.finfo(float).eps)  # all certificates are computed in double precision
@@ -70,7 +70,7 @@ def _fraction(state: State, X: Matrix, y: np.ndarray, k: int) -> float:
 
 def predictions(state: State, X: Matrix, k: int) -> np.ndarray:
     """Return which of the `k` classes has the highest score for each row, block by block."""
-    blocks = (state.scores(X[rows]) for rows in pieces(X.shape[0], max(1, MAX_SCORES // k)))
+    blocks = (state.scores(X[rows]) for rows in pieces(X.shape[0], MAX_SCORES // k))
     return np.concatenate([np.argmax(V, axis=1) for V in blocks])
 
 

@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
+from workbench.core.blocks import blocks
 from workbench.core.checks import (
     check_columns,
     check_labels,
@@ -21,7 +22,6 @@ from workbench.core.checks import (
 )
 from workbench.core.kinds import Given, Record
 from workbench.core.kinds import Matrix as Matrix
-from workbench.core.shares import blocks
 
 MAX_TINY_CLASSES = 512  # classes with rows in a tiny problem, at most
 

@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 import scipy.sparse as sp
 
+from workbench.core.blocks import pieces
 from workbench.core.checks import check_matrix, check_memory, check_whole
 from workbench.core.problem import Matrix, Problem
 
@@ -233,6 +234,6 @@ def refuse_negative(problem: Problem, what: str) -> None:
 def in_blocks(f: Callable[[Matrix], np.ndarray], X: Matrix, width: int) -> np.ndarray:
     """Return f(X), computed a block of rows at a time, in the type of X."""
     Z = np.empty((X.shape[0], width), X.dtype)
-    for start in range(0, len(Z), BLOCK):
-        Z[start : start + BLOCK] = f(X[start : start + BLOCK])
+    for rows in pieces(len(Z), BLOCK):
+        Z[rows] = f(X[rows])
     return Z

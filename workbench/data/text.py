@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import scipy.sparse as sp
 
+from workbench.core.blocks import pieces
 from workbench.core.checks import check_memory, check_whole
 from workbench.core.problem import Problem, as_problem
 from workbench.data.synthetic import check_sizes
@@ -62,8 +63,8 @@ def zipf_text(
     def documents(labels: np.ndarray, rng: np.random.Generator) -> sp.csr_matrix:
         spoken = _with_noise(labels, tree[0], rng)
         blocks = [
-            _counts(spoken[at : at + BLOCK], tree, language, secret, rng)
-            for at in range(0, len(labels), BLOCK)
+            _counts(spoken[rows], tree, language, secret, rng)
+            for rows in pieces(len(labels), BLOCK)
         ]
         return blocks[0] if len(blocks) == 1 else sp.vstack(blocks, format="csr")
 

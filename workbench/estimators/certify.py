@@ -39,10 +39,10 @@ from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.validation import check_is_fitted
 from tqdm import tqdm
 
+from workbench.core.blocks import pieces
 from workbench.core.checks import check_positive
 from workbench.core.names import count, hint
 from workbench.core.problem import Problem, as_problem
-from workbench.core.shares import pieces
 from workbench.core.stream import seconds
 from workbench.estimators.base import Classifier
 from workbench.peers.linear import quiet

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.sparse as sp
 
+from workbench.core.blocks import blocks, pieces, rows_per_block
 from workbench.core.checks import as_number, check_sparse, shown
 from workbench.core.measures import EPS
 from workbench.core.problem import Matrix, Problem
-from workbench.core.shares import blocks, pieces, rows_per_block
 from workbench.kernels.gaussian import LN2, gaussian_of_few, gaussian_of_products
 from workbench.kernels.rows import squared_norms
 
@@ -111,11 +111,11 @@ class Kernel:
         out = np.empty((m, B.shape[1]), self.dtype)
         step = max(MIN_ROWS, CACHE_BYTES // (self.dtype.itemsize * r))
         held = np.empty((min(step, m), r), self.dtype)
-        for at in range(0, m, step):
-            part = left[at : at + step]
+        for rows in pieces(m, step):
+            part = left[rows]
             with np.errstate(over="ignore", invalid="ignore"):  # callers check the sums
                 K = self._fill(held[: part.X.shape[0]], part, across, right.half)
-                np.matmul(K, B, out=out[at : at + step])
+                np.matmul(K, B, out=out[rows])
         return out
 
     def matrix(self, left: Points, right: Points) -> np.ndarray:

@@ -9,7 +9,7 @@ from numba import types
 from numba.extending import overload
 
 from workbench.kernels.compiled import njit
-from workbench.kernels.vectors import power_of_two
+from workbench.kernels.vectors import number_of
 
 LN2 = math.log(2.0)
 FAST = {"contract", "reassoc", "nsz"}
@@ -68,7 +68,7 @@ def _power(t):
         p = SINGLE[0]
         for c in SINGLE[1:]:
             p = p * r + c
-        return p * power_of_two(m, p)
+        return p * number_of(np.int32((m + 127) << 23))
 
     def double(t):
         t = min(max(t, LEAST_DOUBLE), 0.0)
@@ -77,6 +77,6 @@ def _power(t):
         p = DOUBLE[0]
         for c in DOUBLE[1:]:
             p = p * r + c
-        return p * power_of_two(m, p)
+        return p * number_of((np.int64(m) + 1023) << 52)
 
     return single if t == types.float32 else double

@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 import scipy.sparse as sp
 
+from workbench.core.blocks import pieces
 from workbench.kernels.compiled import njit
 from workbench.kernels.functions import Kernel, Points, transposed
 from workbench.kernels.rows import FAST
@@ -43,8 +44,7 @@ class Gram:
             free = np.sort(np.argsort(self.used, kind="stable")[: len(missing)])
             self.place[self.owner[free][self.owner[free] >= 0]] = -1
             self.place[missing], self.owner[free], self.used[free] = free, missing, self.now
-            for first in range(0, len(missing), TOGETHER):
-                some = slice(first, first + TOGETHER)
+            for some in pieces(len(missing), TOGETHER):
                 self.held[free[some]] = self.rows(missing[some])
         return self.place[wanted]
 

@@ -17,7 +17,7 @@ import scipy.sparse as sp
 
 from workbench.core.problem import Matrix
 from workbench.kernels.compiled import njit
-from workbench.kernels.vectors import add_four_rows, add_to_row
+from workbench.kernels.vectors import add_rows
 
 FAST = {"reassoc", "contract", "nsz", "arcp"}  # NaN and infinity keep their meaning
 WIDEST = 64  # loops over more lanes are not unrolled
@@ -118,7 +118,7 @@ def multiply(rows, i, W, out, width):
             np.uint64(rows.indices[q + three]),
         )
         if len(width):
-            add_four_rows(out, W, w, x, width)
+            add_rows(out, np.uint64(0), W, w, x, width)
         else:
             for j in range(np.uint64(len(out))):
                 out[j] += (
@@ -141,7 +141,7 @@ def subtract(rows, i, delta, W, width):
     if len(width):
         for p in range(start, end):
             x, w = np.float64(rows.data[p]), np.uint64(rows.indices[p - shift])
-            add_to_row(W, w, -x, delta, width)
+            add_rows(W, w, delta, (np.uint64(0),), (-x,), width)
         return
     columns = np.flatnonzero(delta).astype(np.uint64)
     few = len(columns) * COLUMN_COST < len(delta)

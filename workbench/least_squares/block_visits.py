@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from workbench.core.blocks import pieces
 from workbench.core.problem import Problem
-from workbench.core.shares import pieces
 from workbench.data.generators import Generator
 from workbench.kernels.rows import write_product
 from workbench.least_squares.generalized import extrapolated

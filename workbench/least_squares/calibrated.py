@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from workbench.core.blocks import pieces
 from workbench.core.checks import check_positive, check_sparse, check_whole
 from workbench.core.problem import Matrix, Problem
-from workbench.core.shares import pieces
 from workbench.core.state import State, resumable
 from workbench.core.stream import Row
 from workbench.kernels.compiled import njit

@@ -8,8 +8,8 @@ from functools import reduce
 
 import numpy as np
 
+from workbench.core.blocks import pieces
 from workbench.core.problem import Problem, noted
-from workbench.core.shares import pieces
 from workbench.least_squares.products import GRAM_ROWS
 
 

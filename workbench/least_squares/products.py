@@ -8,8 +8,8 @@ import numpy as np
 import scipy.linalg as sla
 import scipy.sparse as sp
 
+from workbench.core.blocks import pieces
 from workbench.core.problem import Matrix
-from workbench.core.shares import pieces
 from workbench.kernels.rows import write_product
 
 GRAM_ROWS = 4096  # rows of one product of a Gram matrix: long enough for BLAS to be at its best

@@ -16,23 +16,19 @@ from workbench.memoir.state import MemoirState
 from workbench.memoir.working_set import WorkingSetState
 from workbench.mrc.ccg import TIGHT
 from workbench.mrc.ccg import CutState as MinimaxCutState
-from workbench.mrc.interior_point import InteriorPointState
 from workbench.mrc.lp import LinearProgramState
-from workbench.mrc.pdhg import PrimalDualState
-from workbench.mrc.splitting import SplittingState
 from workbench.mrc.subgradient import SubgradientState
 from workbench.sampled_cuts.state import CutState
 from workbench.weston_watkins.dual import WWState
 from workbench.weston_watkins.walrus import sweep
 
-MIN_MASS = 1e-9  # a row in the worst distribution has more; relaxation leaves traces
+MIN_MASS = 1e-9  # a row in the worst distribution has more; averages leave traces
 MAX_BREAKPOINTS = 200  # drawn in one F
 MAX_ENTRIES = 2**22  # in weights
 
 Parameters = Values
 Pictures = list[draw.Picture]
 Minimax = MinimaxCutState | LinearProgramState | SubgradientState
-Minimax |= SplittingState | PrimalDualState | InteriorPointState
 Memoir = PegasosState | MemoirState | WorkingSetState
 
 
@@ -58,21 +54,17 @@ def minimax(state: Minimax, problem: Problem, parameters: Parameters) -> Picture
     row has the slack ``nu - 1 - psi``: below 0, it may join.
     """
     pictures = []
-    if isinstance(state, InteriorPointState):
-        M = np.zeros_like(state.M_best)
-        M.ravel()[state.J] = state.mu
-    else:
-        M = state.M.T if isinstance(state, PrimalDualState) else state.M
     if isinstance(state, MinimaxCutState):
         slack = draw.histogram("Slack ν − 1 − ψ by row (below 0: marked)", state.nu - 1 - state.psi)
         active = (state.alpha > 0) | (state.slack <= TIGHT)
         alpha = draw.ranked("Multipliers α", state.alpha, "constraints", marked=active)
         pictures = [alpha, slack._replace(logarithmic=True)]
-    elif np.any(p := np.maximum(getattr(state, "p", 0.0), 0.0)):  # extrapolated, p may be negative
+    elif np.any(p := np.asarray(getattr(state, "p", 0.0))):
         mass = p.sum(axis=1) / p.sum()
         mass = mass[mass > MIN_MASS]
         pictures = [draw.ranked("Worst distribution", mass, "rows in it", "fraction")]
-    return [draw.weights(M[:, :-1].T, "Coefficients M"), *pictures, *draw.decisions(state, problem)]
+    coefficients = draw.weights(state.M[:, :-1].T, "Coefficients M")
+    return [coefficients, *pictures, *draw.decisions(state, problem)]
 
 
 @portrait.register

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.sparse as sp
 
+from workbench.core.blocks import pieces
 from workbench.core.checks import check_counts, check_not_negative, check_positive, check_whole
 from workbench.core.measures import bounds, svm_bounds
 from workbench.core.problem import Matrix, Problem
@@ -219,10 +220,10 @@ def certificate(problem: Problem, s: WorkingSetState, costs: np.ndarray) -> tupl
     A = sp.csr_matrix((alpha.ravel(), s.sets.ravel().astype(int), ends), shape=(len(own), s.k))
     A.eliminate_zeros()
     lengths, square = np.sqrt(squared_norms(X)), 0.0
-    columns = max(1, ENTRIES * d // (X.nnz if problem.is_sparse else d * s.k))
+    columns = ENTRIES * d // (X.nnz if problem.is_sparse else d * s.k)
     X = X.tocsc() if problem.is_sparse else X
-    for first in range(0, d, columns):
-        V = A.T @ X[:, first : first + columns]
+    for some in pieces(d, columns):
+        V = A.T @ X[:, some]
         excess = np.maximum(np.abs(V.data if problem.is_sparse else V) - s.l1, 0.0)
         square += float(np.vdot(excess, excess))
     return svm_bounds(

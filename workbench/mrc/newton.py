@@ -1,6 +1,15 @@
 """The Newton system of the interior point method: closed-form blocks, one Cholesky factor.
 
-Eliminating everything but (mu_J, phi) from the linearised optimality conditions leaves
+The optimality conditions of ``interior_point.py`` are 13 equations: five products, each of a
+variable and its multiplier (:data:`PAIRS`), come to a small target, and
+
+    g = q - p                       h - s = x_i mu_y - phi
+    a = lam + tau - mean            sum_y h_iy = 1
+    b = lam - tau + mean            s0 = 1 + phi - tau mu
+    sum p + alpha = 1               mu = m- - m+            where mean = E_p Phi + alpha tau.
+
+``off_g`` is by how much the equation of g is off, and so on; ``product`` is what a product lacks.
+Eliminating everything but (mu_J, phi) from the linearised conditions leaves
 
     A' H^-1 A + diag(1/D, 0) + (alpha / s0) t t',    t = (tau, -1),
 
@@ -14,6 +23,7 @@ from itertools import chain
 
 import numpy as np
 import scipy.linalg as la
+from scipy.sparse.linalg import LinearOperator, cg
 
 # Each variable that may not be negative, and its multiplier.
 PAIRS = {"p": "s", "g": "h", "alpha": "s0", "a": "m_plus", "b": "m_minus"}
@@ -49,44 +59,51 @@ class NewtonSystem:
     def direction(self, target: float, affine: Direction | None = None) -> Direction | None:
         """Return the step towards products of `target` (Mehrotra's with `affine`), or None."""
         s, W1, W2, D = self.s, self.W1, self.W2, self.D
-        c = {x: target - getattr(s, x) * getattr(s, z) for x, z in PAIRS.items()}
+        product = {x: target - getattr(s, x) * getattr(s, z) for x, z in PAIRS.items()}
         if affine is not None:
-            c = {x: c[x] - affine[x] * affine[z] for x, z in PAIRS.items()}
+            product = {x: product[x] - affine[x] * affine[z] for x, z in PAIRS.items()}
         mean = self._pull(s.p) + s.alpha * self.tau
-        r_q = s.q[:, None] - s.g - s.p
-        r_a = self.lam + self.tau - s.a - mean
-        r_b = self.lam - self.tau - s.b + mean
-        r_mass = 1.0 - s.p.sum() - s.alpha
-        r_h = 1.0 - s.h.sum(axis=1)
-        r_s = -(s.h - s.s - self._push(s.mu) + s.phi)
-        r_0 = 1.0 + s.phi - self.tau @ s.mu - s.s0
-        r_mu = s.m_minus - s.m_plus - s.mu
+        off_g = s.q[:, None] - s.p - s.g
+        off_a = self.lam + self.tau - mean - s.a
+        off_b = self.lam - self.tau + mean - s.b
+        off_mass = 1.0 - s.p.sum() - s.alpha
+        off_scores = self._push(s.mu) - s.phi - s.h + s.s
+        off_h = 1.0 - s.h.sum(axis=1)
+        off_s0 = 1.0 + s.phi - self.tau @ s.mu - s.s0
+        off_mu = s.m_minus - s.m_plus - s.mu
 
-        t = r_s - c["g"] / s.g + c["p"] / s.p + W2 * r_q
-        rest = (c["g"] / s.g - W2 * r_q).sum(axis=1) - r_h
-        c_mu = c["b"] / s.b - c["a"] / s.a - s.m_minus / s.b * r_b + s.m_plus / s.a * r_a + r_mu
-        c_alpha = (c["alpha"] - s.alpha * r_0) / s.s0
-        p = self._inverse_H(t) + self.ew * (rest / self.den)[:, None]
-        rhs = np.append(c_mu / D - self._pull(p) - self.tau * c_alpha, -r_mass + p.sum() + c_alpha)
-        u = self._solve(rhs)
-        if u is None:
+        # 1. Eliminate all but mu and phi, whose right-hand sides remain.
+        row_h = product["g"] / s.g - W2 * off_g
+        scores = off_scores - row_h + product["p"] / s.p
+        row = row_h.sum(axis=1) - off_h
+        plus = (product["a"] - s.m_plus * off_a) / s.a
+        minus = (product["b"] - s.m_minus * off_b) / s.b
+        coefficient = minus - plus + off_mu
+        alpha = (product["alpha"] - s.alpha * off_s0) / s.s0
+        p = self._inverse_H(scores) + self.ew * (row / self.den)[:, None]
+        rhs_mu = coefficient / D - self._pull(p) - self.tau * alpha
+        rhs_phi = p.sum() + alpha - off_mass
+        found = self._solve(np.append(rhs_mu, rhs_phi))
+        if found is None:
             return None
-        mu, phi = u[:-1], u[-1]
+        mu, phi = found[:-1], found[-1]
 
-        v = self._push(mu) - phi + t
-        q = ((self.ew * v).sum(axis=1) + rest) / self.den
-        p = self.e * (v + W2 * q[:, None])
-        g = q[:, None] - p + r_q
-        s0 = phi - self.tau @ mu + r_0
-        w = (c_mu - mu) / D
-        a, b = r_a - w, r_b + w
+        # 2. Substitute them back, primal variables first, then the multipliers.
+        scores = self._push(mu) - phi + scores
+        q = ((self.ew * scores).sum(axis=1) + row) / self.den
+        p = self.e * (scores + W2 * q[:, None])
+        g = q[:, None] - p + off_g
+        s0 = phi - self.tau @ mu + off_s0
+        moved = (coefficient - mu) / D
+        a = off_a - moved
+        b = off_b + moved
         change = {"p": p, "g": g, "q": q, "a": a, "b": b, "s0": s0, "mu": mu, "phi": phi}
         return change | {
-            "alpha": (c["alpha"] - s.alpha * s0) / s.s0,
-            "s": c["p"] / s.p - W1 * p,
-            "h": c["g"] / s.g - W2 * g,
-            "m_plus": (c["a"] - s.m_plus * a) / s.a,
-            "m_minus": (c["b"] - s.m_minus * b) / s.b,
+            "alpha": (product["alpha"] - s.alpha * s0) / s.s0,
+            "s": product["p"] / s.p - W1 * p,
+            "h": product["g"] / s.g - W2 * g,
+            "m_plus": (product["a"] - s.m_plus * a) / s.a,
+            "m_minus": (product["b"] - s.m_minus * b) / s.b,
         }
 
     def _push(self, mu: np.ndarray) -> np.ndarray:
@@ -117,32 +134,35 @@ class NewtonSystem:
         """
         X, J = self.X.astype(dtype), len(self.label)
         coupled = self.ew * self.W2 > NEGLIGIBLE * self.den[:, None]
-        w = self.ew / np.sqrt(self.den)[:, None]
-        diagonal = self.e + w**2
-        w[~coupled] = 0.0
-        S = np.zeros((J + 1, J + 1), dtype=dtype, order="F")
+        coupling = self.ew / np.sqrt(self.den)[:, None]
+        diagonal = self.e + coupling**2
+        coupling[~coupled] = 0.0
+        normal = np.zeros((J + 1, J + 1), dtype=dtype, order="F")
         ends = np.searchsorted(self.label[self.order], np.arange(self.shape[0] + 1))
         classes = [slice(*ends[y : y + 2]) for y in range(self.shape[0])]
-        rows, B = [], []
+        rows, weighted = [], []
         for y, at in enumerate(classes):
             F = X[:, self.feature[self.order[at]]]
             rows.append(np.flatnonzero(coupled[:, y]))
-            B.append(F[rows[y]] * w[rows[y], y, None].astype(dtype))
+            weighted.append(F[rows[y]] * coupling[rows[y], y, None].astype(dtype))
             F *= np.sqrt(diagonal[:, y, None]).astype(dtype)
-            S[at, at] = F.T @ F
+            normal[at, at] = F.T @ F
             for z in range(y):
-                S[at, classes[z]] = B[y][coupled[rows[y], z]].T @ B[z][coupled[rows[z], y]]
-        ones = diagonal - w**2 + w * w.sum(axis=1, keepdims=True)
-        S[-1, :-1], S[-1, -1] = -self._pull(ones)[self.order], ones.sum()
-        S[np.arange(J), np.arange(J)] += 1.0 / self.D[self.order]
-        scale = 1.0 / np.sqrt(np.diag(S).astype(np.float64))
-        S *= scale.astype(dtype)
-        S *= scale[:, None].astype(dtype)
+                own = weighted[y][coupled[rows[y], z]]
+                other = weighted[z][coupled[rows[z], y]]
+                normal[at, classes[z]] = own.T @ other
+        ones = diagonal - coupling**2 + coupling * coupling.sum(axis=1, keepdims=True)
+        normal[-1, :-1] = -self._pull(ones)[self.order]
+        normal[-1, -1] = ones.sum()
+        normal[np.arange(J), np.arange(J)] += 1.0 / self.D[self.order]
+        scale = 1.0 / np.sqrt(np.diag(normal).astype(np.float64))
+        normal *= scale.astype(dtype)
+        normal *= scale[:, None].astype(dtype)
         shift = 3e-7 if dtype == np.float32 else 1e-13
         for _ in range(4):
-            S[np.diag_indices(J + 1)] += shift
+            normal[np.diag_indices(J + 1)] += shift
             try:
-                return la.cho_factor(S, lower=True, check_finite=False), scale
+                return la.cho_factor(normal, lower=True, check_finite=False), scale
             except la.LinAlgError:
                 shift *= 100.0
         return None, scale
@@ -151,23 +171,16 @@ class NewtonSystem:
         """Solve the normal equations by preconditioned conjugate gradients."""
         if self.factor is None or not np.isfinite(rhs).all():
             return None
-        x, r = np.zeros_like(rhs), rhs
-        z = self._precondition(r)
-        d, rz = z, r @ z
-        enough = self.tolerance**2 * rz
-        for _ in range(80):
+
+        def count(_) -> None:
             self.iterations += 1
-            Ad = self._apply(d)
-            curvature = d @ Ad
-            if not curvature > 0:
-                break
-            x, r = x + rz / curvature * d, r - rz / curvature * Ad
-            z = self._precondition(r)
-            previous, rz = rz, r @ z
-            if not rz > enough:
-                break
-            d = z + rz / previous * d
-        return x if np.isfinite(x).all() else None
+
+        shape = len(rhs), len(rhs)
+        matrix = LinearOperator(shape, self._apply, dtype=np.float64)
+        inverse = LinearOperator(shape, self._precondition, dtype=np.float64)
+        given = {"rtol": self.tolerance, "maxiter": 80, "callback": count}
+        found, _ = cg(matrix, rhs, M=inverse, **given)
+        return found if np.isfinite(found).all() else None
 
     def _precondition(self, r: np.ndarray) -> np.ndarray:
         at = np.append(self.order, len(r) - 1)

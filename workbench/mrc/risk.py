@@ -13,10 +13,10 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.sparse.linalg import svds
 
+from workbench.core.blocks import pieces
 from workbench.core.checks import check_positive, check_sparse
 from workbench.core.measures import EPS, bounds
 from workbench.core.problem import Matrix, Problem
-from workbench.core.shares import pieces
 from workbench.core.state import State
 from workbench.core.stream import Row
 from workbench.kernels.compiled import njit

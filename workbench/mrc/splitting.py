@@ -13,9 +13,9 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.linalg as la
 
+from workbench.core.blocks import blocks
 from workbench.core.checks import check_whole
 from workbench.core.problem import Problem
-from workbench.core.shares import blocks
 from workbench.core.state import resumable
 from workbench.kernels.compiled import njit
 from workbench.kernels.rows import FAST

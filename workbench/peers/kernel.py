@@ -13,6 +13,7 @@ from itertools import pairwise
 import numpy as np
 import scipy.sparse as sp
 
+from workbench.core.blocks import pieces
 from workbench.core.checks import check_counts, check_positive, check_whole
 from workbench.core.problem import Matrix, Problem
 from workbench.core.state import State, resumable
@@ -78,9 +79,7 @@ class LibsvmState(ExpansionState):
         kernel, X = self.made_kernel(np.float64), stored_as(self.X, X)
         basis = kernel.points(self.X)
         classes = [slice(*ends) for ends in pairwise(np.append(0, np.cumsum(self.counts)))]
-        step = max(1, BLOCK_DECISIONS // k**2)
-        for at in range(0, X.shape[0], step):
-            part = slice(at, at + step)
+        for part in pieces(X.shape[0], BLOCK_DECISIONS // k**2):
             points = kernel.points(X[part])
             P = np.stack([kernel.times(points, basis[c], self.A[c]) for c in classes])
             yield part, P[i, :, j - 1] + P[j, :, i] + self.b[:, None]

@@ -45,6 +45,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import logsumexp
 
+from workbench.core.blocks import pieces
 from workbench.core.checks import check_positive, check_sparse, check_whole
 from workbench.core.problem import Matrix, Problem
 from workbench.core.state import State, resumable
@@ -80,9 +81,7 @@ class LinearState(State):
 
 def blocks(X: Matrix, W: np.ndarray) -> Iterator[tuple[slice, np.ndarray]]:
     """Yield slices of rows and their (rows, k) scores: `X` is never cast to `W`'s dtype at once."""
-    size = max(1, BLOCK_SCORES // max(W.shape))
-    for first in range(0, X.shape[0], size):
-        part = slice(first, first + size)
+    for part in pieces(X.shape[0], BLOCK_SCORES // max(W.shape)):
         yield part, np.asarray(X[part] @ W)
 
 

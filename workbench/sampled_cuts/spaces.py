@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
+from workbench.core.blocks import pieces
 from workbench.core.measures import EPS
 from workbench.core.problem import Matrix
 from workbench.kernels.compiled import njit
@@ -158,8 +159,7 @@ class KernelSpace:
 
     def _from_gram(self, basis: np.ndarray, B: np.ndarray) -> np.ndarray:
         gram, F = self.gram, np.zeros((self.K, len(self.points.half)), self.kernel.dtype)
-        for at in range(0, len(basis), gram.most):  # what the cache holds at a time
-            some = slice(at, at + gram.most)
+        for some in pieces(len(basis), gram.most):  # what the cache holds at a time
             label, u = np.nonzero(B[some].T)
             value = B[some][u, label].astype(F.dtype)
             ends = np.searchsorted(label, np.arange(self.K + 1)).astype(np.uint64)

@@ -24,10 +24,10 @@ from itertools import islice
 
 import numpy as np
 
+from workbench.core.blocks import pieces, products
 from workbench.core.checks import check_sparse, check_whole
 from workbench.core.measures import EPS, bounds, svm_bounds
 from workbench.core.problem import Matrix, Problem
-from workbench.core.shares import products
 from workbench.core.state import State
 from workbench.core.stream import Row
 from workbench.kernels.rows import lanes, squared_norms
@@ -173,9 +173,8 @@ def fill(B: np.ndarray, y: np.ndarray, norms, C: float, k: int, weights) -> None
 def objectives(problem: Problem, W: np.ndarray, B: np.ndarray, C: float):
     """Return P(W), D(B) and the most that rounding of scores, up to slack_i, may take from P(W)."""
     half, weights, k = 0.5 * float(np.vdot(W, W)), problem.weights, problem.k
-    total, room, rows = 0.0, 0.0, max(1, SCORES // W.shape[1])
-    for first in range(0, problem.n, rows):
-        piece = slice(first, first + rows)
+    total = room = 0.0
+    for piece in pieces(problem.n, SCORES // W.shape[1]):
         X, y = problem.X[piece], problem.y[piece]
         z, own = np.asarray(products(X, W))[:, :k], (np.arange(len(y)), y)
         z = z + (1.0 - z[own])[:, None]

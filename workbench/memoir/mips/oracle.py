@@ -14,9 +14,9 @@ from time import process_time
 import numpy as np
 import scipy.sparse as sp
 
+from workbench.core.blocks import pieces
 from workbench.core.checks import check_sparse
 from workbench.core.problem import Matrix
-from workbench.core.shares import pieces
 from workbench.kernels.compiled import njit
 from workbench.kernels.rows import rows_of
 
@@ -88,7 +88,7 @@ class Random(Oracle):
 
 def parts(count: int, floats: int) -> Iterator[slice]:
     """Yield slices of range(count), each of as many items of `floats` float32 as fit a block."""
-    return pieces(count, max(1, BLOCK_BYTES // (4 * max(1, floats))))
+    return pieces(count, BLOCK_BYTES // (4 * max(1, floats)))
 
 
 class Exact(Oracle):

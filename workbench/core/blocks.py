@@ -12,14 +12,15 @@ BLOCK_BYTES = 2**24  # bytes of rows that are read together, so that not all row
 
 
 def pieces(n: int, size: int) -> Iterator[slice]:
-    """Yield slices of at most `size` of n rows, in order."""
+    """Yield slices of n rows in order, `size` rows each, but at least one."""
+    size = max(1, size)
     for start in range(0, n, size):
         yield slice(start, min(start + size, n))
 
 
 def rows_per_block(X: np.ndarray) -> int:
     """Return how many rows of a dense `X` are read together."""
-    return max(1, BLOCK_BYTES // (X.dtype.itemsize * X.shape[1]))
+    return BLOCK_BYTES // (X.dtype.itemsize * X.shape[1])
 
 
 def blocks(X: np.ndarray) -> Iterator[np.ndarray]:
