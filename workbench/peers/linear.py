@@ -37,7 +37,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from time import perf_counter, process_time
 from typing import NamedTuple
@@ -46,6 +46,7 @@ import numpy as np
 from scipy.special import logsumexp
 
 from workbench.core.checks import check_positive, check_sparse, check_whole
+from workbench.core.kinds import Given, Model, Values
 from workbench.core.problem import Matrix, Problem
 from workbench.core.stream import Row, give_back, off_the_clock
 
@@ -242,6 +243,14 @@ def quiet() -> Iterator[None]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # ConvergenceWarning is one
         yield
+
+
+def timed_fit(model: Model, X: Matrix, y: Given, weights: Values) -> tuple[Model | None, float]:
+    """Return a fitted model of scikit-learn, None if it refuses the settings, and its seconds."""
+    start, fitted = perf_counter(), None
+    with quiet(), suppress(ValueError, ArithmeticError, MemoryError):
+        fitted = model.fit(X, y, **weights)
+    return fitted, perf_counter() - start
 
 
 def budget(round: int) -> int:
