@@ -215,10 +215,10 @@ def by_pair(
     for p, (i, j) in enumerate(pairs):
         among = np.flatnonzero((problem.y == i) | (problem.y == j))
         y = (problem.y[among] == j).astype(int)
-        weights: np.ndarray = np.zeros(n)
+        weights = np.zeros(n)
         weights[m.support_] = np.select([codes == i, codes == j], dual[[j - 1, i]])
         A = (weights / np.maximum(counts, 1))[rows[among]]  # repeated rows share their weight
-        arrays = {"b": b[[p]]}
+        arrays: Arrays = {"b": b[[p]]}
         if A.any() and numbered:
             arrays |= sparse(balanced(np.abs(A), y)[:, None], exact=True)
         if kernel:

@@ -46,7 +46,6 @@ import numpy as np
 from scipy.special import logsumexp
 
 from workbench.core.checks import check_positive, check_sparse, check_whole
-from workbench.core.kinds import Given, Model, Values
 from workbench.core.problem import Matrix, Problem
 from workbench.core.stream import Row, give_back, off_the_clock
 
@@ -245,10 +244,10 @@ def quiet() -> Iterator[None]:
         yield
 
 
-def timed_fit(model: Model, X: Matrix, y: Given, weights: Values) -> tuple[Model | None, float]:
+def timed_fit(model, X, y, weights):
     """Return a fitted model of scikit-learn, None if it refuses the settings, and its seconds."""
     start, fitted = perf_counter(), None
-    with quiet(), suppress(ValueError, ArithmeticError, MemoryError):
+    with quiet(), suppress(Exception):
         fitted = model.fit(X, y, **weights)
     return fitted, perf_counter() - start
 
