@@ -37,7 +37,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from time import perf_counter, process_time
 from typing import NamedTuple
@@ -242,6 +242,14 @@ def quiet() -> Iterator[None]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # ConvergenceWarning is one
         yield
+
+
+def timed_fit(model, X, y, weights):
+    """Return a fitted model of scikit-learn, None if it refuses the settings, and its seconds."""
+    start, fitted = perf_counter(), None
+    with quiet(), suppress(Exception):
+        fitted = model.fit(X, y, **weights)
+    return fitted, perf_counter() - start
 
 
 def budget(round: int) -> int:

@@ -16,7 +16,7 @@ from multiprocessing import Pipe
 from multiprocessing.connection import Connection
 from multiprocessing.reduction import ForkingPickler
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import psutil
 from threadpoolctl import threadpool_limits
@@ -166,7 +166,7 @@ class Worker:
         seconds = limits.seconds and 1.5 * limits.seconds + GRACE_S
         for _ in range(2):
             try:
-                return self._answer(message, seconds)._replace(key=task.key)
+                return self.answer(message, seconds)._replace(key=task.key)
             except TimeoutError:
                 self.kill()
                 return Outcome(task.key, "failed", TOO_LONG)
@@ -183,8 +183,8 @@ class Worker:
                 self.process.wait()
                 self.process = None
 
-    def _answer(self, message: bytes, seconds: float | None) -> Outcome:
-        """Return what the process answers to a message; TimeoutError if it takes longer."""
+    def answer(self, message: bytes, seconds: float | None) -> Any:
+        """Return the answer of the process to a pickled call; TimeoutError if it takes longer."""
         connection = self._started()
         connection.send_bytes(message)
         connection.recv()  # it has begun: from here compiled code may never answer

@@ -1,0 +1,253 @@
+"""State the problems that fitted classifiers and weights minimise, in independent parts.
+
+The parts are one for each class against the rest, one for each pair of classes, or a single one.
+scikit-learn's classes state ::
+
+    LinearSVC           C sum_i loss + 1/2 |(w, b/s)|^2, or |(w, b/s)|_1; a constant column s
+    LogisticRegression  C sum_i log-loss + 1/2 |W|^2, b free; LIBLINEAR's solver as LinearSVC
+    SGDClassifier       1/n sum_i loss + alpha (share of 1/2 |w|^2, rest |w|_1), b free
+    RidgeClassifier     |Y - X w - b|^2 + alpha |w|^2 for labels Y of -1 and 1, b free
+    SVC                 C sum_i hinge + 1/2 |w|^2 in feature space, b free; of each two classes
+
+Ridge's labels are stated as 0 and 1, with half the weights: its objective is then an eighth as
+large, and fractions of the optimum are the same.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from itertools import combinations
+from typing import NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.linear_model import LogisticRegression, RidgeClassifier, SGDClassifier
+from sklearn.svm import SVC, LinearSVC
+from sklearn.utils.class_weight import compute_class_weight
+
+from workbench.core.checks import as_array, as_number, check_matrix, check_positive, shown
+from workbench.core.kinds import Given, Matrix, Record
+from workbench.core.names import hint
+from workbench.core.problem import Problem
+from workbench.estimators.base import Classifier
+from workbench.proofs import checker
+from workbench.proofs.checker import checksum
+from workbench.proofs.judge import of_outputs
+from workbench.proofs.writers import Arrays, Statement, balanced, sparse
+
+JOINT = "crammer_singer", "weston_watkins", "softmax", "squared"  # one part has all classes
+SGD_LOSSES = {"hinge": "hinge", "squared_hinge": "squared_hinge", "log_loss": "logistic"}
+
+
+class Part(NamedTuple):
+    """A stated problem: header of a proof, arrays of the given weights, rows and codes.
+
+    ``pair`` has the two classes that it separates, if the parts are pairs of classes.
+    """
+
+    header: Statement
+    arrays: Arrays
+    X: Matrix
+    y: np.ndarray
+    pair: tuple[int, int] | None = None
+
+
+def linear_svc(m: LinearSVC) -> Record:
+    joint = m.multi_class == "crammer_singer"
+    l1 = float(m.penalty == "l1" and not joint)
+    loss = "crammer_singer" if joint else m.loss
+    return {"loss": loss, "alpha": 1.0 - l1, "l1": l1, "intercept": m.intercept_scaling}
+
+
+def logistic_regression(m: LogisticRegression) -> Record:
+    if m.penalty is None or not math.isfinite(m.C):
+        raise ValueError("LogisticRegression: must have a penalty and a finite C")
+    share = {"l1": 1.0, "l2": 0.0}.get(m.penalty, float(m.l1_ratio or 0.0))
+    stated = {"loss": "logistic" if len(m.classes_) == 2 else "softmax"}
+    if m.solver == "liblinear":
+        stated["intercept"] = m.intercept_scaling
+    return stated | {"alpha": 1.0 - share, "l1": share}
+
+
+def sgd_classifier(m: SGDClassifier) -> Record:
+    share = {"l2": 0.0, "l1": 1.0, "elasticnet": m.l1_ratio}.get(m.penalty)
+    if m.loss not in SGD_LOSSES or share is None or not m.alpha:
+        raise ValueError(f"SGDClassifier: must have a penalty and a loss of {[*SGD_LOSSES]}")
+    alpha = check_positive(m.alpha, "alpha")
+    stated = {"loss": SGD_LOSSES[m.loss], "over": "mean"}
+    return stated | {"alpha": alpha * (1.0 - share), "l1": alpha * share}
+
+
+def ridge_classifier(m: RidgeClassifier) -> Record:
+    if not m.fit_intercept or m.positive or not as_number(m.alpha) > 0:
+        raise ValueError(
+            "RidgeClassifier: must have an intercept, one positive alpha and positive=False"
+        )
+    return {"loss": "squared", "alpha": check_positive(m.alpha, "alpha")}
+
+
+def svc(m: SVC) -> Record:
+    if m.kernel == "linear":
+        return {"loss": "hinge"}
+    if m.kernel != "rbf":
+        raise ValueError(f"SVC: must have the kernel 'rbf' or 'linear', got {shown(m.kernel)}")
+    gamma = check_positive(m._gamma, "gamma")  # as "scale" was resolved
+    return {"loss": "hinge", "family": "kernel", "kernel": {"name": "rbf", "gamma": gamma}}
+
+
+STATED = {
+    LinearSVC: linear_svc,
+    SVC: svc,
+    LogisticRegression: logistic_regression,
+    RidgeClassifier: ridge_classifier,
+    SGDClassifier: sgd_classifier,
+}
+
+
+def check_model(model: Given) -> None:
+    """Raise a ValueError unless `model` is a classifier whose problem can be stated.
+
+    A subclass may have another problem, and so may a class of another package with this name.
+    """
+    kind = type(model)
+    if kind not in STATED and not isinstance(model, Classifier):
+        names = ", ".join(known.__name__ for known in STATED)
+        raise ValueError(
+            f"model: must be a workbench classifier or one of scikit-learn's {names}, alone, in "
+            f"pipelines or as best_estimator_, got {kind.__module__}.{kind.__name__}"
+        )
+
+
+def by_scikit(m: Given, problem: Problem, rows: np.ndarray, n: int) -> Iterator[Part]:
+    """Yield the parts of a fitted classifier of scikit-learn; these are `rows` of its n rows."""
+    m._validate_params()  # they may have been set after the fit
+    header = {"intercept": "free"} | STATED[type(m)](m)
+    if not getattr(m, "fit_intercept", True):
+        header["intercept"] = None
+    C = float(getattr(m, "C", 1.0))
+    if isinstance(m, SGDClassifier):
+        C = problem.n / n  # a repeated row counts in this mean
+    k, labels = problem.k, problem.classes[problem.y]
+    costs = C * compute_class_weight(m.class_weight, classes=problem.classes, y=labels)
+    if isinstance(m, SVC):
+        yield from by_pair(m, problem, header, costs, rows, n)
+        return
+    scores = 1 if k == 2 else k
+    W = matrix(getattr(m, "coef_", None), "coef_", (scores, problem.d)).T
+    b = intercepts(m.intercept_, scores, "intercept_")
+    if isinstance(m, RidgeClassifier):
+        W, b = W / 2, (b + 1) / 2
+    if header["loss"] == "crammer_singer":  # of two classes LinearSVC keeps the difference
+        W, b = of_outputs(W, k), of_outputs(b[None], k)[0]
+    yield from by_class(problem, header, C, costs, W, b)
+
+
+def by_hand(
+    given: Given, problem: Problem, loss: Given, C: Given, b: Given, intercept: Given
+) -> Iterator[Part]:
+    """Yield the parts of given weights."""
+    if not isinstance(loss, str) or loss not in checker.LOSSES:
+        raise ValueError(f"loss: {shown(loss)} is unknown; {hint(str(loss), checker.LOSSES)}")
+    W, K = matrix(given, "W"), problem.k
+    W = W.T if len(W) == 1 and np.ndim(given) == 1 else W
+    if len(W) != problem.d:
+        raise ValueError(f"W: must have {problem.d} features, got {len(W)}")
+    if K == 2 and loss not in JOINT:
+        K = 1
+    elif K == 2 and loss == "squared":  # one score, or two
+        K = W.shape[1]
+    values = intercepts(0.0 if b is None else b, W.shape[1], "b")
+    W, values = of_outputs(W, K), of_outputs(values[None], K)[0]
+    header = {"loss": loss, "intercept": None if b is None else intercept}
+    C = check_positive(C, "C")
+    yield from by_class(problem, header, C, np.full(problem.k, C), W, values)
+
+
+def matrix(values: Given, argument: str, shape: tuple[int, int] | None = None) -> np.ndarray:
+    """Return finite numbers as a float64 matrix of this shape; one dimension is one row."""
+    values = values.toarray() if sp.issparse(values) else as_array(values, argument)
+    values = check_matrix(values[None] if values.ndim == 1 else values, argument)
+    if shape and values.shape != shape:
+        raise ValueError(f"{argument}: must have the shape {shape}, got {values.shape}")
+    return values.astype(float)
+
+
+def intercepts(values: Given, K: int, argument: str) -> np.ndarray:
+    """Return K intercepts; one is taken for all."""
+    values = np.atleast_1d(as_array(values, argument))
+    values = np.repeat(values, K) if values.shape == (1,) else values
+    return matrix(values, argument, (1, K))[0]
+
+
+def by_class(
+    problem: Problem, header: Record, C: float, costs: np.ndarray, W: np.ndarray, b: np.ndarray
+) -> Iterator[Part]:
+    """Yield one part for all classes, or one for each class against the rest.
+
+    Against the rest, LIBLINEAR and SGDClassifier weight the rows of the one class only.
+    """
+    X, y = problem.X, problem.y
+    if header["loss"] in JOINT or problem.k == 2:
+        yield part(X, y, header, costs, {"W": W, "b": b})
+        return
+    for c, cost in enumerate(costs):
+        arrays = {"W": W[:, [c]], "b": b[[c]]}
+        yield part(X, (y == c).astype(int), header, np.array([C, cost]), arrays)
+
+
+def by_pair(
+    m: SVC, problem: Problem, header: Record, costs: np.ndarray, rows: np.ndarray, n: int
+) -> Iterator[Part]:
+    """Yield the parts of an SVC, one for each pair of classes, with its dual point."""
+    counts = np.bincount(rows, minlength=n)
+    numbered, kernel = counts.all(), "kernel" in header
+    if kernel and not numbered:
+        raise ValueError("sample_weight: must be positive, or SVC misnumbers its rows")
+    sign = 1.0 if problem.k == 2 else -1.0  # scikit-learn turns the sign of two classes
+    pairs = [*combinations(range(problem.k), 2)]
+    codes = np.repeat(np.arange(problem.k), m.n_support_)
+    dual = sign * matrix(m.dual_coef_, "dual_coef_", (problem.k - 1, len(codes)))
+    b = sign * intercepts(m.intercept_, len(pairs), "intercept_")
+    W = np.zeros(0)
+    if not kernel:
+        W = sign * matrix(getattr(m, "coef_", None), "coef_", (len(pairs), problem.d))
+    for p, (i, j) in enumerate(pairs):
+        among = np.flatnonzero((problem.y == i) | (problem.y == j))
+        y = (problem.y[among] == j).astype(int)
+        weights = np.zeros(n)
+        weights[m.support_] = np.select([codes == i, codes == j], dual[[j - 1, i]])
+        A = (weights / np.maximum(counts, 1))[rows[among]]  # repeated rows share their weight
+        arrays: Arrays = {"b": b[[p]]}
+        if A.any() and numbered:
+            arrays |= sparse(balanced(np.abs(A), y)[:, None], exact=True)
+        if kernel:
+            arrays["basis"] = np.flatnonzero(A) if A.any() else np.zeros(1, int)
+            arrays["W"] = A[arrays["basis"], None]
+        else:
+            arrays["W"] = W[[p]].T
+        yield part(problem.X[among], y, header, costs[[i, j]], arrays, (i, j))
+
+
+def part(
+    X: Matrix,
+    y: np.ndarray,
+    header: Record,
+    costs: np.ndarray,
+    arrays: Arrays,
+    pair: tuple[int, int] | None = None,
+) -> Part:
+    """Return a part for the costs of its classes, its weights W and its intercepts b."""
+    C = [check_positive(cost, "C times class_weight") for cost in costs.tolist()]
+    stated: Record = {"format": 1, "family": "linear", "over": "sum", "alpha": 1.0, "l1": 0.0}
+    stated |= header | {"C": C if len({*C}) > 1 else C[0], "outputs": arrays["W"].shape[1]}
+    s = header["intercept"]
+    if s is None:
+        if arrays.pop("b").any():
+            raise ValueError("b: must be zero without an intercept")
+    elif s != "free":
+        if not as_number(s) > 0:
+            raise ValueError(f"intercept: must be 'free' or a positive number, got {shown(s)}")
+        stated["intercept"] = check_positive(s, "intercept")
+        arrays["b"] = arrays["b"] / stated["intercept"]
+    return Part(stated | {"checksum": checksum(X, y)}, arrays, X, y, pair)
