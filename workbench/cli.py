@@ -73,8 +73,8 @@ def _parser() -> argparse.ArgumentParser:
         return add.add_argument
 
     path, number = {"type": Path, "metavar": "FILE"}, {"type": float, "metavar": "S"}
-    values = {"dest": "parameters", "action": "append", "default": [], "metavar": "NAME=VALUE"}
-    values |= {"type": _named}
+    values: dict = {"dest": "parameters", "action": "append", "default": [], "type": _named}
+    values["metavar"] = "NAME=VALUE"
 
     add = command(list_command, "list solvers, data sets and figure notebooks")
     add("name", metavar="NAME", nargs="?", help="describe one of them and its parameters")
