@@ -84,7 +84,7 @@ def _parser() -> argparse.ArgumentParser:
         return add.add_argument
 
     path, number = {"type": Path, "metavar": "FILE"}, {"type": float, "metavar": "S"}
-    pairs = {"action": "append", "default": [], "metavar": "NAME=VALUE", "type": _named}
+    pairs: dict = {"action": "append", "default": [], "metavar": "NAME=VALUE", "type": _named}
     values = {"dest": "parameters"} | pairs
 
     def add_reading(add):

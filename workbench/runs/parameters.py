@@ -118,18 +118,19 @@ class Parameter(NamedTuple):
 
     def _collection(self, given: Given) -> Given:
         """Return a list, a tuple or a dictionary, which may be YAML."""
-        kind, default, value, why = self.type, self.default or (), given, ""
+        kind, value, why = self.type or list, given, ""
+        default: Any = self.default or ()
         if isinstance(given, str):
-            texts = {*map(type, default)} == {str} and kind is not dict
+            texts = kind is not dict and {*map(type, default)} == {str}
             try:
                 value = yaml.load(given, yaml.BaseLoader if texts else _Loader)
             except (yaml.YAMLError, ValueError, LookupError) as error:
                 why = f"; {error}"
         if kind is dict and isinstance(value, dict):
             known = dict(default)
-            return {n: self._item(v, [known[n]] if n in known else ()) for n, v in value.items()}
+            return {n: self._item(v, [known[n]] if n in known else []) for n, v in value.items()}
         if kind is not dict and isinstance(value, (list, tuple)):
-            return kind([self._item(item, default) for item in value])
+            return kind(self._item(item, default) for item in value)
         example = "{a: 1}" if kind is dict else "[1, 2]"
         raise ValueError(
             f"{self.name}: must be of type {kind.__name__}, such as {example}, got {given!r}{why}"
@@ -141,7 +142,7 @@ class Parameter(NamedTuple):
         kind = kinds.pop() if len(kinds) == 1 else None
         if kind not in (bool, float, str) or (kind is float and type(value) is int):
             return value
-        return Parameter(self.name, kind, kind()).typed(value)
+        return Parameter(self.name, kind, kind()).typed(value)  # not None: a text may be "none"
 
 
 def type_of(annotation: object, default: object) -> type | None:
