@@ -48,7 +48,7 @@ BYTES = {  # that are changed in the end record, in the last entry and in the la
     True: {ENTRY: [4, 6, 12, 36], MEMBER: [4, 6, 8, 14, 18, 22]},
     False: {
         END: [4, 6, 8, 10, 12, 16, 20],
-        ENTRY: [0, 8, 9, 10, 16, 20, 24, 42, 46],
+        ENTRY: [0, 8, 9, 10, 16, 20, 24, 28, 30, 32, 42, 46],
         MEMBER: [0, 30],
     },
 }

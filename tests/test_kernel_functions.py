@@ -9,7 +9,7 @@ from sklearn.metrics.pairwise import linear_kernel, rbf_kernel
 from sklearn.svm import SVC
 
 from workbench.core.problem import as_problem
-from workbench.kernels.functions import CACHE_BYTES, FEW_COLUMNS, Kernel, kernel_of, scale
+from workbench.kernels.functions import CACHE_BYTES, Kernel, kernel_of, scale
 from workbench.kernels.gaussian import gaussian_of_products
 from workbench.kernels.gram import Gram
 
@@ -27,7 +27,7 @@ def held(kernel, X, megabytes):
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("d", [1, FEW_COLUMNS + 1, 60])
+@pytest.mark.parametrize("d", [1, 9, 60])
 @pytest.mark.parametrize(("kind", "sparse"), KINDS)
 def test_products_with_a_kernel_are_those_of_scikit_learn(kind, d, sparse, dtype):
     rng = np.random.default_rng(0)

@@ -70,7 +70,7 @@ def assert_second_checker_agrees(judged, folder, within=2e-12, options=()):
         files[-2].write_bytes(blob)
         names = ("data", "indices", "indptr", "shape") if sp.issparse(X) else ()
         np.savez(files[-1], y=y, **({name: getattr(X, name) for name in names} or {"X": X}))
-    answers = run_node(*options, SOURCE.with_suffix(".js"), *files).splitlines()
+    answers = run_node(*options, SOURCE.with_suffix(".js"), *files).strip().split("\n")
     for (blob, _, _, first), answer in zip(judged, answers, strict=True):
         second = json.loads(answer)
         assert (first is None) == ("refused" in second), (blob, first, second)

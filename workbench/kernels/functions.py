@@ -15,14 +15,13 @@ from workbench.core.blocks import blocks, pieces, rows_per_block
 from workbench.core.checks import as_number, check_sparse, shown
 from workbench.core.measures import EPS
 from workbench.core.problem import Matrix, Problem
-from workbench.kernels.gaussian import LN2, gaussian_of_few, gaussian_of_products
+from workbench.kernels.gaussian import LN2, gaussian_of_products
 from workbench.kernels.rows import squared_norms
 
 KERNELS = ("linear", "rbf")
 CACHE_BYTES = 2**18  # bytes of the kernel matrix computed at a time, to stay in the CPU's cache
 MIN_ROWS = 32  # least number of its rows computed at a time: smaller products are slow
 DENSE = 2**26  # bytes of sparse rows that are made dense at a time, on one side of a product
-FEW_COLUMNS = 8  # up to this number of features our own inner products are faster than BLAS
 
 
 def check_kernel(kernel, gamma) -> None:
@@ -125,14 +124,10 @@ class Kernel:
         return self._fill(K, left, transposed(right.X), right.half)
 
     def _fill(self, K, part, across, half) -> np.ndarray:
-        dense = not sp.issparse(part.X)
-        if self.kind == "rbf" and self.dtype == np.float32 and dense and len(across) <= FEW_COLUMNS:
-            gaussian_of_few(part.X, across, part.half, half, K)
-            return K
-        if dense:
-            np.matmul(part.X, across, out=K)
-        else:
+        if sp.issparse(part.X):
             K[...] = part.X @ across
+        else:
+            np.matmul(part.X, across, out=K)
         return self.of_products(K, part.half, half)
 
     def of_products(self, K: np.ndarray, half: np.ndarray, others: np.ndarray) -> np.ndarray:

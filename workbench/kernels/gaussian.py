@@ -35,23 +35,6 @@ def gaussian_of_products(K, half, others):
             row[j] = power(row[j] - own - others[j])
 
 
-@njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
-def gaussian_of_few(X, across, half, others, K):
-    """Fill `K` with these values for float32 (m, d) rows and (d, r) `across`, for a small d."""
-    last = np.uint64(across.shape[0] - 1)
-    for i in range(np.uint64(K.shape[0])):
-        row, own = K[i], half[i]
-        for j in range(np.uint64(row.shape[0])):
-            row[j] = -own - others[j]
-        for f in range(last):
-            x, z = X[i, f], across[f]
-            for j in range(np.uint64(row.shape[0])):
-                row[j] += x * z[j]
-        x, z = X[i, last], across[last]
-        for j in range(np.uint64(row.shape[0])):
-            row[j] = power(row[j] + x * z[j])
-
-
 def power(t):
     """Return 2^t for t <= 0, with an error of about 3e-7 in single precision and 3e-16 in double.
 

@@ -240,7 +240,7 @@ def unpacked(data: memoryview) -> dict[str, np.ndarray]:
         arrays[name] = parsed(member, name)
         at += 46 + sum(lengths)
     record = b"PK\5\6", 0, 0, len(arrays), len(arrays), end - directory, directory, 0
-    good = place == directory and data[end:] == struct.pack("<4s4H2IH", *record)
+    good = (place, at) == (directory, end) and data[end:] == struct.pack("<4s4H2IH", *record)
     require(good, "has bytes around it, or another end record")
     return arrays
 

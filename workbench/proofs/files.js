@@ -2,7 +2,7 @@
 "use strict";
 
 class Refused extends Error {}
-const need = (truth, message) => { if (!truth) throw new Refused(message); };
+const need = (truth, message) => { if (!truth) throw new Refused(message.slice(0, 300)); };
 const finite = (x, name) => (need(Number.isFinite(x), `${name}: not finite (${x})`), x);
 
 // ---- Section 1: npz, npy, JSON
