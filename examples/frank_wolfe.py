@@ -7,11 +7,12 @@ import scipy.sparse as sp
 
 from workbench.core.checks import check_positive, check_sparse, check_whole
 from workbench.core.measures import bounds
+from workbench.core.state import State, resumable
 from workbench.kernels.compiled import njit
 
 
 @dataclass
-class FWState:
+class FWState(State):
     """Weights and dual weights of a round, and the best bounds so far."""
 
     round: int
@@ -28,6 +29,7 @@ class FWState:
         return bounds(self.lower, self.upper)
 
 
+@resumable()
 def frank_wolfe(problem, *, alpha: float = 1e-2, seed: int = 0, state: FWState | None = None):
     """Minimise alpha/2 |W|^2 + mean_i max_c ([c != y_i] + x_i.(w_c - w_{y_i})).
 

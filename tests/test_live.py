@@ -15,6 +15,7 @@ from test_player import wait
 
 import workbench.live
 from workbench.core.measures import held_out
+from workbench.core.state import resumable
 from workbench.data import load
 from workbench.live import Dashboard, explore
 from workbench.live.chart import KEPT, SIZE, Chart, Curve, Inside
@@ -227,7 +228,7 @@ def toys(sent, monkeypatch):
     """Return a dashboard of two solvers that share their sliders; C is live in one of them."""
     monkeypatch.setattr(toy, "round", lambda: time.sleep(0.001), raising=False)
     for name, live in {"ww_toy": ("C", "alpha", "eps"), "ls_toy": ("alpha", "eps")}.items():
-        monkeypatch.setitem(SOLVERS, name, Solver(toy, name, "#000000", live=live))
+        monkeypatch.setitem(SOLVERS, name, Solver(resumable(*live)(toy), name, "#000000"))
     dashboard = explore(("iris", "wine"), ("ww_toy", "ls_toy"))
     yield dashboard
     dashboard.reset()

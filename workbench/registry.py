@@ -13,15 +13,14 @@ class Solver(NamedTuple):
 
     ``function`` is the function, or its place in this package, ``module:name``, which is imported
     when ``steps`` is first used: a command does not wait for solvers that it does not run.
-    ``live`` names the parameters that may change in mid-run: the function resumes from a state
-    with another value, and everything that it then yields holds for the new value.
+    ``live`` names the parameters that may change in mid-run, see
+    :func:`workbench.core.state.resumable`.
     """
 
     function: Steps | str
     label: str
     colour: str
     marker: str = "o"
-    live: tuple[str, ...] = ()
 
     @property
     def steps(self) -> Steps:
@@ -30,170 +29,96 @@ class Solver(NamedTuple):
         module, _, name = self.function.partition(":")
         return cast(Steps, getattr(import_module(f"workbench.{module}"), name))
 
+    @property
+    def live(self) -> tuple[str, ...]:
+        return getattr(self.steps, "live", ())
+
 
 # By the name of their functions.
 SOLVERS = {
     "mrc_lp": Solver("mrc.lp:mrc_lp", "MRC-LP", colour="#7A7A7A", marker="s"),
-    "mrc_ccg": Solver(
-        "mrc.ccg:mrc_ccg",
-        "MRC-CCG",
-        colour="#0072B2",
-        live=("lambda0", "eps1", "eps2", "n_max", "m_max", "k_max"),
-    ),
+    "mrc_ccg": Solver("mrc.ccg:mrc_ccg", "MRC-CCG", colour="#0072B2"),
     "mrc_subgradient": Solver(
-        "mrc.subgradient:mrc_subgradient",
-        "MRC-SUB",
-        colour="#E69F00",
-        marker="^",
-        live=("lambda0", "steps"),
+        "mrc.subgradient:mrc_subgradient", "MRC-SUB", colour="#E69F00", marker="^"
     ),
-    "mrc_pdhg": Solver(
-        "mrc.pdhg:mrc_pdhg",
-        "MRC-PDHG",
-        colour="#CC79A7",
-        marker="v",
-        live=("lambda0", "steps"),
-    ),
+    "mrc_pdhg": Solver("mrc.pdhg:mrc_pdhg", "MRC-PDHG", colour="#CC79A7", marker="v"),
     "mrc_splitting": Solver(
-        "mrc.splitting:mrc_splitting",
-        "MRC splitting",
-        colour="#009E73",
-        marker="P",
-        live=("lambda0", "steps"),
+        "mrc.splitting:mrc_splitting", "MRC splitting", colour="#009E73", marker="P"
     ),
     "mrc_interior_point": Solver(
-        "mrc.interior_point:mrc_interior_point",
-        "MRC interior point",
-        colour="#D55E00",
-        marker="X",
-        live=("lambda0",),
+        "mrc.interior_point:mrc_interior_point", "MRC interior point", colour="#D55E00", marker="X"
     ),
     "svm_lp": Solver("mrc.l1svm:svm_lp", "SVM-LP", colour="#602000", marker="<"),
-    "svm_ccg": Solver(
-        "mrc.svm_ccg:svm_ccg",
-        "SVM-CCG",
-        colour="#0000E0",
-        marker=">",
-        live=("eps", "n_max", "m_max"),
-    ),
+    "svm_ccg": Solver("mrc.svm_ccg:svm_ccg", "SVM-CCG", colour="#0000E0", marker=">"),
     "svm_multi": Solver("mrc.l1svm:svm_multi", "SVM-MULTI", colour="#56B4E9", marker="*"),
     "memoir_pegasos": Solver(
-        "memoir.pegasos:memoir_pegasos",
-        "Pegasos (exact search)",
-        colour="#785EF0",
-        marker="p",
-        live=("lam", "batch_size"),
+        "memoir.pegasos:memoir_pegasos", "Pegasos (exact search)", colour="#785EF0", marker="p"
     ),
-    "memoir_l2": Solver(
-        "memoir.algorithms:memoir_l2",
-        "MEMOIR-ℓ2",
-        colour="#B0005A",
-        marker="h",
-        live=("lam", "eta0", "eta_step", "batch_size", "mips"),
-    ),
-    "memoir_l1": Solver(
-        "memoir.algorithms:memoir_l1",
-        "MEMOIR-ℓ1",
-        colour="#F2A6C8",
-        marker="s",
-        live=("gamma", "eta0", "eta_step", "batch_size", "mips"),
-    ),
+    "memoir_l2": Solver("memoir.algorithms:memoir_l2", "MEMOIR-ℓ2", colour="#B0005A", marker="h"),
+    "memoir_l1": Solver("memoir.algorithms:memoir_l1", "MEMOIR-ℓ1", colour="#F2A6C8", marker="s"),
     "memoir_averaged": Solver(
-        "memoir.averaged:memoir_averaged",
-        "Averaged steps",
-        colour="#8E5BD0",
-        marker="P",
-        live=("eta0",),
+        "memoir.averaged:memoir_averaged", "Averaged steps", colour="#8E5BD0", marker="P"
     ),
     "cs_working_set": Solver(
-        "memoir.working_set:cs_working_set",
-        "Working sets (ours)",
-        colour="#1B9E4B",
-        marker="D",
-        live=("C", "l1", "inner", "added"),
+        "memoir.working_set:cs_working_set", "Working sets (ours)", colour="#1B9E4B", marker="D"
     ),
-    "ww_walrus": Solver("weston_watkins.bcd:ww_walrus", "Walrus", colour="#009292", live=("C",)),
+    "ww_walrus": Solver("weston_watkins.bcd:ww_walrus", "Walrus", colour="#009292"),
     "ww_shark": Solver(
-        "weston_watkins.bcd:ww_shark",
-        "Shark's subproblem solver",
-        colour="#924900",
-        marker="^",
-        live=("C",),
+        "weston_watkins.bcd:ww_shark", "Shark's subproblem solver", colour="#924900", marker="^"
     ),
     "ww_walrus_fast": Solver(
-        "weston_watkins.fast:ww_walrus_fast",
-        "Walrus fast (ours)",
-        colour="#DB2D20",
-        marker="v",
-        live=("C",),
+        "weston_watkins.fast:ww_walrus_fast", "Walrus fast (ours)", colour="#DB2D20", marker="v"
     ),
     "ls_generalized": Solver(
         "least_squares.generalized:ls_generalized",
         "Generalized least squares",
         colour="#0F0096",
         marker="X",
-        live=("alpha",),
     ),
     "ls_accelerated": Solver(
         "least_squares.generalized:ls_accelerated",
         "Generalized, accelerated (ours)",
         colour="#4B002D",
         marker="<",
-        live=("alpha",),
     ),
     "ls_calibrated": Solver(
         "least_squares.calibrated:ls_calibrated",
         "Calibrated least squares",
         colour="#00571F",
         marker=">",
-        live=("alpha",),
     ),
     "ls_stagewise": Solver(
         "least_squares.stagewise:ls_stagewise",
         "Stagewise least squares",
         colour="#F79646",
         marker="*",
-        live=("alpha", "passes", "inner"),
     ),
     "ls_columns": Solver(
         "least_squares.stagewise:ls_columns",
         "Stagewise, columns of X",
         colour="#6A3D9A",
         marker="p",
-        live=("alpha", "passes", "inner"),
     ),
     "cuts_exact": Solver(
-        "sampled_cuts.solvers:cuts_exact",
-        "Exact cuts",
-        colour="#101060",
-        marker="h",
-        live=("eps", "stabilised"),
+        "sampled_cuts.solvers:cuts_exact", "Exact cuts", colour="#101060", marker="h"
     ),
     "cuts_linear_time": Solver(
         "sampled_cuts.solvers:cuts_linear_time",
         "Sampled cuts, linear time",
         colour="#E000E0",
         marker="s",
-        live=("r", "eps", "stabilised", "p", "cache_mb"),
     ),
     "cuts_constant_time": Solver(
         "sampled_cuts.solvers:cuts_constant_time",
         "Sampled cuts, constant time",
         colour="#00838F",
         marker="D",
-        live=("r", "p", "eps"),
     ),
     "cuts_nystroem": Solver(
-        "sampled_cuts.solvers:cuts_nystroem",
-        "Exact cuts, Nyström (ours)",
-        colour="#7CB342",
-        live=("eps",),
+        "sampled_cuts.solvers:cuts_nystroem", "Exact cuts, Nyström (ours)", colour="#7CB342"
     ),
     "libsvm": Solver(
-        "peers.kernel:libsvm",
-        "SVM with a kernel (LIBSVM)",
-        colour="#3A3A3A",
-        marker="^",
+        "peers.kernel:libsvm", "SVM with a kernel (LIBSVM)", colour="#3A3A3A", marker="^"
     ),
     "nystroem_svm": Solver(
         "peers.kernel:nystroem_svm",
@@ -202,16 +127,10 @@ SOLVERS = {
         marker="v",
     ),
     "liblinear_cs": Solver(
-        "peers.linear:liblinear_cs",
-        "Crammer-Singer (LIBLINEAR)",
-        colour="#5B8C5A",
-        marker="P",
+        "peers.linear:liblinear_cs", "Crammer-Singer (LIBLINEAR)", colour="#5B8C5A", marker="P"
     ),
     "liblinear_ovr": Solver(
-        "peers.linear:liblinear_ovr",
-        "One-vs-rest (LIBLINEAR)",
-        colour="#B8A200",
-        marker="X",
+        "peers.linear:liblinear_ovr", "One-vs-rest (LIBLINEAR)", colour="#B8A200", marker="X"
     ),
     "liblinear_lr": Solver(
         "peers.linear:liblinear_lr",
@@ -238,35 +157,20 @@ SOLVERS = {
         marker="p",
     ),
     "logistic_lbfgs": Solver(
-        "peers.linear:logistic_lbfgs",
-        "Logistic regression (L-BFGS)",
-        colour="#4B5D8C",
-        marker="h",
+        "peers.linear:logistic_lbfgs", "Logistic regression (L-BFGS)", colour="#4B5D8C", marker="h"
     ),
     "logistic_saga": Solver(
-        "peers.linear:logistic_saga",
-        "Logistic regression (SAGA)",
-        colour="#FF7F9F",
-        marker="s",
+        "peers.linear:logistic_saga", "Logistic regression (SAGA)", colour="#FF7F9F", marker="s"
     ),
     "ridge": Solver(
-        "peers.linear:ridge",
-        "Ridge regression (scikit-learn)",
-        colour="#A0A0D0",
-        marker="D",
+        "peers.linear:ridge", "Ridge regression (scikit-learn)", colour="#A0A0D0", marker="D"
     ),
     "centroid": Solver("peers.centroid:centroid", "Cosine centroids", colour="#5C4033"),
     "random_forest": Solver(
-        "peers.trees:random_forest",
-        "Random forest (scikit-learn)",
-        colour="#505000",
-        marker="P",
+        "peers.trees:random_forest", "Random forest (scikit-learn)", colour="#505000", marker="P"
     ),
     "boosting": Solver(
-        "peers.trees:boosting",
-        "Gradient boosting (scikit-learn)",
-        colour="#F03CB4",
-        marker="s",
+        "peers.trees:boosting", "Gradient boosting (scikit-learn)", colour="#F03CB4", marker="s"
     ),
     "vw": Solver("peers.vowpal_wabbit:vw", "Vowpal Wabbit", colour="#400060", marker="v"),
     "vw_recall_tree": Solver(
