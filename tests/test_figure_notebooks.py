@@ -101,7 +101,7 @@ def test_committed_figures_pair_with_their_notebook(name):
                 assert "synthetic" in record["caption"]
 
 
-# Redrawing all of them takes minutes: `make trust` and whoever changes labels set the variable.
+# All of them take minutes: whoever changes labels or captions sets the variable.
 REDRAWN = COMMITTED if os.environ.get("WORKBENCH_REDRAW") else ["ls_table1", "mrc_epsilon"]
 
 
