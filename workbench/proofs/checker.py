@@ -249,7 +249,7 @@ def parsed(data: memoryview, name: str) -> np.ndarray:
     """Return the array of an npy file; its header is matched, never evaluated."""
     start = 10 + int.from_bytes(data[8:10], "little")
     found = ARRAY_HEADER.fullmatch(data[10:start])
-    if data[:8] != b"\x93NUMPY\1\0" or not found:
+    if bytes(data[:8]) != b"\x93NUMPY\1\0" or not found:
         raise ProofError(f"{name}: is not an array of numbers")
     shape, dtype = tuple(int(m) for m in found.group(3, 4) if m), np.dtype(found[1].decode())
     require(math.prod(shape) * dtype.itemsize == len(data) - start, f"{name}: has another size")
