@@ -224,7 +224,8 @@ class WorkingSetClassifier(WeightedClassifier):
         smaller and cost no accuracy. 0 is Crammer and Singer's SVM
     working_set : int from 2 to 255, classes of a row's list, its own among them; 6 bytes each
     truncate : float from 0 to 1, drop weights below this fraction of their root mean square at the
-        end; 0 keeps all, 0.25 makes models of text smaller. The bounds are of the weights before
+        end; 0 keeps all, 0.25 makes models of text smaller. The bounds are of the weights before:
+        on dense tables, the objective of what is left may be several times as large
     fit_intercept : bool, append a constant feature of 1; its coefficients are regularised as all
         others are
     tol : float > 0, stop when P is certified to be at most this fraction of itself above its
