@@ -247,7 +247,10 @@ SYSTEMS = {
         "scikit-learn", "dense", {}, of("sklearn.ensemble.ExtraTreesClassifier", n_estimators=300)
     ),
     "ours: Weston-Watkins": System(
-        "workbench", "dense sparse", {"C": LOSS}, of(OURS + "WestonWatkinsClassifier")
+        "workbench",
+        "dense sparse",
+        {"C": LOSS},
+        of(OURS + "WestonWatkinsClassifier", fit_intercept=False),
     ),
     "ours: sampled cuts": System("workbench", "dense", KERNEL, of(OURS + "SampledCutClassifier")),
     "ours: stagewise": System(
@@ -260,7 +263,10 @@ SYSTEMS = {
         "workbench", "dense", {"lambda0": (1e-4, 1.0)}, fourier_risk
     ),
     "ours: working sets": System(
-        "workbench", "sparse", {"C": LOSS}, of(OURS + "WorkingSetClassifier", l1=0.0)
+        "workbench",
+        "sparse",
+        {"C": LOSS},
+        of(OURS + "WorkingSetClassifier", l1=0.0, max_iter=3, fit_intercept=False, truncate=0.25),
     ),
     "ours: MEMOIR": System("workbench", "sparse", {"eta0": (1e-2, 1e1)}, averaged),
 }

@@ -83,6 +83,8 @@ class Classifier(ClassifierMixin, BaseEstimator):
 
     Parameters
     ----------
+    tol : float > 0, stop when the objective is certified to be at most this fraction of itself
+        above its minimum
     max_iter : int >= 1, rounds of the solver
     max_seconds : float > 0 or None, wall seconds of the solver, checked between rounds
     random_state : int or None, the solver's seed; None draws one. Solvers without a seed ignore it
@@ -93,14 +95,18 @@ class Classifier(ClassifierMixin, BaseEstimator):
     n_features_in_ : int, ``feature_names_in_`` : (d,) if the columns of X have names
     n_iter_ : int, rounds of the solver
     trace_ : :class:`workbench.core.trace.Trace` of the fit, whose last row says ``stopped_by``
-    lower_, upper_ : float, certified bounds, if there are any; ``gap_`` is their difference
+    upper_ : float, the objective at the fitted coefficients, rounding included
+    lower_ : float, no coefficients have a smaller objective; ``gap_`` is ``upper_ - lower_``
 
-    A subclass is a dataclass of its parameters; one with a tolerance `tol` has a ``_goal`` and a
-    ``_distance``.
+    A subclass is a dataclass of its parameters. One whose `tol` is not relative has its own
+    ``_goal`` and ``_distance``, the distance from the optimum in the units of `tol`.
     """
 
+    _measured = "relative gap"
+
     _: KW_ONLY
-    max_iter: int = parameter(1000, whole)
+    tol: float = parameter(1e-3, positive)
+    max_iter: int = parameter(10_000, whole)
     max_seconds: float | None = parameter(None, positive)
     random_state: int | None = parameter(None, seed)
 
@@ -118,7 +124,8 @@ class Classifier(ClassifierMixin, BaseEstimator):
         Warns
         -----
         ConvergenceWarning
-            If a limit or Ctrl-C stopped the fit before its tolerance was reached.
+            If the fit ended before `tol` was reached, whatever the reason, or if all coefficients
+            are zero.
         """
         return self._learn(X, y)
 
@@ -153,35 +160,30 @@ class Classifier(ClassifierMixin, BaseEstimator):
         raise NotImplementedError
 
     def _goal(self) -> Rule | None:
-        """Return the rule that stops at `tol`; None if the solver stops itself, or nothing does."""
+        """Return the rule that stops at `tol`; None if the solver stops itself."""
+        return certified(self.tol)
+
+    def _distance(self) -> float:
+        """Return the distance from the optimum that `tol` bounds."""
+        return relative(self.lower_, self.upper_)
+
+    def _fault(self) -> str | None:
+        """Return what a warning says of a fit that ended early, or learnt nothing."""
+        distance = self._distance()
+        if not distance <= self.tol:  # nan, too
+            return (
+                f"a {self._measured} of {distance:.2g}, above tol={self.tol:.2g}: "
+                "scale the features, or raise max_iter, max_seconds or tol"
+            )
+        coef = getattr(self, "coef_", None)
+        if not ((self.dual_coef_ if coef is None else coef) != 0).sum():
+            return "all coefficients zero: scale the features, or regularise less"
         return None
-
-    def _distance(self) -> float | None:
-        """Return the distance from the optimum that `tol` bounds; None if it is unknown."""
-        return self.gap_
-
-    def _most_rounds(self) -> int:
-        return self.max_iter
 
     def _rules(self) -> list[Rule]:
         """Return the rules that end a fit."""
-        goal = None if getattr(self, "tol", None) is None else self._goal()
         limit = None if self.max_seconds is None else seconds(self.max_seconds)
-        return [rule for rule in (goal, rounds(self._most_rounds()), limit) if rule]
-
-    def _early(self) -> str | None:
-        """Return the end of the warning "... stopped (limit) ..." of a fit that ended too early."""
-        tol = getattr(self, "tol", None)
-        if tol is not None and (distance := self._distance()) is not None:
-            if distance <= tol:
-                return None
-            return (
-                f"after {self.n_iter_} rounds with a gap of {distance:.2g}, above "
-                f"tol={tol:.2g}: scale the features, or raise max_iter, max_seconds or tol"
-            )
-        if self.n_iter_ >= self._most_rounds() or self.trace_.stopped_by.startswith("finished"):
-            return None
-        return f"after {self.n_iter_} of {self._most_rounds()} rounds"
+        return [rule for rule in (self._goal(), rounds(self.max_iter), limit) if rule]
 
     def _check_parameters(self) -> None:
         """Raise a ValueError that names the first parameter whose value its check refuses."""
@@ -214,8 +216,10 @@ class Classifier(ClassifierMixin, BaseEstimator):
         self.n_iter_ = trace.last["round"]
         self._keep(problem, state, trace)
         self.classes_, self.trace_ = problem.classes, trace
-        if early := self._early():
-            message = f"{solver} stopped ({trace.stopped_by}) {early}"
+        if fault := self._fault():
+            message = (
+                f"{solver} stopped ({trace.stopped_by}) after {self.n_iter_} rounds with {fault}"
+            )
             warnings.warn(message, ConvergenceWarning, stacklevel=3)  # where `fit` is called
         return self
 
@@ -251,12 +255,19 @@ class Classifier(ClassifierMixin, BaseEstimator):
     def _scored(self, X: Given) -> np.ndarray:
         return np.asarray(X @ self.coef_.T) + self.intercept_
 
-    def _widened(self, X: Given):
-        """Return the rows, with the constant feature if `fit_intercept` asks for it."""
-        if not getattr(self, "fit_intercept", False):
+    def _widened(self, X: Given, constant: bool | None = None):
+        """Return the rows, with a constant feature if `constant`, by default `fit_intercept`."""
+        if constant is None:
+            constant = getattr(self, "fit_intercept", False)
+        if not constant:
             return X
         ones = np.ones((X.shape[0], 1), dtype=X.dtype)
         return sp.hstack([X, ones], format="csr") if sp.issparse(X) else np.hstack([X, ones])
+
+    def _keep_bounds(self, row: Record) -> None:
+        """Keep the bounds of the last iterate: the best ones need not be its own."""
+        self.upper_ = max(row.get("primal", row["upper"]), row["upper"])
+        self.lower_ = min(row["lower"], self.upper_)
 
     def _keep_linear(self, state: State, problem: Problem) -> None:
         """Keep the coefficients and intercepts behind a state's linear scores.
@@ -289,15 +300,17 @@ class WeightedClassifier(Classifier):
         return self._learn(X, y, sample_weight)
 
 
-def certified(gap: float, relative: bool = False) -> Rule:
-    """Stop when this iterate, not the best one, is at most `gap` above the minimum.
+def relative(lower: float, upper: float) -> float:
+    """Return the gap between two bounds as a fraction of the upper one."""
+    return (upper - lower) / upper if upper else 0.0
 
-    With `relative`, `gap` is a fraction of the objective.
-    """
+
+def certified(tol: float) -> Rule:
+    """Stop when this iterate, not the best one, has a relative gap of at most `tol`."""
 
     def rule(row) -> str | None:
-        most = gap * row["primal"] if relative else gap
-        return rule.__name__ if row["primal"] - row["lower"] <= most else None
+        upper = max(row["primal"], row["upper"])  # which has room for rounding
+        return rule.__name__ if relative(row["lower"], upper) <= tol else None
 
-    rule.__name__ = f"gap <= {gap:g}" + " of primal" * relative
+    rule.__name__ = f"relative gap <= {tol:g}"
     return rule

@@ -29,7 +29,6 @@ from workbench.core.trace import Trace
 from workbench.estimators.base import (
     Classifier,
     WeightedClassifier,
-    certified,
     flag,
     fraction,
     not_negative,
@@ -44,15 +43,13 @@ from workbench.memoir.mips import best_classes, scores
 from workbench.mrc.risk import psi
 from workbench.mrc.splitting import WIDEST
 from workbench.sampled_cuts.state import CutState
-from workbench.weston_watkins.dual import share_of
 
 MRC = "interior_point", "splitting", "pdhg", "ccg", "lp"
 # Components k (d + 1) beyond which the interior point method's working set gets too large.
 WIDE = 16_000
 WW = "walrus_fast", "walrus", "shark"
-# A gap above this fraction of the objective says that the fit has hardly begun. Standardised rows
-# of a hundred features reach 0.9 in three rounds, and predict well.
-FAR_FROM_OPTIMUM = 0.999
+# Rows, of 25 classes or fewer, up to which "linear_time" samples nothing by default.
+UNSAMPLED = 20_000
 # The name that `r` has in each basis' solver.
 SIZE_OF = {"linear_time": "r", "constant_time": "r", "exact": None, "nystroem": "landmarks"}
 
@@ -67,6 +64,14 @@ class MinimaxRiskClassifier(WeightedClassifier):
     :meth:`predict_proba` returns. The error of its mode, which :meth:`predict` returns, is at most
     twice as large, as the randomised rule is wrong with probability 1/2 or more where the mode is
     wrong; usually the mode has the smaller error.
+
+    It is for a bound that can be proved, and for many features: a few hundred kernel features
+    (scikit-learn's ``Nystroem`` or ``RBFSampler``), or gene expressions. It is not for a few raw
+    features: it minimises a worst case that knows the features by their means only, and its
+    predictions are then worse than those of ``LinearSVC``, although the fit has converged. An
+    ``upper_`` near ``1 - 1/k`` says that the features separate little; one far below the error on
+    held-out rows, that `lambda0` is too small for so many features. The solver is ours, and
+    not the paper's, unless `solver` is "ccg".
 
     There is one intercept per class. A feature that is zero in every training row of a class has
     no spread there: it is left out for that class, its coefficient is 0 and no bound counts it (see
@@ -101,6 +106,7 @@ class MinimaxRiskClassifier(WeightedClassifier):
     _: KW_ONLY
     solver: str = parameter("auto", one_of(["auto", *MRC]))
     tol: float = parameter(1e-3, not_negative)
+    _measured = "gap"
 
     def predict_proba(self, X: Given):
         """Return the (n, k) label probabilities of the minimax rule, whose error ``upper_`` bounds.
@@ -133,10 +139,13 @@ class MinimaxRiskClassifier(WeightedClassifier):
     def _goal(self):
         return below("gap", self.tol)
 
+    def _distance(self) -> float:
+        return self.gap_
+
     def _keep(self, problem: Problem, state: Any, trace: Trace) -> None:
         self._keep_linear(state, problem)
         self.phi_ = float(psi(self._scored(problem.X)).max())
-        self.lower_, self.upper_ = trace.last["lower"], trace.last["upper"]
+        self._keep_bounds(trace.last)
 
 
 @dataclass(eq=False, repr=False)
@@ -145,7 +154,13 @@ class WestonWatkinsClassifier(WeightedClassifier):
 
     It minimises ``1/2 |W|^2 + C sum_i sum_{j != y_i} max(0, 1 - (w_{y_i} - w_j).x_i)``; `C` is
     the weight of each pair of a row and a wrong class, divided by nothing. For two classes this
-    is the SVM of ``LinearSVC(loss="hinge", fit_intercept=False)`` with 2C.
+    is the SVM of ``LinearSVC(loss="hinge")`` with 2C, whose intercept is regularised, too.
+
+    It is for up to some hundred classes that one linear score each can separate; scaled rows are
+    solved fastest. It is not for a few features and overlapping classes between others, where
+    :class:`GeneralizedLeastSquares` often has the smaller error, as every wrong class counts, nor
+    for very many classes (:class:`WorkingSetClassifier`). The default solver is ours, and not the
+    paper's.
 
     Parameters
     ----------
@@ -155,51 +170,36 @@ class WestonWatkinsClassifier(WeightedClassifier):
         All solve the same problem. "walrus" is the paper's block coordinate descent, "walrus_fast"
         ours with fewer visits, "shark" has Shark's solver of the subproblem, which leaves
         violations of 1e-6, and gaps of their size
-    tol : float > 0, stop when the duality gap is at most this fraction of the gap after the first
-        round, as the paper does, or is only rounding
     fit_intercept : bool, append a constant feature of 1. Its coefficients, the intercepts, are
         regularised as all others are; the problem itself has no offset (the paper's appendix A.1)
+    tol : float > 0, stop when the duality gap is at most this fraction of the objective. The paper
+        divides by the gap after the first round, which says less: see the trace's ``gap_ratio``
 
     Attributes
     ----------
     coef_ : (k, d), ``intercept_`` : (k,), also for two classes. The intercepts are zeros without
         `fit_intercept`
-    upper_ : float, the objective at the fitted coefficients
-    lower_ : float, no coefficients have a smaller one
-    gap_ratio_ : float, the gap over the gap after the first round, both without the bounds'
-        allowance for rounding; 0 if the gap is only rounding, nan without a round
 
     Examples
     --------
     >>> from sklearn.datasets import load_iris
     >>> X, y = load_iris(return_X_y=True)
-    >>> svm = WestonWatkinsClassifier(fit_intercept=True, random_state=0).fit(X, y)
-    >>> svm.coef_.shape, svm.gap_ratio_ <= 1e-3
+    >>> svm = WestonWatkinsClassifier(random_state=0).fit(X, y)
+    >>> svm.coef_.shape, svm.gap_ <= 1e-3 * svm.upper_
     ((3, 4), True)
     """
 
     C: float = parameter(1.0, positive)
     _: KW_ONLY
     solver: str = parameter("walrus_fast", one_of(WW))
-    tol: float = parameter(1e-3, positive)
-    fit_intercept: bool = parameter(False, flag)
+    fit_intercept: bool = parameter(True, flag)
 
     def _solver(self, problem: Problem) -> tuple[str, Record]:
         return f"ww_{self.solver}", {"C": float(self.C), "seed": self._seed()}
 
-    def _goal(self):
-        return below("gap_ratio", self.tol)
-
-    def _distance(self) -> float:
-        return self.gap_ratio_
-
     def _keep(self, problem: Problem, state: Any, trace: Trace) -> None:
         self._keep_linear(state, problem)
-        primal = trace.last["primal"]
-        # The best upper bound has room for rounding, and these coefficients are no better.
-        self.lower_, self.upper_ = trace.last["lower"], max(primal, trace.last["upper"])
-        first = trace.rows[1]["primal"] - trace.rows[1]["dual"] if self.n_iter_ else math.nan
-        self.gap_ratio_ = share_of(first, primal, trace.column("dual").max())
+        self._keep_bounds(trace.last)
 
 
 @dataclass(eq=False, repr=False)
@@ -207,9 +207,14 @@ class WorkingSetClassifier(WeightedClassifier):
     """A linear SVM for very many classes, with a small model and a certified duality gap. Ours.
 
     It minimises ``P = 1/2 |W|^2 + l1 |W|_1 + C sum_i max_c ([c != y_i] + x_i.(w_c - w_{y_i}))``
-    by dual ascent on a short list of classes for each row. Few rounds predict as well as the
-    optimum, and are the default; with `tol` the fit goes on until the gap is that small. Rows
-    should have a length of about 1. There are no intercepts: append a constant feature.
+    by dual ascent on a short list of classes for each row.
+
+    It is for hundreds of classes and more, and for sparse rows of length 1, where a few rounds
+    already predict as well as the optimum: ``max_iter=3`` suits texts of fifty words or more, 4
+    texts of a few words, and the warning states the gap that is left. On tables of a few classes it
+    takes a hundred rounds. Its error is close to that of ``LinearSVC`` if the classes are nearly
+    separable, and larger if they overlap: that is Crammer and Singer's loss, and not the solver;
+    take :class:`GeneralizedLeastSquares` then. Raw counts need thousands of rounds: scale the rows.
 
     Parameters
     ----------
@@ -219,25 +224,26 @@ class WorkingSetClassifier(WeightedClassifier):
         smaller and cost no accuracy. 0 is Crammer and Singer's SVM
     working_set : int from 2 to 255, classes of a row's list, its own among them; 6 bytes each
     truncate : float from 0 to 1, drop weights below this fraction of their root mean square at the
-        end; 0 keeps all
-    tol : float > 0 or None, stop when P is certified to be at most this fraction above its minimum.
-        A list that is too short for the optimum can keep the gap above it
+        end; 0 keeps all, 0.25 makes models of text smaller. The bounds are of the weights before:
+        on dense tables, the objective of what is left may be several times as large
+    fit_intercept : bool, append a constant feature of 1; its coefficients are regularised as all
+        others are
+    tol : float > 0, stop when P is certified to be at most this fraction of itself above its
+        minimum. A list that is too short for the optimum can keep the gap above it: raise
+        `working_set`
     max_iter : int >= 1, rounds, each a pass over all rows and classes after two passes over
-        the lists: three suit texts of fifty words or more, four suit texts of a few words; a small
-        `tol` needs tens of rounds
+        the lists
 
     Attributes
     ----------
-    coef_ : (k, d) truncated weights
-    upper_ : float, P at the weights before they were truncated
-    lower_ : float, no weights have a smaller P
+    coef_ : (k, d) truncated weights, ``intercept_`` : (k,)
 
     Examples
     --------
     >>> from sklearn.datasets import load_digits
     >>> X, y = load_digits(return_X_y=True)
-    >>> model = WorkingSetClassifier(tol=0.05, max_iter=50, random_state=0).fit(X / 64, y)
-    >>> model.coef_.shape, model.gap_ <= 0.05 * model.upper_, model.score(X / 64, y) > 0.95
+    >>> model = WorkingSetClassifier(random_state=0).fit(X / 64, y)
+    >>> model.coef_.shape, model.gap_ <= 0.01 * model.upper_, model.score(X / 64, y) > 0.95
     ((10, 64), True, True)
     """
 
@@ -245,14 +251,15 @@ class WorkingSetClassifier(WeightedClassifier):
     _: KW_ONLY
     l1: float = parameter(0.02, not_negative)
     working_set: int = parameter(16, whole)
-    truncate: float = parameter(0.25, fraction)
-    tol: float | None = parameter(None, positive)
-    max_iter: int = parameter(3, whole)
+    truncate: float = parameter(0.0, fraction)
+    fit_intercept: bool = parameter(True, flag)
+    tol: float = parameter(1e-2, positive)
+    max_iter: int = parameter(1000, whole)
 
     @property
     def coef_(self) -> Matrix:  # type: ignore[override]
         """The (k, d) weights, float32, made again at each access: CSR if the rows were sparse."""
-        W = self._weights
+        W = self._weights[: self.n_features_in_]
         return sp.csr_matrix(W.T) if sp.issparse(W) else np.ascontiguousarray(W.T)
 
     def predict(self, X: Given):
@@ -265,24 +272,18 @@ class WorkingSetClassifier(WeightedClassifier):
         return scores(self._bounded(X), self._weights)
 
     def _bounded(self, X: Given):
-        """Return the rows; a ValueError if scores of single precision may overflow for them."""
+        """Return the widened rows; a ValueError if their scores may overflow single precision."""
         most = float(abs(X).max())
         largest = most * float(abs(self._weights).max()) * X.shape[1]
         if not largest < float(np.finfo(np.float32).max):
             raise ValueError(
                 f"X: values up to {most:.3g} give scores beyond single precision; scale the rows"
             )
-        return X
+        return self._widened(X, constant=self._weights.shape[0] > X.shape[1])
 
     def _solver(self, problem: Problem) -> tuple[str, Record]:
         given = {"C": float(self.C), "l1": float(self.l1), "working_set": self.working_set}
         return "cs_working_set", given | {"seed": self._seed()}
-
-    def _goal(self):
-        return certified(self.tol, relative=True)
-
-    def _distance(self) -> float:
-        return self.gap_ / self.upper_ if self.upper_ else 0.0
 
     def _keep(self, problem: Problem, state: Any, trace: Trace) -> None:
         W: Matrix = state.model(float(self.truncate))
@@ -296,17 +297,10 @@ class WorkingSetClassifier(WeightedClassifier):
             W.sort_indices()
         elif sp.issparse(W):
             W = W.toarray()
-        self._weights, self.intercept_ = W, np.zeros(W.shape[1])
-        self.lower_, self.upper_ = trace.last["lower"], trace.last["primal"]
-
-    def _early(self) -> str | None:
-        trivial = self._distance() > FAR_FROM_OPTIMUM or not abs(self._weights).max()
-        if self.tol is None and trivial:
-            return (
-                f"after {self.n_iter_} rounds with a gap of {self._distance():.4g} of the "
-                "objective: scale the rows to length 1, raise max_iter, or lower C or l1"
-            )
-        return super()._early()
+        # `fit_intercept` may change before the next fit: the extra row of weights tells.
+        self._weights = W
+        self.intercept_ = np.asarray(W[self.n_features_in_ :].sum(axis=0)).ravel()
+        self._keep_bounds(trace.last)
 
 
 @dataclass(eq=False, repr=False)
@@ -316,40 +310,40 @@ class GeneralizedLeastSquares(WeightedClassifier):
     It minimises P = mean_i loss(W'x_i, y_i) + alpha/2 |W|^2. Every round costs one pass over the
     rows and two triangular solves with one Cholesky factor of their second moment, so that the
     scaling of the features does not matter to the first order. Nesterov's momentum is ours, after
-    the paper's discussion. For up to 20,000 features; the solver ``ls_stagewise`` takes more.
+    the paper's discussion.
+
+    It is for dense tables of up to 20,000 features, where it predicts as scikit-learn's peers of
+    the same loss; the solver ``ls_stagewise`` takes more features. It is not for large sparse text:
+    the second moment is dense.
 
     Parameters
     ----------
     link : {"softmax", "identity", "squared_hinge"}
         Multinomial logistic regression; ridge regression, 1/2 |u - y|^2; or the L2-loss SVM of
         every class against the others
-    alpha : float > 0, for the mean loss of a row: scikit-learn's ``LogisticRegression`` has
-        ``C = 1 / (n alpha)`` and its ``Ridge`` ``n alpha``
+    alpha : float > 0 or None, for the mean loss of a row: scikit-learn's ``LogisticRegression``
+        has ``C = 1 / (n alpha)`` and its ``Ridge`` ``n alpha``. None is 1 / n, their default, for
+        n rows or a sum of weights n
     fit_intercept : bool, append a constant feature of 1; its coefficients are regularised as all
         others are
-    tol : float > 0, stop when P is certified to be at most this far above its minimum, as a
-        difference: P is a mean over rows, in nats for the softmax, and begins at log k
 
     Attributes
     ----------
     coef_ : (k, d), ``intercept_`` : (k,), also for two classes
-    upper_ : float, P at the fitted coefficients
-    lower_ : float, no coefficients have a smaller P
 
     Examples
     --------
     >>> from sklearn.datasets import load_iris
     >>> X, y = load_iris(return_X_y=True)
-    >>> model = GeneralizedLeastSquares(alpha=1e-3).fit(X, y)
-    >>> model.gap_ <= 1e-3, model.predict_proba(X[:2]).argmax(axis=1).tolist()
+    >>> model = GeneralizedLeastSquares().fit(X, y)
+    >>> model.gap_ <= 1e-3 * model.upper_, model.predict_proba(X[:2]).argmax(axis=1).tolist()
     (True, [0, 0])
     """
 
     link: str = parameter("softmax", one_of(LINKS))
     _: KW_ONLY
-    alpha: float = parameter(1e-5, positive)
+    alpha: float | None = parameter(None, positive)
     fit_intercept: bool = parameter(True, flag)
-    tol: float = parameter(1e-3, positive)
 
     def _has_probabilities(self) -> bool:
         if self.link == "softmax":
@@ -364,14 +358,12 @@ class GeneralizedLeastSquares(WeightedClassifier):
         return softmax(self._scores(X).astype(np.float64, copy=False), axis=1)
 
     def _solver(self, problem: Problem) -> tuple[str, Record]:
-        return "ls_accelerated", {"alpha": float(self.alpha), "link": self.link}
-
-    def _goal(self):
-        return certified(self.tol)
+        alpha = 1 / problem.weights.sum() if self.alpha is None else self.alpha
+        return "ls_accelerated", {"alpha": float(alpha), "link": self.link}
 
     def _keep(self, problem: Problem, state: Any, trace: Trace) -> None:
         self._keep_linear(state, problem)
-        self.lower_, self.upper_ = trace.last["lower"], trace.last["primal"]
+        self._keep_bounds(trace.last)
 
 
 @dataclass(eq=False, repr=False)
@@ -384,6 +376,10 @@ class SampledCutClassifier(Classifier):
     no `sample_weight`: cuts are samples of the rows, drawn alike, and a weight could not stand for
     repeated rows.
 
+    It is for some 1,000 to 100,000 dense rows that no linear score separates. It is not for fewer,
+    which scikit-learn's ``SVC`` solves exactly. All solvers but "constant_time" are ours: they
+    take a line search from the best iterate, which the paper does not.
+
     Parameters
     ----------
     C : float > 0, weight of a row's hinge, as in LIBSVM; the paper's C is n times as large
@@ -393,14 +389,15 @@ class SampledCutClassifier(Classifier):
     basis : {"linear_time", "constant_time", "exact", "nystroem"}
         The rows of a cut: `r` random rows among those that violate (Algorithm 3), `r` random
         rows, without a look at the others (Algorithm 2), all rows that violate (Algorithm 1),
-        or (ours) all of them in the span of a few rows. All but "constant_time" take a line
-        search from the best iterate
+        or (ours) all of them in the span of a few rows. Only "exact" has a lower bound: with
+        few landmarks the optimum of the span may be far above that of all rows
     r : int >= 1 or None, rows of a cut for the first two, landmarks of "nystroem". None is 400 for
-        "constant_time", 400 times the root of half the number of classes for "linear_time", and
-        200 for "nystroem"
+        "constant_time" and 200 for "nystroem". For "linear_time" it is all rows that violate for
+        up to 20,000 rows of up to 25 classes, and else 400 times the root of half the number of
+        classes, which may be too few to reach `tol`
     tol : float > 0, in units of the mean hinge: stop when the last cut is violated by no more.
-        "constant_time" requires this of ten samples in a row; "linear_time" also ends when the
-        violation no longer decreases
+        "constant_time" requires this of ten samples in a row, and knows no more of all rows;
+        "linear_time" also ends, with a warning, when the violation no longer decreases
 
     Attributes
     ----------
@@ -430,12 +427,20 @@ class SampledCutClassifier(Classifier):
     basis: str = parameter("linear_time", one_of(SIZE_OF))
     r: int | None = parameter(None, whole)
     tol: float = parameter(5e-3, positive)
+    _measured = "violation"
+
+    def _goal(self) -> None:
+        return None
 
     def _solver(self, problem: Problem) -> tuple[str, Record]:
         parameters = {"kernel": self.kernel, "C": float(self.C), "eps": float(self.tol)}
         parameters |= {"gamma": check_gamma(self.gamma), "seed": self._seed()}
-        if self.r is not None and (size := SIZE_OF[self.basis]):
-            parameters[size] = self.r
+        r = self.r
+        few = problem.n * max(25, problem.k) <= 25 * UNSAMPLED
+        if r is None and few and self.basis == "linear_time":
+            r = problem.n
+        if r is not None and (size := SIZE_OF[self.basis]):
+            parameters[size] = r
         if self.basis == "exact":
             parameters["stabilised"] = True  # as the others are
         return f"cuts_{self.basis}", parameters
@@ -453,10 +458,10 @@ class SampledCutClassifier(Classifier):
         self.support_, self.support_vectors_ = rows, problem.X[rows]
         self.dual_coef_ = np.ascontiguousarray(A.T)
 
-    def _distance(self) -> float | None:
-        # Certified bases end by rounding, too, and the others when nothing gets better.
-        certified = self.basis in ("exact", "nystroem")
-        return self.trace_.last["violation"] if certified else None
+    def _distance(self) -> float:
+        # One lucky sample is not enough for "constant_time".
+        last = self.trace_.header["parameters"]["p"] if self.basis == "constant_time" else 1
+        return float(self.trace_.column("violation")[-last:].max())
 
     def _scored(self, X: Given) -> np.ndarray:
         X = stored_as(self.support_vectors_, X)
