@@ -33,7 +33,7 @@ from workbench.core.problem import Problem
 from workbench.estimators.base import Classifier
 from workbench.proofs import checker
 from workbench.proofs.checker import checksum
-from workbench.proofs.judge import of_outputs
+from workbench.proofs.verification import of_outputs
 from workbench.proofs.writers import Arrays, Statement, balanced, sparse
 
 JOINT = "crammer_singer", "weston_watkins", "softmax", "squared"  # one part has all classes

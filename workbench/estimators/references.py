@@ -28,7 +28,7 @@ from workbench.estimators.problems import Part
 from workbench.peers.linear import timed_fit
 from workbench.proofs import checker
 from workbench.proofs.checker import Proof, ProofError, below, stated
-from workbench.proofs.judge import arrays_of
+from workbench.proofs.verification import arrays_of
 from workbench.proofs.writers import Arrays, Statement, balanced, proof_of, sparse
 from workbench.runs.run import run
 from workbench.runs.worker import Worker

@@ -7,7 +7,7 @@ contains the optimum, and :func:`bound_excess` bounds how far other weights are 
 """
 
 from workbench.proofs.checker import Proof, ProofError, Verdict, read
-from workbench.proofs.judge import Excess, bound_excess, verify
+from workbench.proofs.verification import Excess, bound_excess, verify
 from workbench.proofs.writers import write
 
 __all__ = [
