@@ -23,7 +23,7 @@ from workbench.figures.saved import Figures
 from workbench.live import explore
 from workbench.live.lane import Lane
 from workbench.live.replay import Replay, record
-from workbench.registry import SOLVERS
+from workbench.registry import SOLVERS, Solver
 from workbench.runs.grid import grid, read_points
 from workbench.runs.mill import fan_out
 from workbench.runs.notebooks import CHECKOUT, PROFILES, find, read
@@ -275,16 +275,25 @@ def examples(texts):
             yield name, " ".join(code.split()), "call"
         if name.startswith("workbench/") and " +SKIP" in text:
             module = name.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
-            docstring = ast.get_docstring(ast.parse(text))
-            for part in doctest.DocTestParser().get_examples(docstring):
-                yield name, part.source, module
+            for node in ast.walk(ast.parse(text)):
+                documented = isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef)
+                docstring = ast.get_docstring(node) if documented else None
+                if " +SKIP" in (docstring or ""):
+                    for part in doctest.DocTestParser().get_examples(docstring):
+                        yield name, part.source, module
 
 
 @pytest.mark.filterwarnings("ignore:Liblinear failed to converge")  # as the README says
 def test_every_example_in_print_runs(texts, here):
     """Calls within sentences, and LONG_CODE, are only compared with the signatures."""
     faults, state, count = [], {}, 0
-    usual = PUBLIC | {"problem": load("iris"), "points": [], "traces": []}
+    usual = PUBLIC | {
+        "problem": load("iris"),
+        "points": [],
+        "traces": [],
+        "rounds": rounds,
+        "Solver": Solver,
+    }
     for name, code, kind in examples(texts):
         count += 1
         if name not in state:
