@@ -220,6 +220,7 @@ def run_notebook(
     text : how long it took, and the pictures that it made; a RuntimeError says why it failed
     """
     # papermill takes a second to import; `workbench list` reads notebooks without it.
+    import nbformat
     from papermill import execute_notebook
     from papermill.exceptions import PapermillExecutionError
 
@@ -233,8 +234,9 @@ def run_notebook(
         os.environ.update({"WORKBENCH_FIGURES": str(figures.parent), **variables})
         try:
             execute_notebook(
-                notebook.path,
-                part,
+                # Not its path, nor the other as it is: papermill fills in what is in braces.
+                nbformat.reads(notebook.path.read_text("utf-8-sig"), as_version=4),
+                str(part).replace("{", "{{").replace("}", "}}"),
                 dict(values),
                 kernel_name="python3",
                 language="python",
@@ -249,7 +251,8 @@ def run_notebook(
                 timeout_func=lambda cell: max(tic + seconds - time.monotonic(), 0.01),
             )
         except PapermillExecutionError as error:
-            reason = f"{error.ename}: {error.evalue}"
+            # What IPython itself refuses, such as a magic, is on stderr only.
+            reason = f"{error.ename}: {error.evalue or _said_last(part)}"
         except TimeoutError:
             reason = f"not done after {seconds:g} s"
         except Exception as error:  # a dead kernel, a full disk: only this notebook's failure
@@ -264,3 +267,11 @@ def run_notebook(
             raise RuntimeError(f"{reason}; see {failed}")
     pictures = ", ".join(os.path.relpath(figures / f"{name}.png") for name in notebook.figures)
     return f"done in {duration(time.monotonic() - tic)}" + f": {pictures}" * bool(pictures)
+
+
+def _said_last(path: Path) -> str:
+    """Return the last text that a notebook's cells have written to stderr."""
+    cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
+    outputs = [output for cell in cells for output in cell.get("outputs", ())]
+    texts = ["".join(o["text"]) for o in outputs if o.get("name") == "stderr"]
+    return texts[-1].strip() if texts else ""

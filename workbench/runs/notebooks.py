@@ -85,7 +85,7 @@ def read(path: Path) -> Notebook:
         If the file cannot be read.
     """
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
+        content = json.loads(path.read_text(encoding="utf-8-sig"))
         cells, declared = content["cells"], content["metadata"].get("workbench", {})
         tagged = [c for c in cells if "parameters" in c["metadata"].get("tags", ())]
         if len(tagged) != 1:
