@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from functools import wraps
 from itertools import islice
 from pathlib import Path
+from time import sleep
 from traceback import extract_tb
 
 import pytest
@@ -14,6 +15,7 @@ from test_solvers import CERTIFIED, CLOCK, EXTRAS, NAMES, ONE_ROUND, SHORT, suit
 
 import workbench
 from workbench.core.interrupts import Broken
+from workbench.core.state import resumable
 from workbench.core.stream import rounds, until, watch
 from workbench.registry import SOLVERS
 from workbench.runs.run import run
@@ -157,3 +159,10 @@ def test_the_reader_of_a_stream_has_an_iterate_when_ctrl_c_comes(times, last, bl
     if times == 1:
         assert seen(read[-1]) == {"round": 3} | state.info()
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_ctrl_c_in_the_last_round_of_a_plain_loop_is_raised_after_it(blobs):
+    with pytest.raises(KeyboardInterrupt):
+        for _ in islice(resumable()(pressing(1))(blobs()), 4):
+            pass
+        sleep(60)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import sys
 import threading
+from _thread import interrupt_main
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from typing import Any, NoReturn, TypeVar
@@ -69,7 +70,12 @@ def whole_rounds(steps: Iterable[S]) -> Iterator[S]:
                 raise KeyboardInterrupt from error
             raise
         if state is not None:
-            yield state
+            try:
+                yield state
+            except GeneratorExit:  # of a reader that wants no more rounds; no finaliser can raise
+                if held.pressed:
+                    threading.Timer(0.01, interrupt_main).start()
+                raise
         if held.pressed:
             signal.raise_signal(signal.SIGINT)
         if state is None:
