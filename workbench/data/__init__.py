@@ -9,6 +9,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from pathlib import Path
 
 import numpy as np
@@ -102,26 +103,31 @@ def load(
     else:
         raise ValueError(f"source: must be a name, a path or a pair (X, y), got {shown(source)}")
     problem = problem if test is None else problem.split(test, seed)
-    return problem if scale in (None, GIVEN) else SCALES[scale](problem)
+    return SCALES[scale or GIVEN](problem)
 
 
 def names() -> list[str]:
     """Return every name that :func:`load` knows, also of files in the local mirror and cache."""
-    return list(dict.fromkeys([*EMBEDDED, *SOURCES, *available_files()]))
+    return [*(EMBEDDED | SOURCES | available_files())]
 
 
 def available() -> dict[str, str]:
     """Return one line per data set, by name: its sizes and where it would be loaded from now."""
-    here, lines = available_files(), {}
+    here, lines = places(), {}
     for name in names():
         source = SOURCES.get(name, Source("", (None, None, None), "see its file"))
-        where = here[name][0] if name in here else "download" if source.route else "not available"
-        sizes, licence = source.shape, source.licence
         if name in EMBEDDED:
-            sizes, where, licence = EMBEDDED[name], "scikit-learn", "BSD-3-Clause"
-        n, d, k = ("?" if size is None else f"{size:,}" for size in sizes)
-        lines[name] = f"{name:16} {n:>9} x {d:>9}  {k:>5} classes  {where:13} {licence}"
+            source = Source("", EMBEDDED[name], "BSD-3-Clause")
+        where = here.get(name, "download" if source.route else "not available")
+        n, d, k = ("?" if size is None else f"{size:,}" for size in source.shape)
+        lines[name] = f"{name:16} {n:>9} x {d:>9}  {k:>5} classes  {where:13} {source.licence}"
     return lines
+
+
+def places() -> dict[str, str]:
+    """Return where each data set lies that is available."""
+    files = {name: where for name, (where, _) in available_files().items()}
+    return files | dict.fromkeys(EMBEDDED, "scikit-learn")
 
 
 def fetch(name: str, *, progress: bool = False) -> str:
@@ -139,11 +145,8 @@ def check(name: str) -> str:
     registry is a ValueError; one that is not available is a FileNotFoundError.
     """
     _check_name(name)
-    where = "scikit-learn"
-    if name not in EMBEDDED:
-        if name not in available_files():
-            raise FileNotFoundError(f"{name}: not available; fetch it first")
-        where = available_files()[name][0]
+    if (where := places().get(name)) is None:
+        raise FileNotFoundError(f"{name}: not available; fetch it first")
     problem = _named(name)
     n_test = 0 if problem.y_test is None else len(problem.y_test)
     if source := SOURCES.get(name):
@@ -190,8 +193,7 @@ def _of_words(
         else:
             problem = _from_file(words.data, given, published=test is None)
         problem = problem if test is None else problem.split(test, seed)
-    scale = scale or default_scale(words.data, is_name)
-    problem = problem if scale == GIVEN else SCALES[scale](problem)
+    problem = SCALES[scale or default_scale(words.data, is_name)](problem)
     for step, amount in words.steps:
         problem = step(problem, amount, seed)
     return problem
@@ -219,7 +221,7 @@ def _kind(path: Path) -> str:
     return "table" if table_suffix(path) in TABLES else "libsvm"
 
 
-def _refuse_others(given: dict, source: str, accepted: tuple[str, ...] = ()) -> None:
+def _refuse_others(given: Iterable[str], source: str, accepted: tuple[str, ...] = ()) -> None:
     if others := [name for name in given if name not in accepted]:
         raise ValueError(f"{others[0]}: is not an argument of load for {source}")
 
@@ -252,7 +254,7 @@ def _read(paths: list[Path], given: dict) -> list[Rows]:
     if kind == "npz":
         _refuse_others(given, paths[0].name)
         return [read_npz(path) for path in paths]
-    _refuse_others({name: given[name] for name in given if name == "labels"}, paths[0].name)
+    _refuse_others({*given} & {"labels"}, paths[0].name)
     if kind == "table":
         return read_tables(*paths, **options)
     parts = read_libsvm(*paths, **options)
