@@ -23,7 +23,7 @@ from workbench.figures.saved import Figures
 from workbench.live import explore
 from workbench.live.lane import Lane
 from workbench.live.replay import Replay, record
-from workbench.registry import SOLVERS
+from workbench.registry import SOLVERS, Solver
 from workbench.runs.grid import grid, read_points
 from workbench.runs.mill import fan_out
 from workbench.runs.notebooks import CHECKOUT, PROFILES, find, read
@@ -284,7 +284,7 @@ def examples(texts):
 def test_every_example_in_print_runs(texts, here):
     """Calls within sentences, and LONG_CODE, are only compared with the signatures."""
     faults, state, count = [], {}, 0
-    usual = PUBLIC | {"problem": load("iris"), "points": [], "traces": []}
+    usual = PUBLIC | {"problem": load("iris"), "points": [], "traces": [], "Solver": Solver}
     for name, code, kind in examples(texts):
         count += 1
         if name not in state:

@@ -71,8 +71,9 @@ def check_flags(**flags: object) -> None:
 def check_whole(value: int, argument: str, least: int = 1) -> int:
     """Return `value` as an int; a ValueError names `argument` if it is not :func:`is_whole`."""
     if not is_whole(value, least):
-        need = f"a whole number of at least {least}"
-        raise ValueError(f"{argument}: must be {need}, got {shown(value)}")
+        raise ValueError(
+            f"{argument}: must be a whole number of at least {least}, got {shown(value)}"
+        )
     return int(value)
 
 

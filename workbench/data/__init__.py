@@ -188,10 +188,11 @@ def _of_words(
     if problem is not None or is_name:
         _refuse_others(given, words.data)
     if problem is None:
+        published = test is None
         if is_name:
-            problem = _named(words.data, published=test is None)
+            problem = _named(words.data, published)
         else:
-            problem = _from_file(words.data, given, published=test is None)
+            problem = _from_file(words.data, given, published)
         problem = problem if test is None else problem.split(test, seed)
     problem = SCALES[scale or default_scale(words.data, is_name)](problem)
     for step, amount in words.steps:
@@ -211,8 +212,15 @@ def _from_pair(pair: tuple, given: dict) -> Problem:
         raise ValueError(f"source: {train} and {test} must be two tables, .npz or LIBSVM files")
     rows, other = _read([train, test], given)
     check_features(rows.features, other.features, f"source: {test}")
-    options: dict = {"name": train.name, "features": rows.features, "about": rows.about}
-    return as_problem(rows.X, rows.y, X_test=other.X, y_test=other.y, **options)
+    return as_problem(
+        rows.X,
+        rows.y,
+        X_test=other.X,
+        y_test=other.y,
+        name=train.name,
+        features=rows.features,
+        about=rows.about,
+    )
 
 
 def _kind(path: Path) -> str:
@@ -268,8 +276,13 @@ def _named(name: str, published: bool = True) -> Problem:
         from sklearn import datasets
 
         bunch = getattr(datasets, f"load_{name}")()
-        about = {"features": bunch.feature_names, "about": f"{name}, as scikit-learn ships it"}
-        return as_problem(bunch.data, bunch.target_names[bunch.target], name=name, **about)
+        return as_problem(
+            bunch.data,
+            bunch.target_names[bunch.target],
+            name=name,
+            features=bunch.feature_names,
+            about=f"{name}, as scikit-learn ships it",
+        )
     if name not in available_files():
         fetch_into_cache(name, SOURCES[name])
     rows = read(available_files()[name][1])

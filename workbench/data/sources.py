@@ -61,8 +61,9 @@ def read_sources() -> dict[str, Source]:
         files = {re.split("[/:]", url)[-1].replace("+", "_"): url for url in addresses.split()}
         *shape, n_train = (int(size) if size else None for size in sizes)
         classes = as_integers(np.array(labels.split())) if labels else None
-        parts = route, files, members.split(), classes
-        sources[name] = Source(origin, tuple(shape), licence, n_train, *parts)
+        sources[name] = Source(
+            origin, tuple(shape), licence, n_train, route, files, members.split(), classes
+        )
     return sources
 
 

@@ -170,15 +170,13 @@ def _names(frame, path: Path, is_text: bool, options: Record) -> list[str]:
 
 def described(labels: np.ndarray) -> list[str]:
     """Return sentences on the classes: their sizes, the majority's error, nearly equal labels."""
-    import pandas as pd
-
-    counts = pd.Series(labels).value_counts(sort=False).sort_values(ascending=False, kind="stable")
-    if not len(counts):
+    counts = Counter(labels.tolist()).most_common()
+    if not counts:
         return []
-    names = [str(name) for name in counts.index]
-    listed = ", ".join(f"{name} {size:,}" for name, size in zip(names[:MAX_LISTED], counts))
+    names = [str(name) for name, _ in counts]
+    listed = ", ".join(f"{name} {size:,}" for name, size in counts[:MAX_LISTED])
     more = f" and {len(counts) - MAX_LISTED:,} more" if len(counts) > MAX_LISTED else ""
-    error = 1 - counts.iloc[0] / counts.sum()
+    error = 1 - counts[0][1] / len(labels)
     lines = [
         f"{len(counts):,} classes: {listed}{more}",
         f"always predicting {names[0]} has an error of {100 * error:.1f} %",

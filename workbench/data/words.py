@@ -117,8 +117,9 @@ def generated(data: str, seed: int, test: float | None) -> Problem | None:
 
 def default_scale(data: str, is_name: bool) -> str:
     """Return the scale of words without ``@``, as data/README.md lists it."""
-    kind = data.partition(" ")[0] if GENERATED.fullmatch(data) else "name" if is_name else "file"
-    return {"text": "tfidf", "synthetic": "standard", "name": "standard"}.get(kind, GIVEN)
+    if GENERATED.fullmatch(data):
+        return {"text": "tfidf", "synthetic": "standard"}.get(data.partition(" ")[0], GIVEN)
+    return "standard" if is_name else GIVEN
 
 
 def check_scale(scale: str, text: str) -> None:
@@ -196,14 +197,15 @@ def _validation(problem: Problem, share: float, seed: int) -> Problem:
     """Hold out every 1 / share-th training row in the order of classes, counting on across them."""
     if not 0 < share < 1:
         raise ValueError(f"data: '| {100 * share:g} % validation' must be between 0 and 100")
-    rng, starts = np.random.default_rng(seed), np.searchsorted(np.sort(problem.y), range(problem.k))
-    order = rng.permutation(problem.n)
-    order = order[np.argsort(problem.y[order], kind="stable")]
+    rng = np.random.default_rng(seed)
+    drawn = rng.permutation(problem.n)
+    order, starts = by_class(problem.y[drawn], problem.k)
     held = np.diff(np.floor(share * np.arange(problem.n + 1) + rng.random())) > 0
-    held[starts[np.logical_and.reduceat(held, starts)]] = False  # no class is held out whole
+    first = starts[:-1]
+    held[first[np.logical_and.reduceat(held, first)]] = False  # no class is held out whole
     if not held.any():
         raise ValueError(f"data: '| {100 * share:g} % validation' holds out no row")
-    return _held_out(problem, order[held])
+    return _held_out(problem, drawn[order[held]])
 
 
 def _first_of_classes(problem: Problem, m: int) -> Problem:
@@ -220,5 +222,5 @@ def _held_out(problem: Problem, rows: np.ndarray) -> Problem:
     """Return the problem with these training rows as its test rows, both in their order."""
     X, y, held = problem.X, problem.y, np.zeros(problem.n, bool)
     held[rows] = True
-    kept: dict = {"X": X[~held], "y": y[~held], "weights": problem.weights[~held]}
-    return replace(problem, **kept, X_test=X[held], y_test=y[held])
+    weights = problem.weights[~held]
+    return replace(problem, X=X[~held], y=y[~held], weights=weights, X_test=X[held], y_test=y[held])
