@@ -35,12 +35,7 @@ from workbench.data.words import (
     generated,
 )
 
-EMBEDDED = {
-    "digits": (1_797, 64, 10),
-    "wine": (178, 13, 3),
-    "breast_cancer": (569, 30, 2),
-    "iris": (150, 4, 3),
-}
+EMBEDDED = {name: s.shape for name, s in SOURCES.items() if s.route == "scikit-learn"}
 
 
 def load(
@@ -108,7 +103,7 @@ def load(
 
 def names() -> list[str]:
     """Return every name that :func:`load` knows, also of files in the local mirror and cache."""
-    return [*(EMBEDDED | SOURCES | available_files())]
+    return [*(SOURCES | available_files())]
 
 
 def available() -> dict[str, str]:
@@ -116,8 +111,6 @@ def available() -> dict[str, str]:
     here, lines = places(), {}
     for name in names():
         source = SOURCES.get(name, Source("", (None, None, None), "see its file"))
-        if name in EMBEDDED:
-            source = Source("", EMBEDDED[name], "BSD-3-Clause")
         where = here.get(name, "download" if source.route else "not available")
         n, d, k = ("?" if size is None else f"{size:,}" for size in source.shape)
         lines[name] = f"{name:16} {n:>9} x {d:>9}  {k:>5} classes  {where:13} {source.licence}"
@@ -133,7 +126,7 @@ def places() -> dict[str, str]:
 def fetch(name: str, *, progress: bool = False) -> str:
     """Download a data set into the cache unless it is available, and :func:`check` it."""
     _check_name(name)
-    if name in SOURCES and name not in available_files():
+    if name in SOURCES and name not in places():
         fetch_into_cache(name, SOURCES[name], progress)
     return check(name)
 
@@ -272,20 +265,9 @@ def _read(paths: list[Path], given: dict) -> list[Rows]:
 
 
 def _named(name: str, published: bool = True) -> Problem:
-    if name in EMBEDDED:
-        from sklearn import datasets
-
-        bunch = getattr(datasets, f"load_{name}")()
-        return as_problem(
-            bunch.data,
-            bunch.target_names[bunch.target],
-            name=name,
-            features=bunch.feature_names,
-            about=f"{name}, as scikit-learn ships it",
-        )
-    if name not in available_files():
+    if name not in places():
         fetch_into_cache(name, SOURCES[name])
-    rows = read(available_files()[name][1])
+    rows = SOURCES[name].parse([]) if name in EMBEDDED else read(available_files()[name][1])
     if name in SOURCES and (labels := SOURCES[name].labels) is not None:
         present, codes = np.unique(rows.y, return_inverse=True)
         if len(present) == len(labels):

@@ -155,6 +155,15 @@ def _icd10(paths: Sequence[Path], source: Source) -> Rows:
     return Rows(X[filled[order]], y[order], len(y) - len(tests))
 
 
+def _bundled(paths: Sequence[Path], source: Source) -> Rows:
+    """Return rows that come with scikit-learn."""
+    from sklearn import datasets
+
+    bunch = getattr(datasets, f"load_{source.members[0]}")()
+    labels = bunch.target_names[bunch.target]
+    return Rows(bunch.data, labels, features=bunch.feature_names, about=source.origin)
+
+
 ROUTES: dict[str, Callable[[Sequence[Path], Source], Rows]] = {
     "libsvm": _libsvm,
     "libsvm sparse": partial(_libsvm, sparse=True),
@@ -165,6 +174,7 @@ ROUTES: dict[str, Callable[[Sequence[Path], Source], Rows]] = {
     "zipped mrcpy letters": partial(_zipped, header=2, label=0),
     "icd10": _icd10,
     "idx": _idx,
+    "scikit-learn": _bundled,
     "resnet18": _resnet18,
     "resnet18 header": partial(_resnet18, header=0),
 }
