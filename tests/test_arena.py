@@ -148,7 +148,7 @@ def test_no_entry_sees_test_rows(blobs, monkeypatch, tmp_path):
 def test_a_failure_stops_no_other_match_and_nothing_runs_twice(tmp_path, no_workers):
     entries = {
         "ridge": entry("ridge"),
-        "bad": Entry("ridge", "peer", {"alpha": (1e-3, 1e-1)}, {"tol": -1.0}),
+        "bad": Entry("ridge", {"alpha": (1e-3, 1e-1)}, {"tol": -1.0}),
         "dense": entry("mrc_splitting"),
     }
     settings = {"partitions": 1, "budget": 0.1, "folder": tmp_path}

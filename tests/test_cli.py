@@ -67,7 +67,7 @@ MISTAKES = {
     "run mrc_ccg iris -p eps1=-1": "eps1: must be a number that is not negative",
     "run mrc_ccg iris -p eps1": "-p: must be NAME=VALUE, got 'eps1'",
     "run mrc_ccg iris extra": "workbench run: unknown argument 'extra'; known names: -h, --help",
-    "run mrc_ccg iris -o header": "-o: must be NAME=VALUE, got 'header'",
+    "run mrc_ccg iris -o header": "-o/--option: must be NAME=VALUE, got 'header'",
     "run mrc_ccg iris -o header=0": "header: is not an argument of load for iris",
     "run mrc_ccg iris --target y": "target: is not an argument of load for iris",
     "judge none.npz iris --loss hinge": "workbench: none.npz: No such file",
@@ -110,7 +110,7 @@ def test_run_and_judge_take_the_option_that_a_message_advises(advised, capsys, t
         command += ["--rounds", "1"] if command[0] == "run" else ["--loss", "hinge"]
         assert main(command) == 2
         name = advised.partition("=")[0]
-        assert f"(on the command line: -o {name}=VALUE)" in capsys.readouterr().err
+        assert f"-o {name}=VALUE" in capsys.readouterr().err
         assert main([*command, "-o", advised]) == 0
         assert name != "target" or main([*command, *f"--{advised}".split("=")]) == 0
 
@@ -119,7 +119,7 @@ def test_run_and_judge_take_the_option_that_a_message_advises(advised, capsys, t
     ("command", "message"),
     {
         "judge {} iris --loss hinge": "must be an .npz file with an array W",
-        "sweep {}": "a grid must be YAML entries such as",
+        "sweep {}": "must contain 'name: value' lines of solvers, data and stop",
         "replay {}": "w.txt: not a trace, its first line",
         "run mrc_ccg {} -o test=x": "-o: must be an option of the file's reader, got 'test'",
         "run mrc_ccg {}.csv": "there is no file",

@@ -187,7 +187,7 @@ def test_recipes(monkeypatch):
         with pytest.raises(ValueError, match=r"^recipe: cannot be followed: "):
             remade(bad)
     monkeypatch.setattr("workbench.data.fetch_into_cache", lambda *_: pytest.fail("a download"))
-    monkeypatch.setattr("workbench.data.specs.available_files", dict)
+    monkeypatch.setattr("workbench.data.available_files", dict)
     assert remade({"panel": "letter or iris | 2 classes", "seed": 2}).checksum == spec.checksum
     with pytest.raises(FileNotFoundError, match="letter is not available; run"):
         remade({"panel": "letter"})

@@ -78,8 +78,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"workbench {workbench.__version__}")
     kinds = parser.add_subparsers(metavar="COMMAND", required=True)
 
-    def command(function, text: str):
-        add = kinds.add_parser(function.__name__.removesuffix("_command"), help=text)
+    def command(function):
+        name = function.__name__.removesuffix("_command")
+        add = kinds.add_parser(name, help=function.__doc__)
         add.set_defaults(command=function)
         return add.add_argument
 
@@ -90,14 +91,23 @@ def _parser() -> argparse.ArgumentParser:
     def add_reading(add):
         add("--target", metavar="COLUMN", help="label column of a table (default: label, y, ...)")
         add("--labels", metavar="FILE", help="labels of the rows in a.npy (default: a.labels.npy)")
-        words = "an option of the file's reader, such as header=None or sep=';'; may be repeated"
-        add("-o", "--option", dest="options", help=words, **pairs)
+        add(
+            "-o",
+            "--option",
+            dest="options",
+            help="an option of the file's reader, such as header=None or sep=';'; may be repeated",
+            **pairs,
+        )
 
-    add = command(list_command, "list solvers, data sets and figure notebooks")
-    words = "one of them, for its parameters; or a list: solvers, data or figures"
-    add("name", metavar="NAME", nargs="?", help=words)
+    add = command(list_command)
+    add(
+        "name",
+        metavar="NAME",
+        nargs="?",
+        help="one of them, for its parameters; or a list: solvers, data or figures",
+    )
 
-    add = command(run_command, "run one solver on one data set, live")
+    add = command(run_command)
     add("solver", metavar="SOLVER")
     add("data", metavar="DATA", help="a name of `workbench data list`, or a file")
     add_reading(add)
@@ -111,11 +121,11 @@ def _parser() -> argparse.ArgumentParser:
     add("--out", **path, help="write the trace as JSON Lines")
     add("--proof", **path, help="write a proof of the result")
 
-    add = command(verify_command, "verify proofs: intervals that certainly contain the optimum")
+    add = command(verify_command)
     add("files", nargs="+", **path)
     add("--data", help="data set, such as 'iris @ standard' (default: named by the proof)")
 
-    add = command(judge_command, "prove how far weights are from the optimum of their problem")
+    add = command(judge_command)
     add("weights", **path, help="an .npz file with W, (d,) or (d, k), and intercepts b if any")
     add("rows", help="training rows as for `workbench run`, such as rows.csv")
     losses = "hinge, squared_hinge, logistic, crammer_singer, weston_watkins, softmax or squared"
@@ -126,7 +136,7 @@ def _parser() -> argparse.ArgumentParser:
     add_reading(add)
     add("--held-out", metavar="ROWS", help="compare errors on these rows, too (default: test rows)")
 
-    add = command(sweep_command, "run a grid of solvers, or of a notebook's parameters")
+    add = command(sweep_command)
     add("grid", type=Path, metavar="GRID.yaml|NOTEBOOK.ipynb")
     add("-p", **values, help="values of a notebook's parameter, separated by commas")
     add("-r", **values | {"dest": "raw"}, help="one value of a notebook's parameter, as it is")
@@ -137,7 +147,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--memory", type=float, metavar="GB", help="limit per point, in GB of memory")
     add("--parquet", **path, help="write all traces as one table")
 
-    add = command(figures_command, "run the figure notebooks")
+    add = command(figures_command)
     add("names", nargs="*", metavar="NAME", help="notebooks (default: all)")
     add("--profile", default="quick", help="smoke (seconds), quick (minutes, default) or paper")
     add("-p", **values, help="a parameter of the notebooks; may be repeated")
@@ -148,21 +158,21 @@ def _parser() -> argparse.ArgumentParser:
     add("--style", choices=("column", "page"), help="no captions, as wide as in a paper")
     add("--out", type=Path, metavar="DIR", help="folder of the figures (default: figures/, quick/)")
 
-    add = command(replay_command, "write a page that replays runs without a kernel")
+    add = command(replay_command)
     add("traces", nargs="+", **path, help="traces that `workbench run --out` wrote")
     add("--out", **path, default=Path("replay.html"), help="the page (default: replay.html)")
 
-    add = command(report_command, "write an HTML page of figures and the papers' numbers")
+    add = command(report_command)
     add("--out", **path, help="file of the page (default: runs/report.html)")
 
-    add = command(data_command, "list, fetch or check data sets")
+    add = command(data_command)
     add("action", choices=("list", "fetch", "check"), nargs="?", default="list")
     add("names", nargs="*", metavar="NAME")
     return parser
 
 
 def list_command(arguments: argparse.Namespace) -> int:
-    """Print the names of solvers, data sets and figure notebooks, or describe one of them."""
+    """List solvers, data sets and figure notebooks, or describe one of them."""
     from workbench.data import available
     from workbench.registry import SOLVERS
     from workbench.runs.notebooks import FOLDER, find
@@ -206,13 +216,16 @@ def run_command(arguments: argparse.Namespace) -> int:
     from workbench.runs.parameters import parameters_of
     from workbench.runs.run import resolve, run
 
-    stop = {name: getattr(arguments, name) for name in ("gap", "seconds", "cpu", "rounds")}
-    rules = stopping(checked_stop({n: value for n, value in stop.items() if value is not None}))
+    stop = {
+        name: value
+        for name in ("gap", "seconds", "cpu", "rounds")
+        if (value := getattr(arguments, name)) is not None
+    }
+    rules = stopping(checked_stop(stop))
     texts = _pairs(arguments.parameters)
     declared = parameters_of(resolve(arguments.solver, texts)[0])
     parameters = {name: declared[name].typed(text) for name, text in texts.items()}
-    split = {"test": arguments.test, "scale": arguments.scale}
-    problem = _loaded(arguments.data, arguments, **split)
+    problem = _loaded(arguments.data, arguments, test=arguments.test, scale=arguments.scale)
     print(f"{problem.name}: n = {problem.n:,}, d = {problem.d:,}, k = {problem.k:,}", flush=True)
     sampled, judge = geometric(), errors(problem)
 
@@ -221,8 +234,16 @@ def run_command(arguments: argparse.Namespace) -> int:
             print(_line(row), flush=True)
         return seen
 
-    options = {"parameters": parameters, "path": arguments.out, "proof": arguments.proof}
-    trace, state = run(arguments.solver, problem, *rules, measure=judge, when=show, **options)
+    trace, state = run(
+        arguments.solver,
+        problem,
+        *rules,
+        measure=judge,
+        when=show,
+        parameters=parameters,
+        path=arguments.out,
+        proof=arguments.proof,
+    )
     if state is None:
         return 130
     trace.last.update(judge(state))
@@ -233,7 +254,7 @@ def run_command(arguments: argparse.Namespace) -> int:
 
 
 def verify_command(arguments: argparse.Namespace) -> int:
-    """Verify proofs; return 1 if one of them is refused."""
+    """Verify proofs: intervals that certainly contain the optimum."""
     from workbench.data import load
     from workbench.proofs import ProofError, verify
 
@@ -248,7 +269,7 @@ def verify_command(arguments: argparse.Namespace) -> int:
 
 
 def judge_command(arguments: argparse.Namespace) -> int:
-    """Certify weights, and print the certificate."""
+    """Prove how far weights are from the optimum of their problem."""
     import numpy as np
 
     from workbench.data.formats import BROKEN
@@ -262,17 +283,28 @@ def judge_command(arguments: argparse.Namespace) -> int:
     except (*BROKEN, KeyError) as error:
         message = f"{arguments.weights}: must be an .npz file with an array W"
         raise ValueError(message) from error
-    rows, other = _loaded(arguments.rows, arguments), arguments.held_out
-    other = other and _loaded(other, arguments)
-    own, X, y = (other, other.X, other.y) if other else (rows, rows.X_test, rows.y_test)
-    test = None if X is None else (X, own.classes[y])
-    how = {"loss": arguments.loss, "C": arguments.C, "intercept": arguments.intercept}
-    print(certify(W, rows.X, rows.classes[rows.y], b=b, held_out=test, **how))
+    rows, test = _loaded(arguments.rows, arguments), None
+    if arguments.held_out:
+        other = _loaded(arguments.held_out, arguments)
+        test = other.X, other.classes[other.y]
+    elif rows.X_test is not None:
+        test = rows.X_test, rows.classes[rows.y_test]
+    certificate = certify(
+        W,
+        rows.X,
+        rows.classes[rows.y],
+        b=b,
+        held_out=test,
+        loss=arguments.loss,
+        C=arguments.C,
+        intercept=arguments.intercept,
+    )
+    print(certificate)
     return 0
 
 
 def sweep_command(arguments: argparse.Namespace) -> int:
-    """Run a grid of solvers, or of the parameters of a notebook."""
+    """Run a grid of solvers, or of a notebook's parameters."""
     if arguments.grid.suffix == ".ipynb":
         return _fan_out(arguments)
     if arguments.parameters or arguments.raw or arguments.files:
@@ -321,7 +353,7 @@ def _fan_out(arguments: argparse.Namespace) -> int:
 
 
 def replay_command(arguments: argparse.Namespace) -> int:
-    """Write a page on which recorded runs play."""
+    """Write a page that replays runs without a kernel."""
     from workbench.core.files import whole
     from workbench.core.trace import read_trace
     from workbench.live.replay import Replay
@@ -334,7 +366,7 @@ def replay_command(arguments: argparse.Namespace) -> int:
 
 
 def report_command(arguments: argparse.Namespace) -> int:
-    """Write the report."""
+    """Write an HTML page of figures and the papers' numbers."""
     _in_a_checkout()
     from workbench.figures.report import report
 
@@ -343,7 +375,7 @@ def report_command(arguments: argparse.Namespace) -> int:
 
 
 def figures_command(arguments: argparse.Namespace) -> int:
-    """Run figure notebooks."""
+    """Run the figure notebooks."""
     _in_a_checkout()
     from workbench.runs.mill import make
 
@@ -383,9 +415,11 @@ def _loaded(source: str, arguments: argparse.Namespace, **how):
     try:
         return load(source, **given)
     except ValueError as error:
-        if (option := re.search(r"\b[a-z_]+=", str(error))) is None:
+        options = dict.fromkeys(re.findall(r"\b[a-z_]+=", str(error)))
+        if not options:
             raise
-        raise ValueError(f"{error} (on the command line: -o {option[0]}VALUE)") from error
+        advice = " or ".join(f"-o {option}VALUE" for option in options)
+        raise ValueError(f"{error} (on the command line: {advice})") from error
 
 
 def _free_or_number(text: str) -> float | str:

@@ -49,4 +49,4 @@ def deskewed(problem: Problem) -> Problem:
         return np.stack([upright(image) for image in images])
 
     name = f"{problem.name}, deskewed"
-    return mapped(problem, lambda X: in_blocks(transform, X, problem.d), name, problem.features)
+    return mapped(problem, lambda X: in_blocks(transform, X, problem.d), name)

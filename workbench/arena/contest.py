@@ -36,10 +36,11 @@ from workbench.runs.worker import Limits, timed_alone
 
 KEPT = ("status", "reason", "timed")  # columns that results keep in addition to measurements
 MEANS = ["test_error", "standard_error", "fit_cpu", "worst_case"]
-COLUMNS = ["data", "partition", "entry", "label", "family", "status", "reason", "n", "d", "k"]
-COLUMNS += ["n_test", "sparse", "synthetic", "settings", "rounds", "trials", "search_cpu"]
-COLUMNS += ["validation_error", "at_edge", "cut", "fit_cpu", "fit_seconds"]
-COLUMNS += ["test_error", "standard_error", "worst_case", "timed", "key"]
+COLUMNS = (
+    "data partition entry label family status reason n d k n_test sparse synthetic settings "
+    "rounds trials search_cpu validation_error at_edge cut fit_cpu fit_seconds test_error "
+    "standard_error worst_case timed key"
+).split()
 
 
 @dataclass(frozen=True)
@@ -69,8 +70,15 @@ class Contest:
         rows = []
         for match in self.matches:
             e, trace = match.entry, self._trace(match)
-            row = {"data": match.set_name, "partition": match.partition, "entry": match.name}
-            row |= {"label": e.label, "family": e.family, "timed": match.timed, "key": match.key}
+            row = {
+                "data": match.set_name,
+                "partition": match.partition,
+                "entry": match.name,
+                "label": e.label,
+                "family": e.family,
+                "timed": match.timed,
+                "key": match.key,
+            }
             if trace is not None:
                 row |= {"status": "done", "reason": ""} | trace.header["contest"]
             else:

@@ -26,6 +26,7 @@ FAMILY = {  # family of the solvers of each paper
     "least_squares": "least squares",
     "sampled_cuts": "sampled cuts",
 }
+TREES = "random_forest", "boosting"
 FAMILIES = (*FAMILY.values(), "peer", "trees")
 
 
@@ -35,7 +36,6 @@ class Entry(NamedTuple):
     Attributes
     ----------
     solver : name of :data:`workbench.registry.SOLVERS`
-    family : one of :data:`FAMILIES`
     ranges : {parameter: (low, high)}, searched on a log scale; may be empty
     fixed : the parameters that are not searched and differ from the solver's defaults
     dense : whether sparse rows are refused
@@ -46,7 +46,6 @@ class Entry(NamedTuple):
     """
 
     solver: str
-    family: str
     ranges: Mapping[str, tuple[float, float]] = {}
     fixed: Mapping[str, object] = {}
     dense: bool = False
@@ -57,6 +56,12 @@ class Entry(NamedTuple):
     @property
     def label(self) -> str:
         return self.name or SOLVERS[self.solver].label
+
+    @property
+    def family(self) -> str:
+        """One of :data:`FAMILIES`, by the solver's paper."""
+        other = "trees" if self.solver in TREES else "peer"
+        return FAMILY.get(paper_of_solver(self.solver), other)
 
     def refuses(self, problem: Problem) -> str | None:
         """Return why these training rows are refused, None if they are accepted."""
@@ -88,32 +93,31 @@ BOOSTS = {"rate": (0.02, 0.5), "l2": (1e-3, 1e3)}
 ENTRIES = {
     entry.solver: entry
     for entry in (
-        Entry("mrc_ccg", "minimax risk", RISK, FEWER_CUTS),
-        Entry("mrc_splitting", "minimax risk", RISK, dense=True, most={"features": WIDEST}),
-        Entry("mrc_interior_point", "minimax risk", RISK, dense=True, most=NORMAL),
-        Entry("ww_walrus", "Weston-Watkins", LOSS),
-        Entry("ww_walrus_fast", "Weston-Watkins", LOSS),
-        Entry("memoir_l2", "MEMOIR", {"lam": (1e-7, 1e-1), "eta0": (1e-3, 1.0)}),
-        Entry("cs_working_set", "MEMOIR", LOSS, {"l1": 0.0}),
-        Entry("ls_accelerated", "least squares", PENALTY),
+        Entry("mrc_ccg", RISK, FEWER_CUTS),
+        Entry("mrc_splitting", RISK, dense=True, most={"features": WIDEST}),
+        Entry("mrc_interior_point", RISK, dense=True, most=NORMAL),
+        Entry("ww_walrus", LOSS),
+        Entry("ww_walrus_fast", LOSS),
+        Entry("memoir_l2", {"lam": (1e-7, 1e-1), "eta0": (1e-3, 1.0)}),
+        Entry("cs_working_set", LOSS, {"l1": 0.0}),
+        Entry("ls_accelerated", PENALTY),
         Entry(
             "ls_stagewise",
-            "least squares",
             PENALTY | {"bandwidth": (0.03, 30.0)},
             RANDOM,
             name="Stagewise LS, 2,048 features",
         ),
-        Entry("cuts_linear_time", "sampled cuts", KERNEL),
-        Entry("cuts_nystroem", "sampled cuts", KERNEL),
-        Entry("libsvm", "peer", KERNEL, most=PAIRS),
-        Entry("liblinear_cs", "peer", LOSS, SLACK),
-        Entry("liblinear_l2_dual", "peer", LOSS, SLACK),
-        Entry("logistic_lbfgs", "peer", LOSS, SLACK),
-        Entry("ridge", "peer", PENALTY),
-        Entry("centroid", "peer", {"power": (0.1, 10.0)}),
-        Entry("random_forest", "trees", SPLITS),
+        Entry("cuts_linear_time", KERNEL),
+        Entry("cuts_nystroem", KERNEL),
+        Entry("libsvm", KERNEL, most=PAIRS),
+        Entry("liblinear_cs", LOSS, SLACK),
+        Entry("liblinear_l2_dual", LOSS, SLACK),
+        Entry("logistic_lbfgs", LOSS, SLACK),
+        Entry("ridge", PENALTY),
+        Entry("centroid", {"power": (0.1, 10.0)}),
+        Entry("random_forest", SPLITS),
         # A tree for each class in every iteration.
-        Entry("boosting", "trees", BOOSTS, dense=True, most={"classes": 30}),
+        Entry("boosting", BOOSTS, dense=True, most={"classes": 30}),
     )
 }
 # As in the paper's experiments, whose rows are standardised with 400 random Fourier features.
@@ -126,7 +130,7 @@ def entry(name: str) -> Entry:
     """Return the entry of this name, or a new one for a solver that has none.
 
     A new entry searches the parameter that has a range in :data:`KNOWN`, if there is one; all
-    others keep their defaults. Its family is taken from its paper, or is "peer".
+    others keep their defaults.
 
     Raises
     ------
@@ -138,5 +142,4 @@ def entry(name: str) -> Entry:
     if name not in SOLVERS:
         raise ValueError(f"entries: unknown name {name!r}; {hint(name, [*ENTRIES, *SOLVERS])}")
     takes = inspect.signature(SOLVERS[name].steps).parameters
-    family = FAMILY.get(paper_of_solver(name), "peer")
-    return Entry(name, family, {p: ends for p, ends in KNOWN.items() if p in takes})
+    return Entry(name, {p: ends for p, ends in KNOWN.items() if p in takes})

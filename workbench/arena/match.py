@@ -76,15 +76,17 @@ class Match:
         ranges = dict(self.entry.ranges)
         if "gamma" in ranges:
             unit = scale(blind)
-            ranges["gamma"] = unit * ranges["gamma"][0], unit * ranges["gamma"][1]
+            low, high = ranges["gamma"]
+            ranges["gamma"] = unit * low, unit * high
         fixed = {name: value for name, value in parameters.items() if name not in ranges}
-        settings: dict = {"budget": self.budget, "fit": self.fit, "seed": self.partition}
-        found = search(steps, fixed, ranges, blind, **settings)
+        found = search(
+            steps, fixed, ranges, blind, budget=self.budget, fit=self.fit, seed=self.partition
+        )
 
         def fitted(**judged) -> tuple[Trace, State | None]:
             last = rounds(found["rounds"]), processor_seconds(FINAL_FIT_FACTOR * self.fit)
-            judged |= {"parameters": parameters | found["values"], "warm_up": False}
-            return run(self.entry.solver, blind, *last, **judged)
+            chosen = parameters | found["values"]
+            return run(self.entry.solver, blind, *last, parameters=chosen, warm_up=False, **judged)
 
         judge = held_out(problem)
         curve, state = fitted(measure=judge, when=geometric())
@@ -97,8 +99,7 @@ class Match:
             ends = [curve.last, *(fitted()[0].last for _ in range(TIMED_RUNS - 1))]
             clocks = {"fit_cpu": "cpu", "fit_seconds": "seconds"}
             result |= {n: float(np.median([end[x] for end in ends])) for n, x in clocks.items()}
-        own = {"timed": self.timed, "key": self.key, "load": curve.header["load"]}
-        curve.header |= own | {"contest": result}
+        curve.header |= {"timed": self.timed, "key": self.key, "contest": result}
         write_trace(path, curve)
         error = result["test_error"]
         return f"error {100 * error:.2f} %, fit {result['fit_cpu']:.2g} s, {result['settings']}"
@@ -109,14 +110,26 @@ def _result(problem: Problem, found: dict, fitted: Trace) -> Record:
     error, m, last = fitted.last["test_error"], np.size(problem.y_test), fitted.last
     # The standard error assumes at least one wrong row and one right row.
     spread = float(np.sqrt(max(error, 1 / m) * max(1 - error, 1 / m) / m))
-    row: dict = {"n": problem.n, "d": problem.d, "k": problem.k, "n_test": m}
-    row |= {"sparse": problem.is_sparse, "synthetic": problem.synthetic}
-    row |= {"settings": ", ".join(f"{name}={v:g}" for name, v in found["values"].items())}
-    row |= {"rounds": last["round"], "fit_cpu": last["cpu"], "fit_seconds": last["seconds"]}
-    row |= {name: found[name] for name in ("search_cpu", "validation_error")}
-    row |= {"trials": len(found["trials"]), "at_edge": ", ".join(found["at_edge"])}
-    row |= {"cut": found["cut"] or fitted.cut}
-    return row | {"test_error": error, "standard_error": spread, "search": found["trials"]}
+    return {
+        "n": problem.n,
+        "d": problem.d,
+        "k": problem.k,
+        "n_test": m,
+        "sparse": problem.is_sparse,
+        "synthetic": problem.synthetic,
+        "settings": ", ".join(f"{name}={v:g}" for name, v in found["values"].items()),
+        "rounds": last["round"],
+        "fit_cpu": last["cpu"],
+        "fit_seconds": last["seconds"],
+        "search_cpu": found["search_cpu"],
+        "validation_error": found["validation_error"],
+        "trials": len(found["trials"]),
+        "at_edge": ", ".join(found["at_edge"]),
+        "cut": found["cut"] or fitted.cut,
+        "test_error": error,
+        "standard_error": spread,
+        "search": found["trials"],
+    }
 
 
 def match_key(match: Match, problem: Problem) -> str:

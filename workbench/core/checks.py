@@ -71,8 +71,9 @@ def check_flags(**flags: object) -> None:
 def check_whole(value: int, argument: str, least: int = 1) -> int:
     """Return `value` as an int; a ValueError names `argument` if it is not :func:`is_whole`."""
     if not is_whole(value, least):
-        need = f"a whole number of at least {least}"
-        raise ValueError(f"{argument}: must be {need}, got {shown(value)}")
+        raise ValueError(
+            f"{argument}: must be a whole number of at least {least}, got {shown(value)}"
+        )
     return int(value)
 
 
@@ -115,8 +116,7 @@ def check_matrix(X: Given, argument: str) -> Matrix:
     _check_kind(X, argument)
     if 0 in X.shape:
         raise ValueError(f"{argument}: must not be empty, got the shape {X.shape}")
-    dtype = np.result_type(np.float64 if X.dtype == object else X.dtype, np.float32)
-    dtype = dtype if dtype in (np.float32, np.float64) else np.dtype(np.float64)
+    dtype = np.float32 if np.can_cast(X.dtype, np.float32) else np.float64
     with np.errstate(over="ignore"):  # long doubles may overflow to infinity, refused below
         X = check_sparse(X, argument, dtype) if sp.issparse(X) else _floats(X, argument, dtype)
     most = 0.0
@@ -154,11 +154,9 @@ def check_sparse(X: Given, argument: str = "X", dtype: npt.DTypeLike = np.float6
     if not X.has_canonical_format:
         X = X.copy()
         X.sum_duplicates()
-    X = X.astype(dtype, copy=False)
-    if X.indices.dtype != np.int32 and max(X.nnz, *X.shape) < 2**31:
-        parts = (X.data, X.indices.astype(np.int32), X.indptr.astype(np.int32))
-        X = sp.csr_matrix(parts, shape=X.shape)
-    return X
+    # This makes indices int32 if all fit.
+    parts = X.data.astype(dtype, copy=False), X.indices, X.indptr
+    return sp.csr_matrix(parts, shape=X.shape)
 
 
 def rebuilt(X: Matrix) -> Matrix:
@@ -195,8 +193,7 @@ def check_columns(X: Matrix, argument: str) -> None:
 
 def check_labels(y: Given, argument: str, n: int) -> np.ndarray:
     """Return `y` as a one-dimensional array of `n` labels, none of them missing."""
-    check_kinds(y, argument)
-    y = as_array(y, argument)
+    y = check_kinds(y, argument)
     if y.ndim == 2 and y.shape[1] == 1:
         y = y[:, 0]
     if y.ndim != 1:
@@ -216,8 +213,8 @@ def refuse_missing(labels: list[object], argument: str, remedy: str) -> None:
         raise ValueError(f"{argument}: has {what}; {remedy}")
 
 
-def check_kinds(y: Given, argument: str) -> None:
-    """Refuse texts among other labels, which NumPy would turn into texts, and other objects."""
+def check_kinds(y: Given, argument: str) -> np.ndarray:
+    """Return labels as an array; refuse texts among others, which NumPy would turn into texts."""
     is_list = isinstance(y, list | tuple)
     if is_list or getattr(y, "dtype", None) == np.dtype(object):
         # NumPy turns nan among texts of a list into the text 'nan'; in an array it is missing.
@@ -228,6 +225,7 @@ def check_kinds(y: Given, argument: str) -> None:
     labels = as_array(y, argument)
     if labels.ndim == 0 or labels.dtype.kind in "cV":
         raise ValueError(f"{argument}: must be an array or a list of labels, got {shown(y)}")
+    return labels
 
 
 def encode(labels: np.ndarray, classes: np.ndarray, argument: str) -> np.ndarray:

@@ -121,9 +121,17 @@ class Problem:
         for part, whole in zip((*_buffers(X), y), (*_buffers(self.X), self.y), strict=True):
             part.flags.writeable = whole.flags.writeable
         classes = self.classes if self.k >= 2**16 else self.classes[:MAX_TINY_CLASSES]
-        few: Record = {"X": X, "y": y, "classes": classes, "name": f"{self.name} (tiny)"}
-        few |= dict.fromkeys(("X_test", "y_test", "features", "weights"))
-        return replace(self, **few)
+        return replace(
+            self,
+            X=X,
+            y=y,
+            classes=classes,
+            name=f"{self.name} (tiny)",
+            X_test=None,
+            y_test=None,
+            features=None,
+            weights=np.ones(len(y)),
+        )
 
     def split(self, test: float = 0.2, seed: int | list[int] = 0) -> Problem:
         """Return the problem with a stratified random fraction of all rows held out as test rows.

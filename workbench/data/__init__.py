@@ -9,6 +9,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from pathlib import Path
 
 import numpy as np
@@ -34,12 +35,7 @@ from workbench.data.words import (
     generated,
 )
 
-EMBEDDED = {
-    "digits": (1_797, 64, 10),
-    "wine": (178, 13, 3),
-    "breast_cancer": (569, 30, 2),
-    "iris": (150, 4, 3),
-}
+EMBEDDED = {name: s.shape for name, s in SOURCES.items() if s.route == "scikit-learn"}
 
 
 def load(
@@ -102,32 +98,35 @@ def load(
     else:
         raise ValueError(f"source: must be a name, a path or a pair (X, y), got {shown(source)}")
     problem = problem if test is None else problem.split(test, seed)
-    return problem if scale in (None, GIVEN) else SCALES[scale](problem)
+    return SCALES[scale or GIVEN](problem)
 
 
 def names() -> list[str]:
     """Return every name that :func:`load` knows, also of files in the local mirror and cache."""
-    return list(dict.fromkeys([*EMBEDDED, *SOURCES, *available_files()]))
+    return [*(SOURCES | available_files())]
 
 
 def available() -> dict[str, str]:
     """Return one line per data set, by name: its sizes and where it would be loaded from now."""
-    here, lines = available_files(), {}
+    here, lines = places(), {}
     for name in names():
         source = SOURCES.get(name, Source("", (None, None, None), "see its file"))
-        where = here[name][0] if name in here else "download" if source.route else "not available"
-        sizes, licence = source.shape, source.licence
-        if name in EMBEDDED:
-            sizes, where, licence = EMBEDDED[name], "scikit-learn", "BSD-3-Clause"
-        n, d, k = ("?" if size is None else f"{size:,}" for size in sizes)
-        lines[name] = f"{name:16} {n:>9} x {d:>9}  {k:>5} classes  {where:13} {licence}"
+        where = here.get(name, "download" if source.route else "not available")
+        n, d, k = ("?" if size is None else f"{size:,}" for size in source.shape)
+        lines[name] = f"{name:16} {n:>9} x {d:>9}  {k:>5} classes  {where:13} {source.licence}"
     return lines
+
+
+def places() -> dict[str, str]:
+    """Return where each data set lies that is available."""
+    files = {name: where for name, (where, _) in available_files().items()}
+    return files | dict.fromkeys(EMBEDDED, "scikit-learn")
 
 
 def fetch(name: str, *, progress: bool = False) -> str:
     """Download a data set into the cache unless it is available, and :func:`check` it."""
     _check_name(name)
-    if name in SOURCES and name not in available_files():
+    if name in SOURCES and name not in places():
         fetch_into_cache(name, SOURCES[name], progress)
     return check(name)
 
@@ -139,11 +138,8 @@ def check(name: str) -> str:
     registry is a ValueError; one that is not available is a FileNotFoundError.
     """
     _check_name(name)
-    where = "scikit-learn"
-    if name not in EMBEDDED:
-        if name not in available_files():
-            raise FileNotFoundError(f"{name}: not available; fetch it first")
-        where = available_files()[name][0]
+    if (where := places().get(name)) is None:
+        raise FileNotFoundError(f"{name}: not available; fetch it first")
     problem = _named(name)
     n_test = 0 if problem.y_test is None else len(problem.y_test)
     if source := SOURCES.get(name):
@@ -185,13 +181,13 @@ def _of_words(
     if problem is not None or is_name:
         _refuse_others(given, words.data)
     if problem is None:
+        published = test is None
         if is_name:
-            problem = _named(words.data, published=test is None)
+            problem = _named(words.data, published)
         else:
-            problem = _from_file(words.data, given, published=test is None)
+            problem = _from_file(words.data, given, published)
         problem = problem if test is None else problem.split(test, seed)
-    scale = scale or default_scale(words.data, is_name)
-    problem = problem if scale == GIVEN else SCALES[scale](problem)
+    problem = SCALES[scale or default_scale(words.data, is_name)](problem)
     for step, amount in words.steps:
         problem = step(problem, amount, seed)
     return problem
@@ -209,8 +205,15 @@ def _from_pair(pair: tuple, given: dict) -> Problem:
         raise ValueError(f"source: {train} and {test} must be two tables, .npz or LIBSVM files")
     rows, other = _read([train, test], given)
     check_features(rows.features, other.features, f"source: {test}")
-    options: dict = {"name": train.name, "features": rows.features, "about": rows.about}
-    return as_problem(rows.X, rows.y, X_test=other.X, y_test=other.y, **options)
+    return as_problem(
+        rows.X,
+        rows.y,
+        X_test=other.X,
+        y_test=other.y,
+        name=train.name,
+        features=rows.features,
+        about=rows.about,
+    )
 
 
 def _kind(path: Path) -> str:
@@ -219,7 +222,7 @@ def _kind(path: Path) -> str:
     return "table" if table_suffix(path) in TABLES else "libsvm"
 
 
-def _refuse_others(given: dict, source: str, accepted: tuple[str, ...] = ()) -> None:
+def _refuse_others(given: Iterable[str], source: str, accepted: tuple[str, ...] = ()) -> None:
     if others := [name for name in given if name not in accepted]:
         raise ValueError(f"{others[0]}: is not an argument of load for {source}")
 
@@ -252,7 +255,7 @@ def _read(paths: list[Path], given: dict) -> list[Rows]:
     if kind == "npz":
         _refuse_others(given, paths[0].name)
         return [read_npz(path) for path in paths]
-    _refuse_others({name: given[name] for name in given if name == "labels"}, paths[0].name)
+    _refuse_others({*given} & {"labels"}, paths[0].name)
     if kind == "table":
         return read_tables(*paths, **options)
     parts = read_libsvm(*paths, **options)
@@ -262,15 +265,9 @@ def _read(paths: list[Path], given: dict) -> list[Rows]:
 
 
 def _named(name: str, published: bool = True) -> Problem:
-    if name in EMBEDDED:
-        from sklearn import datasets
-
-        bunch = getattr(datasets, f"load_{name}")()
-        about = {"features": bunch.feature_names, "about": f"{name}, as scikit-learn ships it"}
-        return as_problem(bunch.data, bunch.target_names[bunch.target], name=name, **about)
-    if name not in available_files():
+    if name not in places():
         fetch_into_cache(name, SOURCES[name])
-    rows = read(available_files()[name][1])
+    rows = SOURCES[name].parse([]) if name in EMBEDDED else read(available_files()[name][1])
     if name in SOURCES and (labels := SOURCES[name].labels) is not None:
         present, codes = np.unique(rows.y, return_inverse=True)
         if len(present) == len(labels):

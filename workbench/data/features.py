@@ -35,7 +35,7 @@ def standardise(problem: Problem) -> Problem:
             X[:, constant] = 0
         return X
 
-    return mapped(problem, transform, f"{problem.name}, standardised", problem.features)
+    return mapped(problem, transform, f"{problem.name}, standardised")
 
 
 def ranged(problem: Problem) -> Problem:
@@ -48,33 +48,32 @@ def ranged(problem: Problem) -> Problem:
     if problem.is_sparse:
         from sklearn.preprocessing import MaxAbsScaler
 
-        return mapped(problem, MaxAbsScaler().fit(problem.X).transform, name, problem.features)
+        return mapped(problem, MaxAbsScaler().fit(problem.X).transform, name)
     low, high = problem.X.min(axis=0), problem.X.max(axis=0)
     half = (high.astype(np.float64) - low) / 2
     middle, constant = low + half, half == 0
     half[constant] = np.inf
-    return mapped(problem, lambda X: ((X - middle) / half).astype(X.dtype), name, problem.features)
+    return mapped(problem, lambda X: ((X - middle) / half).astype(X.dtype), name)
 
 
 def over_maximum(problem: Problem) -> Problem:
     """Return all entries divided by the largest magnitude of a training row, as for pixels."""
     largest, name = abs(problem.X).max() or 1, f"{problem.name}, over its maximum"
-    return mapped(problem, lambda X: (X / largest).astype(X.dtype), name, problem.features)
+    return mapped(problem, lambda X: (X / largest).astype(X.dtype), name)
 
 
 def unit_rows(problem: Problem) -> Problem:
     """Return rows of Euclidean norm one; rows of zeros stay."""
     from sklearn.preprocessing import normalize
 
-    return mapped(problem, normalize, f"{problem.name}, unit rows", problem.features)
+    return mapped(problem, normalize, f"{problem.name}, unit rows")
 
 
 def root_rows(problem: Problem) -> Problem:
     """Return square roots of the entries, as rows of norm one; negative ones are a ValueError."""
     refuse_negative(problem, "they have no square root")
-    roots = mapped(problem, lambda X: X.sqrt() if sp.issparse(X) else np.sqrt(X), "", None)
-    name = f"{problem.name}, root unit rows"
-    return replace(unit_rows(roots), name=name, features=problem.features)
+    roots = mapped(problem, lambda X: X.sqrt() if sp.issparse(X) else np.sqrt(X), "")
+    return replace(unit_rows(roots), name=f"{problem.name}, root unit rows")
 
 
 def log_counts(problem: Problem, least: int = 3) -> Problem:
@@ -96,7 +95,7 @@ def log_counts(problem: Problem, least: int = 3) -> Problem:
         return X.log1p() if sp.issparse(X) else np.log1p(X)
 
     names = problem.features and tuple(problem.features[j] for j in kept)
-    return mapped(problem, transform, f"{problem.name}, log counts", names)
+    return mapped(problem, transform, f"{problem.name}, log counts", features=names)
 
 
 def tfidf(problem: Problem) -> Problem:
@@ -111,7 +110,7 @@ def tfidf(problem: Problem) -> Problem:
         raise ValueError("X: tf-idf is for word counts in a sparse matrix, got a dense one")
     refuse_negative(problem, "tf-idf is for counts")
     transform = TfidfTransformer().fit(problem.X).transform
-    return mapped(problem, transform, f"{problem.name}, tf-idf", problem.features)
+    return mapped(problem, transform, f"{problem.name}, tf-idf")
 
 
 def constant(problem: Problem) -> Problem:
@@ -122,7 +121,7 @@ def constant(problem: Problem) -> Problem:
         return sp.hstack([X, ones], format="csr") if sp.issparse(X) else np.hstack([X, ones])
 
     names = problem.features and (*problem.features, "1")
-    return mapped(problem, transform, f"{problem.name} + constant", names)
+    return mapped(problem, transform, f"{problem.name} + constant", features=names)
 
 
 def pca(problem: Problem, d: int, seed: int = 0) -> Problem:
@@ -140,7 +139,7 @@ def pca(problem: Problem, d: int, seed: int = 0) -> Problem:
     check_width(problem, d)
     model = PCA(n_components=d, random_state=seed).fit(problem.X)
     names = tuple(f"pc{i + 1}" for i in range(d))
-    return mapped(problem, model.transform, f"{problem.name}, PCA {d}", names)
+    return mapped(problem, model.transform, f"{problem.name}, PCA {d}", features=names)
 
 
 def fourier(
@@ -181,7 +180,7 @@ def fourier(
     if append:
         names = problem.features and (*problem.features, *names)
     name = f"{problem.name}{' +' if append else ','} {n_features}{' MRCpy' * mrcpy} Fourier"
-    return mapped(problem, transform, name, names)
+    return mapped(problem, transform, name, features=names)
 
 
 def check_width(problem: Problem, width: int) -> None:
@@ -211,22 +210,22 @@ def sampled_distances(problem: Problem, seed: int = 0) -> np.ndarray:
 
 
 def mapped(
-    problem: Problem,
-    transform: Callable[[Matrix], Matrix],
-    name: str,
-    features: tuple[str, ...] | None,
+    problem: Problem, transform: Callable[[Matrix], Matrix], name: str, **changed
 ) -> Problem:
-    """Map training and test rows, and check that a solver can take the result."""
-    X = check_matrix(transform(problem.X), "X")
-    X_test = problem.X_test
-    if X_test is not None:
-        X_test = check_matrix(transform(X_test), "X_test")
-    return replace(problem, X=X, X_test=X_test, name=name, features=features)
+    """Map training and test rows, and check that a solver can take the result.
+
+    `changed` has other fields that change, such as `features` if there are other columns.
+    """
+    for argument in ("X", "X_test"):
+        if (X := getattr(problem, argument)) is not None:
+            changed[argument] = check_matrix(transform(X), argument)
+    return replace(problem, name=name, **changed)
 
 
 def refuse_negative(problem: Problem, what: str) -> None:
     """Raise a ValueError that ends with `what` if a row has negative entries."""
-    for name, X in (("X", problem.X), ("X_test", problem.X_test)):
+    for name in ("X", "X_test"):
+        X = getattr(problem, name)
         if X is not None and X.min() < 0:
             raise ValueError(f"{name}: contains negative values; {what}")
 

@@ -93,8 +93,14 @@ def write_npz(path: PathLike, rows: Rows) -> None:
     """Write the workbench's own format; the file appears whole or not at all."""
     labels, codes = np.unique(rows.y, return_inverse=True)
     labels = labels.astype(str) if labels.dtype == object else labels
-    parts: dict = {"y": codes.astype(np.int32), "labels": labels, "n_train": rows.n_train}
-    parts |= {"about": rows.about, "features": rows.features, "synthetic": rows.synthetic or None}
+    parts: dict = {
+        "y": codes.astype(np.int32),
+        "labels": labels,
+        "n_train": rows.n_train,
+        "about": rows.about,
+        "features": rows.features,
+        "synthetic": rows.synthetic or None,
+    }
     if sp.issparse(rows.X):
         X = sp.csr_matrix(rows.X)
         parts |= {name: getattr(X, name) for name in CSR}

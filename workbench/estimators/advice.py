@@ -92,7 +92,9 @@ def advised(case: Case, at_most: float, lower: Fraction) -> str:
         return "none needed: no weights lower the objective by more than this excess"
     if case.settings:
         return "none: weights alone cannot be fitted again, so nothing was tried"
-    plans = [*changes(case.model), *([{}] if is_unscaled(case.problem) else [])]
+    plans = changes(case.model)
+    if not np.allclose(StandardScaler(with_mean=False).fit(case.problem.X).scale_, 1.0):
+        plans.append({})
     best, advice, tried, left = min(at_most / 10, 0.1), "", 0, len(plans)
     with case.limit as limit:
         for change in plans:
@@ -110,11 +112,6 @@ def advised(case: Case, at_most: float, lower: Fraction) -> str:
                 best = reached
     advice = advice or f"none found in {count(tried, 'trial')}"
     return advice + (f"; {limit.reason()} left no time for {left} more" if left else "")
-
-
-def is_unscaled(problem: Problem) -> bool:
-    scaler = StandardScaler(with_mean=False).fit(problem.X)
-    return not np.allclose(scaler.scale_, 1.0)
 
 
 def trial(case: Case, change: Record, lower: Fraction) -> tuple[float, float]:

@@ -14,7 +14,6 @@ from fractions import Fraction
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.base import BaseEstimator
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted, validate_data
 from tqdm import tqdm
@@ -46,7 +45,7 @@ class Certificate:
     upper: float
     at_least: float
     at_most: float
-    errors: dict[str, tuple[float, float]]
+    errors: dict[str, tuple[float, ...]]
     advice: str
 
     def __str__(self) -> str:
@@ -154,17 +153,18 @@ def case_of(
         if not isinstance(held_out, tuple | list) or len(held_out) != 2:
             raise ValueError(f"held_out: must be rows and labels, (X, y), got {shown(held_out)}")
         sets.append(held_out[0])
-    names, known = BaseEstimator(), None
+    known = None
     if settings is None:
         model, sets = opened(model, sets)
         check_model(model)
         check_is_fitted(model)
-        names, known = model, model.classes_
+        known = model.classes_
     if held_out is not None:
         test = {"X_test": sets[1], "y_test": held_out[1]}
     base = as_problem(sets[0], y, classes=known, **test)
-    for i, rows in enumerate(sets):
-        check_names(names, rows, reset=bool(settings) and not i)
+    if settings is None:
+        for rows in sets:
+            check_names(model, rows)
     given, problem = np.arange(base.n), base
     weights = {}
     if sample_weight is not None:
@@ -190,10 +190,10 @@ def opened(model: Given, sets: list[Given]) -> tuple[Given, list[Given]]:
     return model, sets
 
 
-def check_names(model: BaseEstimator, rows: Given, reset: bool) -> None:
+def check_names(model: Model, rows: Given) -> None:
     """Raise scikit-learn's ValueError unless rows have the columns that a model was fitted to."""
     try:
-        validate_data(model, rows, reset=reset, skip_check_array=True)
+        validate_data(model, rows, reset=False, skip_check_array=True)
     except TypeError as error:  # names of several types
         raise ValueError(f"X: {error}") from None
 
@@ -216,15 +216,15 @@ def counts(problem: Problem, sample_weight: Given, model: Model) -> np.ndarray:
     return times
 
 
-def errors(found: list[Bounds], problem: Problem) -> dict[str, tuple[float, float]]:
+def errors(found: list[Bounds], problem: Problem) -> dict[str, tuple[float, ...]]:
     """Return the errors of the given and the best known weights, by the rows' name."""
     sets = {"training error": (problem.X, problem.y)}
     if problem.X_test is not None:
         sets["held-out error"] = problem.X_test, problem.y_test
     return {
-        name: (
-            float(np.mean(predicted(found, "given", X, problem.k) != y)),
-            float(np.mean(predicted(found, "best", X, problem.k) != y)),
+        name: tuple(
+            float(np.mean(predicted(found, which, X, problem.k) != y))
+            for which in ("given", "best")
         )
         for name, (X, y) in sets.items()
     }

@@ -54,6 +54,7 @@ class Part(NamedTuple):
 
 
 def linear_svc(m: LinearSVC) -> Record:
+    """Return the header that states the problem of a fitted LinearSVC."""
     joint = m.multi_class == "crammer_singer"
     l1 = float(m.penalty == "l1" and not joint)
     loss = "crammer_singer" if joint else m.loss
@@ -61,6 +62,7 @@ def linear_svc(m: LinearSVC) -> Record:
 
 
 def logistic_regression(m: LogisticRegression) -> Record:
+    """Return the header that states the problem of a fitted LogisticRegression."""
     if m.penalty is None or not math.isfinite(m.C):
         raise ValueError("LogisticRegression: must have a penalty and a finite C")
     share = {"l1": 1.0, "l2": 0.0}.get(m.penalty, float(m.l1_ratio or 0.0))
@@ -71,6 +73,7 @@ def logistic_regression(m: LogisticRegression) -> Record:
 
 
 def sgd_classifier(m: SGDClassifier) -> Record:
+    """Return the header that states the problem of a fitted SGDClassifier."""
     share = {"l2": 0.0, "l1": 1.0, "elasticnet": m.l1_ratio}.get(m.penalty)
     if m.loss not in SGD_LOSSES or share is None or not m.alpha:
         raise ValueError(f"SGDClassifier: must have a penalty and a loss of {[*SGD_LOSSES]}")
@@ -80,6 +83,7 @@ def sgd_classifier(m: SGDClassifier) -> Record:
 
 
 def ridge_classifier(m: RidgeClassifier) -> Record:
+    """Return the header that states the problem of a fitted RidgeClassifier."""
     if not m.fit_intercept or m.positive or not as_number(m.alpha) > 0:
         raise ValueError(
             "RidgeClassifier: must have an intercept, one positive alpha and positive=False"
@@ -88,6 +92,7 @@ def ridge_classifier(m: RidgeClassifier) -> Record:
 
 
 def svc(m: SVC) -> Record:
+    """Return the header that states the problem of a fitted SVC."""
     if m.kernel == "linear":
         return {"loss": "hinge"}
     if m.kernel != "rbf":

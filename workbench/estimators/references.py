@@ -197,8 +197,9 @@ def by_scikit(
     few = Z.shape[1] * K <= NEWTON
     solver = "newton-cholesky" if few else "lbfgs"
     weight = h["alpha"] + h["l1"]
-    model = LogisticRegression(C=1 / weight, fit_intercept=free, solver=solver, tol=1e-12)
-    model.set_params(max_iter=2000)
+    model = LogisticRegression(
+        C=1 / weight, fit_intercept=free, solver=solver, tol=1e-12, max_iter=2000
+    )
     if h["l1"]:
         model.set_params(solver="saga", l1_ratio=h["l1"] / weight)
     return limit.fit(model, Z, y, about, sample_weight=costs)[0]
@@ -213,12 +214,8 @@ def by_clarabel(
     at least 0 and at least 1 - G w for the rows of G that belong to it. With an l1 norm, w is the
     difference of two weights of at least 0.
     """
-    n, K, squared, free = (
-        len(y),
-        h["outputs"],
-        h["loss"] == "squared_hinge",
-        h["intercept"] == "free",
-    )
+    n, K = len(y), h["outputs"]
+    squared, free = h["loss"] == "squared_hinge", h["intercept"] == "free"
     Z, rows, other = sp.csr_array(Z), np.arange(n), np.zeros(n, int)
     normed = Z.shape[1] - free  # columns except that of a free intercept
     if h["l1"]:
@@ -260,8 +257,8 @@ def solved(
     """
     import clarabel
 
+    limits = np.append(np.ones(A.shape[0]), np.zeros(bounded.sum()))
     A = sp.vstack([A, sp.eye_array(len(linear), format="csr")[bounded]])
-    limits = np.append(np.ones(A.shape[0] - bounded.sum()), np.zeros(bounded.sum()))
     settings = clarabel.DefaultSettings()
     settings.verbose, settings.max_iter, settings.time_limit = False, 100, limit.left()
     settings.tol_gap_abs = settings.tol_gap_rel = settings.tol_feas = 1e-10
