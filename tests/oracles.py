@@ -119,22 +119,37 @@ def optimum(name, problem, parameters=None, state=None) -> tuple[float, float]:
 def of_family(name, problem, X, Y, weights, parameters, state) -> tuple[float, float]:
     """Return the same for a problem of :data:`FAMILIES`."""
     assert name in FAMILIES, f"{name} certifies its rows: state its problem in tests/oracles.py"
+    if name in ("cuts_exact", "cuts_nystroem"):
+        X = features(X, parameters, state, name == "cuts_nystroem")
+    return regularised(X, Y, *terms(name, problem.k, weights, parameters))
+
+
+def terms(name, k, weights, parameters):
+    """Return the costs of rows, their loss, ridge and l1, and whether the intercept is free."""
     family = FAMILIES[name]
-    lam = parameters.get(*family.weight)
+    lam, loss = parameters.get(*family.weight), family.loss
     ridge, l1 = (1.0, parameters.get("l1", 0.02 if name == "cs_working_set" else 0.0))
     if family.of_loss:
         costs = lam * weights
     else:
         costs = weights / weights.sum()
         ridge, l1 = (lam, 0.0) if family.norm == "l2" else (0.0, lam)
-    loss = family.loss
     if name.startswith("ls"):
         loss = LINKS[parameters.get("link", "softmax")]
-    if name.startswith("cuts") and problem.k == 2:
+    if name.startswith("cuts") and k == 2:
         loss, ridge = hinge, 2.0  # of w / 2 and - w / 2, the norm of w
-    if name in ("cuts_exact", "cuts_nystroem"):
-        X = features(X, parameters, state, name == "cuts_nystroem")
-    return regularised(X, Y, costs, loss, ridge, l1, family.norm == "l1")
+    return costs, loss, ridge, l1, family.norm == "l1"
+
+
+def objective(name, problem, M, parameters) -> float | None:
+    """Return the objective at (k, d + 1) coefficients; None for a solver that is not known."""
+    if name not in FAMILIES:
+        return None
+    costs, loss, ridge, l1, _ = terms(name, problem.k, problem.weights, parameters)
+    M = M / 2 if loss is hinge else M  # the scores of these are f and -f
+    V = problem.X @ M[:, :-1].T + M[:, -1]
+    losses = (costs @ loss(V, np.eye(problem.k)[problem.y])).value
+    return losses + ridge / 2 * (M**2).sum() + l1 * np.abs(M[:, :-1]).sum()
 
 
 def regularised(X, Y, costs, loss, ridge, l1, intercept) -> tuple[float, float]:

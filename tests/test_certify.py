@@ -9,6 +9,7 @@ import pandas as pd
 import polars as pl
 import pytest
 import scipy.sparse as sp
+from oracles import LINKS, crammer_singer
 from sklearn import config_context
 from sklearn.base import BaseEstimator, clone
 from sklearn.calibration import CalibratedClassifierCV
@@ -53,15 +54,15 @@ def one_process(monkeypatch, request):
 def losses(name, F, y):
     """Return the losses (n, K) or (n, 1) of scores (n, K) as cvxpy states them."""
     own = (y[:, None] == np.arange(F.shape[1]) if F.shape[1] > 1 else y[:, None]) * 1.0
-    S, mine = 2 * own - 1, cp.sum(cp.multiply(own, F), axis=1)
+    S = 2 * own - 1
     each = {
-        "hinge": lambda: cp.pos(1 - cp.multiply(S, F)),
-        "squared_hinge": lambda: cp.square(cp.pos(1 - cp.multiply(S, F))),
-        "logistic": lambda: cp.logistic(-cp.multiply(S, F)),
-        "ridge": lambda: cp.square(S - F),
-        "softmax": lambda: cp.log_sum_exp(F, axis=1) - mine,
-        "crammer_singer": lambda: cp.max(F + (1 - own), axis=1) - mine,
-    }[name]()
+        "hinge": cp.pos(1 - cp.multiply(S, F)),
+        "squared_hinge": cp.square(cp.pos(1 - cp.multiply(S, F))),
+        "logistic": cp.logistic(-cp.multiply(S, F)),
+        "ridge": cp.square(S - F),
+        "softmax": LINKS["softmax"](F, own),
+        "crammer_singer": crammer_singer(F, own),
+    }[name]
     return cp.reshape(each, (len(y), each.size // len(y)), order="C")
 
 
@@ -293,17 +294,18 @@ def test_anyones_weights_are_certified_with_and_without_intercepts(loss, kind):
 def test_nothing_is_changed_and_held_out_rows_are_compared(capsys):
     pipeline = make_pipeline(StandardScaler(copy=False), LinearSVC(dual=True, **FEW))
     raw, y = load_wine(return_X_y=True)
-    rows, labels, held = raw[::2].copy(), np.array(["a", "b", "c"])[y[::2]], raw[1::2].copy()
+    y = np.array(["a", "b", "c"])[y]
+    rows, labels, held = raw[::2].copy(), y[::2], (raw[1::2].copy(), y[1::2])
     with quiet():
         pipeline.fit(rows.copy(), labels)
     before = pipeline[-1].coef_.copy(), pipeline.get_params()["linearsvc"].get_params()
-    found = certify(pipeline, rows, labels, held_out=(held, np.array(["a", "b", "c"])[y[1::2]]))
-    assert np.array_equal(rows, raw[::2]) and np.array_equal(held, raw[1::2])
+    found = certify(pipeline, rows, labels, held_out=held)
+    assert np.array_equal(rows, raw[::2]) and np.array_equal(held[0], raw[1::2])
     assert np.array_equal(pipeline[-1].coef_, before[0])
     assert pipeline[-1].get_params() == before[1]
     said = capsys.readouterr()
     assert said.out == "" and "certify: 89 rows of 13 features, 3 classes, up to 60 s\n" in said.err
-    error = 1 - pipeline.score(held.copy(), np.array(["a", "b", "c"])[y[1::2]])
+    error = 1 - pipeline.score(held[0].copy(), held[1])
     assert found.errors["held-out error"][0] == pytest.approx(error)
     assert "held-out error" in str(found) and "proved to be in [" in str(found)
 
@@ -389,71 +391,75 @@ def test_ctrl_c_keeps_what_is_proved(case, monkeypatch, interrupt):
 W = np.zeros((4, 3))
 Foreign = type("LinearSVC", (LinearSVC,), {})
 SCIKIT = "model: must be a workbench classifier or one of scikit-learn's LinearSVC, SVC"
-REFUSED = [  # a model or weights, labels, options, and the message
-    *((model, TWO, {}, SCIKIT) for model in (RandomForestClassifier(2), LinearRegression(), SVR())),
-    (
-        RidgeClassifierCV(),
-        TWO,
-        {},
-        "got sklearn.*RidgeClassifierCV",
+REFUSED = [  # a model or weights, options, and the message
+    *(
+        (model, {}, SCIKIT)
+        for model in (RandomForestClassifier(2), LinearRegression(), SVR(), LinearSVC)
     ),
-    (CalibratedClassifierCV(LinearSVC()), TWO, {}, "got sklearn.*CalibratedClassifierCV"),
-    (Foreign(), TWO, {}, rf"got {__name__}.LinearSVC"),
-    (LinearSVC, TWO, {}, SCIKIT),
-    (None, TWO, {"loss": "hinge"}, "describe weights; a model"),
-    (None, TWO, {}, "got builtins.NoneType"),
-    (make_pipeline(SVC()), TWO, {"set": {"steps": []}}, "got sklearn.pipeline.Pipeline"),
-    (make_pipeline(SVC()), TWO, {"set": {"steps": [("one", "passthrough")]}}, "got builtins.str"),
-    (SVC(kernel="poly"), TWO, {}, "the kernel 'rbf' or 'linear', got 'poly'"),
-    (SVC(gamma=1e300), TWO, {}, "gamma: must be a positive number, got 1e"),
-    (LinearSVC(), TWO, {"C": 2.0}, "a model has its own"),
-    (LinearSVC(), TWO, {"sample_weight": np.full(75, 0.5)}, "sample_weight: must be a whole"),
-    (
-        LinearSVC(),
-        TWO,
-        {"sample_weight": np.full(75, 1e12)},
-        "sample_weight: must have a sum of at",
+    (RidgeClassifierCV(), {}, "got sklearn.*RidgeClassifierCV"),
+    (CalibratedClassifierCV(LinearSVC()), {}, "got sklearn.*CalibratedClassifierCV"),
+    (Foreign(), {}, rf"got {__name__}.LinearSVC"),
+    (None, {"loss": "hinge"}, "describe weights; a model"),
+    (None, {}, "got builtins.NoneType"),
+    (make_pipeline(SVC()), {"set": {"steps": []}}, "got sklearn.pipeline.Pipeline"),
+    (make_pipeline(SVC()), {"set": {"steps": [("one", "passthrough")]}}, "got builtins.str"),
+    (SVC(kernel="poly"), {}, "the kernel 'rbf' or 'linear', got 'poly'"),
+    (SVC(gamma=1e300), {}, "gamma: must be a positive number, got 1e"),
+    (SVC(), {"set": {"C": np.inf}}, "C times class_weight: must be a positive number"),
+    (SVC(), {"set": {"dual_coef_": np.zeros((1, 2))}}, "dual_coef_: must have the shape"),
+    (LogisticRegression(C=np.inf), {}, "finite C"),
+    (RidgeClassifier(fit_intercept=False), {}, "must have an intercept"),
+    (SGDClassifier("modified_huber"), {}, "a loss of .*hinge.*log_loss"),
+    *(
+        (LinearSVC(), how, message)
+        for how, message in (
+            ({"C": 2.0}, "a model has its own"),
+            ({"sample_weight": np.full(75, 0.5)}, "sample_weight: must be a whole"),
+            ({"sample_weight": np.full(75, 1e12)}, "sample_weight: must have a sum of at"),
+            ({"sample_weight": TWO}, "sample_weight: must be positive for a row of each"),
+            ({"sample_weight": ["a"] * 75}, "sample_weight: "),
+            ({"held_out": (X,)}, r"held_out: must be rows and labels, \(X, y\), got"),
+            ({"max_seconds": 0}, "max_seconds: must be a positive number"),
+            ({"set": {"coef_": np.full((1, 4), np.nan)}}, "coef_: contains NaN"),
+            ({"set": {"coef_": np.zeros((3, 4))}}, r"coef_: .* shape \(1, 4\), got"),
+            ({"set": {"coef_": np.zeros((1, 4)) + 1j}}, "coef_: must contain real"),
+            ({"set": {"intercept_": np.zeros(3)}}, r"intercept_: .* shape \(1, 1\)"),
+            ({"set": {"C": "1"}}, "The 'C' parameter of LinearSVC must be a float"),
+            ({"y": THREE}, "y: "),
+            ({"of": THREE}, "classes: .* no training row"),
+            ({"y": None}, "y: "),
+            ({"X": X[:, :2]}, "X has 2 features, but LinearSVC is expecting 4"),
+        )
     ),
-    (LinearSVC(), TWO, {"sample_weight": TWO}, "sample_weight: must be positive for a row of each"),
-    (LinearSVC(), TWO, {"sample_weight": ["a"] * 75}, "sample_weight: "),
-    (LinearSVC(), TWO, {"held_out": (X,)}, r"held_out: must be rows and labels, \(X, y\), got"),
-    (LinearSVC(), TWO, {"max_seconds": 0}, "max_seconds: must be a positive number"),
-    (LinearSVC(), TWO, {"set": {"coef_": np.full((1, 4), np.nan)}}, "coef_: contains NaN"),
-    (LinearSVC(), TWO, {"set": {"coef_": np.zeros((3, 4))}}, r"coef_: .* shape \(1, 4\), got"),
-    (LinearSVC(), TWO, {"set": {"coef_": np.zeros((1, 4)) + 1j}}, "coef_: must contain real"),
-    (LinearSVC(), TWO, {"set": {"intercept_": np.zeros(3)}}, r"intercept_: .* shape \(1, 1\)"),
-    (LinearSVC(), TWO, {"set": {"C": "1"}}, "The 'C' parameter of LinearSVC must be a float"),
-    (SVC(), TWO, {"set": {"C": np.inf}}, "C times class_weight: must be a positive number"),
-    (SVC(), TWO, {"set": {"dual_coef_": np.zeros((1, 2))}}, "dual_coef_: must have the shape"),
-    (LogisticRegression(C=np.inf), TWO, {}, "finite C"),
-    (RidgeClassifier(fit_intercept=False), TWO, {}, "must have an intercept"),
-    (SGDClassifier("modified_huber"), TWO, {}, "a loss of .*hinge.*log_loss"),
-    (W, THREE, {}, "loss: None is unknown"),
-    (W, THREE, {"loss": "hing"}, "did you mean hinge"),
-    (W, THREE, {"loss": ["hinge"]}, "loss: .* is unknown"),
-    (W[:3], THREE, {"loss": "hinge"}, "must have 4 features, got 3"),
-    (W[:, :2], THREE, {"loss": "softmax"}, "must have 3 outputs, got 2"),
-    (W, THREE, {"loss": "hinge", "C": 0.0}, "C: must be a positive number"),
-    (W, THREE, {"loss": "hinge", "C": "1"}, "C: must be a positive number"),
-    (W * np.nan, THREE, {"loss": "hinge"}, "W: contains NaN"),
-    (W + 1j, THREE, {"loss": "hinge"}, "W: must contain real numbers"),
-    (W[None], THREE, {"loss": "hinge"}, "W: must have two dimensions"),
-    (W, THREE, {"loss": "hinge", "b": [1j] * 3}, "b: must contain real numbers"),
-    (W, THREE, {"loss": "hinge", "b": [1, 2]}, r"b: must have the shape \(1, 3\), got \(1, 2\)"),
-    (W, THREE, {"loss": "hinge", "b": 0, "intercept": "none"}, "intercept: must be 'free' or a po"),
-    (LinearSVC(), TWO, {"y": THREE}, "y: "),
-    (LinearSVC(), THREE, {"y": TWO}, "classes: .* no training row"),
-    (LinearSVC(), TWO, {"y": None}, "y: "),
-    (LinearSVC(), TWO, {"X": X[:, :2]}, "X has 2 features, but LinearSVC is expecting 4"),
+    *(
+        (W, how, message)
+        for how, message in (
+            ({"loss": None}, "loss: None is unknown"),
+            ({"loss": "hing"}, "did you mean hinge"),
+            ({"loss": ["hinge"]}, "loss: .* is unknown"),
+            ({"C": 0.0}, "C: must be a positive number"),
+            ({"C": "1"}, "C: must be a positive number"),
+            ({"b": [1j] * 3}, "b: must contain real numbers"),
+            ({"b": [1, 2]}, r"b: must have the shape \(1, 3\), got \(1, 2\)"),
+            ({"b": 0, "intercept": "none"}, "intercept: must be 'free' or a po"),
+        )
+    ),
+    (W[:3], {}, "must have 4 features, got 3"),
+    (W[:, :2], {"loss": "softmax"}, "must have 3 outputs, got 2"),
+    (W * np.nan, {}, "W: contains NaN"),
+    (W + 1j, {}, "W: must contain real numbers"),
+    (W[None], {}, "W: must have two dimensions"),
 ]
 
 
-@pytest.mark.parametrize(("model", "y", "how", "message"), REFUSED)
-def test_what_cannot_be_stated_is_refused(model, y, how, message):
-    how, fitted = {"X": X, "y": y} | how, model
+@pytest.mark.parametrize(("model", "how", "message"), REFUSED)
+def test_what_cannot_be_stated_is_refused(model, how, message):
+    weights = isinstance(model, np.ndarray)
+    usual = {"y": THREE, "loss": "hinge"} if weights else {"y": TWO}
+    how, fitted = {"X": X} | usual | how, model
     with quiet(), pytest.raises(ValueError, match=message):
         if isinstance(model, BaseEstimator):
-            fitted = clone(model).fit(X, y)
+            fitted = clone(model).fit(X, how.pop("of", TWO))
         for name, value in how.pop("set", {}).items():
             setattr(fitted, name, value)
         certify(fitted, **how)

@@ -8,6 +8,7 @@ from pathlib import Path
 import cvxpy as cp
 import numpy as np
 import pytest
+from oracles import weston_watkins
 
 from workbench.core.stream import rounds
 from workbench.data import load
@@ -132,9 +133,8 @@ def solved(X, y, C, margin=1.0, offset=False):
     """Return weights and offsets of the Weston-Watkins SVM, by a conic solver."""
     k = y.max() + 1
     W, b = cp.Variable((X.shape[1], k)), cp.Variable((1, k))
-    scores, other = X @ W + np.ones((len(y), 1)) @ b, 1 - np.eye(k)[y]
-    own = cp.sum(cp.multiply(1 - other, scores), axis=1, keepdims=True) @ np.ones((1, k))
-    loss = cp.sum(cp.multiply(other, cp.pos(margin - own + scores)))
+    scores = (X @ W + np.ones((len(y), 1)) @ b) / margin
+    loss = margin * cp.sum(weston_watkins(scores, np.eye(k)[y]))
     cost = cp.Minimize(cp.sum_squares(W) / 2 + C * loss)
     cp.Problem(cost, [] if offset else [b == 0]).solve(solver=cp.CLARABEL)
     return W.value, b.value

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression
 from sklearn.svm import LinearSVC
-from test_solvers import objective, weight
+from test_solvers import objective
 
 from checks.certified import check_certified, proved
 from workbench.proofs import verify
@@ -26,11 +26,8 @@ GAP, CREDIT = 1e-3, re.compile(r": ([\d.]+) of 3 decades\. (.*)")
 
 def value(name, problem, W):
     """Return the objective of an exercise, by plain arithmetic."""
-    given = {weight(name): WEIGHT}
-    if name == "mrc_ccg":
-        return objective(name, problem, W, given)
-    kind = "cuts_exact" if name == "cs_working_set" else name  # the same problem, without l1
-    return objective(kind, problem, np.column_stack([W.T, np.zeros(problem.k)]), given)
+    M = W if name == "mrc_ccg" else np.column_stack([W.T, np.zeros(problem.k)])
+    return objective(name, problem, M, STATED[name])
 
 
 def modelled(name, problem):

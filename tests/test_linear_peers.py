@@ -5,7 +5,9 @@ import warnings
 from functools import partial
 from itertools import islice
 
+import cvxpy as cp
 import numpy as np
+import oracles
 import pytest
 import scipy.sparse as sp
 from sklearn.exceptions import ConvergenceWarning
@@ -38,27 +40,22 @@ each_k = pytest.mark.parametrize("k", [2, 4])
 STREAMS = {name: SOLVERS[name].steps for name in [*BY_TOLERANCE, *PEERS, "ridge"]}
 
 
+LOSSES = {
+    "liblinear_cs": oracles.crammer_singer,
+    "liblinear_ovr": lambda V, Y: cp.sum(cp.pos(1 - cp.multiply(2 * Y - 1, V)), axis=1),
+    "liblinear_lr": oracles.logistic,
+    **dict.fromkeys(("logistic_lbfgs", "logistic_saga"), oracles.LINKS["softmax"]),
+    "ridge": oracles.LINKS["identity"],
+}
+
+
 def definition(name, problem, W, weight):
-    """The objective as the docstring prints it, row by row."""
-    losses, squares = 0.0, (W.astype(float) ** 2).sum() / 2
-    for x, own in zip(problem.X.astype(float), problem.y):
-        v, one_hot = x @ W, np.arange(problem.k) == own
-        z = np.where(one_hot, v, -v)
-        if name == "liblinear_cs":
-            losses += max(0.0, 1.0 + np.delete(v, own).max() - v[own])
-        elif name == "liblinear_ovr":
-            losses += np.maximum(0.0, 1.0 - z).sum()
-        elif name == "liblinear_lr":
-            losses += np.log1p(np.exp(-z)).sum()
-        elif name.startswith("liblinear"):
-            losses += (np.maximum(0.0, 1.0 - z) ** 2).sum()
-        elif name.startswith("logistic"):
-            losses += np.log(np.exp(v).sum()) - v[own]
-        else:
-            losses += ((v - one_hot) ** 2).sum() / 2
+    """The objective as the docstring prints it."""
+    loss, squares = LOSSES.get(name, oracles.LINKS["squared_hinge"]), (W.astype(float) ** 2).sum()
+    losses = loss(problem.X.astype(float) @ W, np.eye(problem.k)[problem.y]).value
     if name == "ridge":
-        return losses / problem.n + weight * squares
-    return (np.abs(W).sum() if name == "liblinear_l1" else squares) + weight * losses
+        return losses.mean() + weight / 2 * squares
+    return (np.abs(W).sum() if name == "liblinear_l1" else squares / 2) + weight * losses.sum()
 
 
 def fitted(name, problem, **settings):

@@ -10,12 +10,12 @@ from itertools import islice, product
 from multiprocessing import get_context
 
 import numpy as np
+import oracles
 import pytest
 import scipy.sparse as sp
 from numba import njit
 from numba.core.dispatcher import Dispatcher
 from oracles import PRECISION, optimum, plain
-from scipy.special import logsumexp
 from test_memoir import documents
 
 from workbench.core.problem import as_problem
@@ -107,35 +107,10 @@ def weight(name):
 
 
 def objective(name, problem, M, parameters):
-    """The objective of a solver's family, by its definition, at (k, d + 1) coefficients.
-
-    None for a new solver whose name begins as no family's.
-    """
-    default = inspect.signature(SOLVERS[name].steps).parameters[weight(name)].default
-    lam = parameters.get(weight(name), default)
+    """The objective of a solver's family at (k, d + 1) coefficients; None for a new family."""
     if name.startswith("mrc"):
-        return minimax_risk(problem, lam).upper(M)
-    X, y, n, k = np.column_stack([problem.X, np.ones(problem.n)]), problem.y, problem.n, problem.k
-    V = X @ M.T
-    others = np.eye(k)[y] == 0
-    if name.startswith("ww"):
-        hinges = np.maximum(0, 1 - V[np.arange(n), y][:, None] + V)[others].sum()
-        return (M**2).sum() / 2 + lam * hinges
-    if name.startswith("ls"):
-        return (logsumexp(V, axis=1) - V[np.arange(n), y]).mean() + lam / 2 * (M**2).sum()
-    if name == "cs_working_set" or name.startswith(("cuts", "memoir")):
-        worst = np.where(others, V, -np.inf).max(axis=1)
-        hinges = np.maximum(0, 1 + worst - V[np.arange(n), y])
-        if not name.startswith("memoir"):
-            l1 = 0.02 if name == "cs_working_set" else 0.0
-            return (M**2).sum() / 2 + l1 * np.abs(M).sum() + lam * hinges.sum()
-        return hinges.mean() + lam / 2 * (M**2).sum()
-    if name in TWO_CLASSES:
-        hinge = np.maximum(0, 1 - (V[:, 1] - V[:, 0]) / 2 * (2 * y - 1)).mean()
-        return hinge + lam * np.abs(M[1, :-1] - M[0, :-1]).sum() / 2
-    if name == "svm_multi":
-        return np.maximum(0, V + 1)[others].sum() / n + lam * np.abs(M[:, :-1]).sum()
-    return None
+        return minimax_risk(problem, parameters.get("lambda0", 0.01)).upper(M)
+    return oracles.objective(name, problem, M, parameters)
 
 
 @pytest.mark.parametrize("sparse", [False, True])
