@@ -4,8 +4,6 @@ Each problem is written down here once more, from its definition. Features are b
 about one first, and so is the objective: rows scaled by s with C / s^2 are the same problem.
 """
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Callable
 from typing import NamedTuple
@@ -95,7 +93,7 @@ def plain(row):
     return {key.removeprefix("span_"): value for key, value in row.items()}
 
 
-def optimum(name, problem, parameters=None, state=None) -> tuple[float, float]:
+def optimum(name, problem, parameters=None, state=None):
     """Return an interval that holds the optimum: the objective at a point found, and less.
 
     The upper end is the objective at some point, whatever Clarabel thinks of it; the lower end
@@ -116,7 +114,7 @@ def optimum(name, problem, parameters=None, state=None) -> tuple[float, float]:
     return (low if of_one_size(np.abs(X[X != 0.0])) else -np.inf), high
 
 
-def of_family(name, problem, X, Y, weights, parameters, state) -> tuple[float, float]:
+def of_family(name, problem, X, Y, weights, parameters, state):
     """Return the same for a problem of :data:`FAMILIES`."""
     assert name in FAMILIES, f"{name} certifies its rows: state its problem in tests/oracles.py"
     if name in ("cuts_exact", "cuts_nystroem"):
@@ -141,7 +139,7 @@ def terms(name, k, weights, parameters):
     return costs, loss, ridge, l1, family.norm == "l1"
 
 
-def objective(name, problem, M, parameters) -> float | None:
+def objective(name, problem, M, parameters):
     """Return the objective at (k, d + 1) coefficients; None for a solver that is not known."""
     if name not in FAMILIES:
         return None
@@ -152,7 +150,7 @@ def objective(name, problem, M, parameters) -> float | None:
     return losses + ridge / 2 * (M**2).sum() + l1 * np.abs(M[:, :-1]).sum()
 
 
-def regularised(X, Y, costs, loss, ridge, l1, intercept) -> tuple[float, float]:
+def regularised(X, Y, costs, loss, ridge, l1, intercept):
     """Minimise ridge/2 |W|^2 + l1 |W|_1 + sum_i costs_i loss(X W)_i."""
     n, k = Y.shape
     if intercept:  # it is free and takes the columns' means
@@ -179,7 +177,7 @@ def regularised(X, Y, costs, loss, ridge, l1, intercept) -> tuple[float, float]:
     return low * total if well_posed(X / size, costs, U.value) else -np.inf, high * total
 
 
-def well_posed(X, costs, U) -> bool:
+def well_posed(X, costs, U):
     """Return whether Clarabel can be trusted with rows of these lengths, directions and costs.
 
     The solution U tells, too: rows that a few others make look alike want a long one.
@@ -189,7 +187,7 @@ def well_posed(X, costs, U) -> bool:
     return near and U is not None and np.abs(U).max() <= 1e4
 
 
-def of_one_size(values) -> bool:
+def of_one_size(values):
     """Return whether positive values differ by less than five orders of magnitude."""
     return not len(values) or values.max() < 1e5 * values.min()
 
@@ -225,7 +223,7 @@ def minimax_risk(X, Y, weights, lambda0):
     return low, exact + PRECISION, exact, seen * M.value / size, constraints[0].dual_value
 
 
-def solved(value, constraints) -> tuple[float, float]:
+def solved(value, constraints):
     """Minimise an expression of about the size of one; of what is not vouched for, only the top."""
     problem = cp.Problem(cp.Minimize(value), constraints)
     with warnings.catch_warnings():
@@ -241,7 +239,7 @@ def solved(value, constraints) -> tuple[float, float]:
     return found - rounding if problem.status == cp.OPTIMAL else -np.inf, found + rounding
 
 
-def features(X, parameters, state, nystroem) -> np.ndarray:
+def features(X, parameters, state, nystroem):
     """Return rows whose inner products are those of a state's kernel, or of its Nystroem space."""
     kind, gamma = parameters.get("kernel", "rbf"), state.gamma
     if kind == "rbf":

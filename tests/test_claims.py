@@ -8,6 +8,7 @@ from pathlib import Path
 import cvxpy as cp
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose
 from oracles import weston_watkins
 
 from workbench.core.stream import rounds
@@ -24,7 +25,7 @@ README = CHECKOUT / "README.md"
 FOLDER = Path(os.environ.get("WORKBENCH_PAPERS", CHECKOUT.parent / "shared" / "papers"))
 
 
-def board(text: str) -> str:
+def board(text):
     """Return the README's text with its board renewed: a table per paper, with links."""
     head, rest = text.split(MARKS[0])
     lines = [f"| paper | {' | '.join(VERDICTS)} |", "|---|---|---|---|---|---|"]
@@ -122,11 +123,9 @@ def test_the_reparametrised_dual_is_the_dual(seed, blobs):
     for solved in (first, second):
         solved.solve(solver=cp.CLARABEL)
     assert first.value == pytest.approx(second.value, rel=1e-6)
-    np.testing.assert_allclose(X.T @ alpha.value, X.T @ image.value, atol=1e-4)
+    assert_allclose(X.T @ alpha.value, X.T @ image.value, atol=1e-4)
     back = np.array([-alpha.value[i, others[i]] for i in range(n)])
-    np.testing.assert_allclose(
-        np.array([back[i] @ place[i] for i in range(n)]), alpha.value, atol=1e-6
-    )
+    assert_allclose(np.array([back[i] @ place[i] for i in range(n)]), alpha.value, atol=1e-6)
 
 
 def solved(X, y, C, margin=1.0, offset=False):
@@ -145,7 +144,7 @@ def test_the_two_formulations_have_one_solution(C, blobs):
     """Proposition A.29: margins of 2 with 2C, and of 1 with C, up to a factor of 2."""
     problem = blobs(n=30, d=3, k=3)
     one, two = (solved(problem.X, problem.y, m * C, margin=m)[0] for m in (1, 2))
-    np.testing.assert_allclose(two, 2 * one, atol=1e-4)
+    assert_allclose(two, 2 * one, atol=1e-4)
 
 
 @pytest.mark.parametrize("data, least, most", [("iris", 10, 20), ("wine", 0, 1)])

@@ -116,7 +116,7 @@ def test_run_and_judge_take_the_option_that_a_message_advises(advised, capsys, t
 
 
 @pytest.mark.parametrize(
-    ("command", "message"),
+    "command, message",
     {
         "judge {} iris --loss hinge": "must be an .npz file with an array W",
         "sweep {}": "a grid must be YAML entries such as",

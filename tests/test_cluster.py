@@ -7,6 +7,8 @@ from itertools import islice
 
 import numpy as np
 import pytest
+from helpers import refuses
+from numpy.testing import assert_allclose
 
 from workbench.core.problem import as_problem
 from workbench.data import load
@@ -54,7 +56,7 @@ def same(found, whole, rtol=1e-10):
     for one, other in zip(found, whole):
         assert list(one) == list(other)
         scale = other.get("upper", other.get("primal"))
-        np.testing.assert_allclose([*one.values()], [*other.values()], rtol, rtol * scale)
+        assert_allclose([*one.values()], [*other.values()], rtol, rtol * scale)
 
 
 @pytest.mark.parametrize("name", ["ls_generalized", "ls_accelerated"])
@@ -69,12 +71,12 @@ def test_two_workers_have_the_iterates_of_one_process(name, processes, memory, f
 def test_rows_in_memory_and_a_file_that_has_moved_are_refused(processes, memory, file, tmp_path):
     client = processes[1]
     for problem in (memory, file.subset(0.5), file.split(0.5)):
-        with pytest.raises(ValueError, match="problem: must have the rows of a memory-mapped"):
+        with refuses("problem: must have the rows of a memory-mapped"):
             on_cluster(problem, client)
     np.save(tmp_path / "rows.npy", memory.X)
     moved = load(tmp_path / "rows.npy", labels=memory.y)
     os.replace(tmp_path / "rows.npy", tmp_path / "moved.npy")  # before a worker maps it
-    with pytest.raises(ValueError, match=r"cluster: a worker finds no file .*rows\.npy"):
+    with refuses(r"cluster: a worker finds no file .*rows\.npy"):
         next(SOLVERS["ls_accelerated"].steps(on_cluster(moved, client)))
 
 

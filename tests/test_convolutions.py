@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose
 from scipy.signal import correlate
 
 import convolutions
@@ -47,4 +48,4 @@ def test_blocks_are_those_of_all_filters(how):
     problem.X_test[:] = 0
     assert (start(problem, 56, 24, how, 5).generator.anchors == bank).all()
     assert [part.shape[1] for part in Z] == [24, 24, 8]
-    np.testing.assert_allclose(np.hstack(Z), convolve(problem.X, bank), rtol=1e-4, atol=1e-4)
+    assert_allclose(np.hstack(Z), convolve(problem.X, bank), rtol=1e-4, atol=1e-4)

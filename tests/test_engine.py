@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import psutil
 import pytest
-from test_player import wait
+from helpers import wait
 
 from workbench.runs.engine import execute
 from workbench.runs.worker import DIED, TOO_LONG, Limits, Task, one_thread, timed_alone

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from numpy.testing import assert_allclose
 from scipy.spatial.distance import cdist
 
 from workbench.core.problem import as_problem
@@ -22,14 +23,14 @@ def made(generator, X, b):
     return Z
 
 
-@pytest.mark.parametrize(("turns", "atol"), [(50, 5e-5), (0.5, 1e-6)])
+@pytest.mark.parametrize("turns, atol", [(50, 5e-5), (0.5, 1e-6)])
 def test_the_cosine_is_one(turns, atol):
     rng = np.random.default_rng(0)
     Z = rng.uniform(-turns, turns, size=(40, 500)).astype(np.float32)
     shift = rng.random(500, np.float32) * (turns > 1)
     expected = np.sqrt(2) * np.cos(2 * np.pi * (Z.astype(float) + shift))
     cosines(Z, shift)
-    np.testing.assert_allclose(Z, expected, atol=atol)
+    assert_allclose(Z, expected, atol=atol)
 
 
 @pytest.mark.parametrize("kind", ["fourier", "orthogonal_fourier"])
@@ -49,10 +50,10 @@ def test_nystroem_features_are_the_kernel_and_its_penalty_that_of_the_landmarks(
     landmarks = generator.anchors[20:40].astype(float)
     expected = np.exp(-cdist(X, landmarks, "sqeuclidean") / generator.s)
     Z = made(generator, X, 1)
-    np.testing.assert_allclose(Z, expected, atol=1e-5)
+    assert_allclose(Z, expected, atol=1e-5)
     K = np.exp(-cdist(landmarks, landmarks, "sqeuclidean") / generator.s)
-    np.testing.assert_allclose(generator.penalty(1), K + JITTER * np.eye(20), atol=1e-9)
-    np.testing.assert_allclose(made(generator, landmarks, 1), generator.penalty(1), atol=1e-5)
+    assert_allclose(generator.penalty(1), K + JITTER * np.eye(20), atol=1e-9)
+    assert_allclose(made(generator, landmarks, 1), generator.penalty(1), atol=1e-5)
 
 
 @pytest.mark.parametrize("kind", RANDOM)
@@ -70,7 +71,7 @@ def test_blocks_are_of_their_size_scale_and_seed(kind, problem):
     assert not np.allclose(blocks[0], blocks[1])
     assert 0.05 < np.square(np.hstack(blocks)).mean() < 20
     for X in (problem.X[7:50], sp.csr_matrix(problem.X)[7:50], problem.X[7:50].astype(float)):
-        np.testing.assert_allclose(made(generator, X, 0), blocks[0][7:50], atol=2e-4, rtol=1e-4)
+        assert_allclose(made(generator, X, 0), blocks[0][7:50], atol=2e-4, rtol=1e-4)
 
 
 def test_columns_come_in_their_order(problem):

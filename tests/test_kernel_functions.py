@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from numpy.testing import assert_allclose
 from sklearn.metrics.pairwise import linear_kernel, rbf_kernel
 from sklearn.svm import SVC
 
@@ -28,7 +29,7 @@ def held(kernel, X, megabytes):
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("d", [1, 9, 60])
-@pytest.mark.parametrize(("kind", "sparse"), KINDS)
+@pytest.mark.parametrize("kind, sparse", KINDS)
 def test_products_with_a_kernel_are_those_of_scikit_learn(kind, d, sparse, dtype):
     rng = np.random.default_rng(0)
     X, Z = (2.0 / np.sqrt(d) * rng.normal(size=(m, d)) + 1.0 for m in (701, 203))
@@ -42,10 +43,10 @@ def test_products_with_a_kernel_are_those_of_scikit_learn(kind, d, sparse, dtype
     left, right = kernel.points(X), kernel.points(Z)
     found = kernel.times(left, right, B)
     assert found.dtype == dtype and kernel.values == 701 * 203
-    np.testing.assert_allclose(found, K @ B, rtol=0, atol=rounding * np.abs(B).sum(axis=0).max())
-    np.testing.assert_allclose(kernel.matrix(left[:50], right), K[:50], rtol=0, atol=rounding)
+    assert_allclose(found, K @ B, rtol=0, atol=rounding * np.abs(B).sum(axis=0).max())
+    assert_allclose(kernel.matrix(left[:50], right), K[:50], rtol=0, atol=rounding)
     diagonal = MATRICES[kind](X[:9], X[:9]).diagonal()
-    np.testing.assert_allclose(kernel.diagonal(left[:9]), diagonal, rtol=0, atol=20 * rounding)
+    assert_allclose(kernel.diagonal(left[:9]), diagonal, rtol=0, atol=20 * rounding)
     one = kernel.times(left[5:6], right[[3, 3]], np.ones((2, 1)))
     assert one[0, 0] == pytest.approx(2 * K[5, 3], abs=2 * rounding)
     with_none = kernel.times(left, right[:0], B[:0])
@@ -54,7 +55,7 @@ def test_products_with_a_kernel_are_those_of_scikit_learn(kind, d, sparse, dtype
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("d", [7, 150])
-@pytest.mark.parametrize(("kind", "sparse"), KINDS)
+@pytest.mark.parametrize("kind, sparse", KINDS)
 def test_a_row_of_the_kernel_matrix_does_not_depend_on_its_company(kind, sparse, d, dtype, blobs):
     X = blobs(n=501, d=d, k=3, sparse=sparse).X
     gram = held(at(X, kind, dtype), X, 512)
@@ -66,7 +67,7 @@ def test_a_row_of_the_kernel_matrix_does_not_depend_on_its_company(kind, sparse,
         assert np.array_equal(gram.rows(some), whole[some])
     dense = X.toarray() if sparse else X
     exact, rounding = MATRICES[kind](dense, dense), 1e-12 if dtype is np.float64 else 3e-4
-    np.testing.assert_allclose(whole, exact, rtol=0, atol=rounding * np.abs(exact).max())
+    assert_allclose(whole, exact, rtol=0, atol=rounding * np.abs(exact).max())
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -75,21 +76,21 @@ def test_distances_keep_their_digits_far_from_zero(dtype):
     kernel = at(X + dtype(1e3), "rbf", dtype)
     points = kernel.points(X + dtype(1e3))
     tolerance = 1e-3 if dtype is np.float32 else 1e-11  # the offset rounds X itself
-    np.testing.assert_allclose(kernel.matrix(points, points), MATRICES["rbf"](X, X), atol=tolerance)
+    assert_allclose(kernel.matrix(points, points), MATRICES["rbf"](X, X), atol=tolerance)
     kernel = Kernel("rbf", 1.0, dtype, np.zeros(0))
     points = kernel.points(np.array([[-10.0], [0.0], [15.0]]))  # which have nothing in common
-    np.testing.assert_allclose(kernel.matrix(points, points), np.eye(3), atol=1e-5)
+    assert_allclose(kernel.matrix(points, points), np.eye(3), atol=1e-5)
 
 
-@pytest.mark.parametrize(("dtype", "digits", "least"), [("f4", 4e-7, -90), ("f8", 4e-16, -900)])
+@pytest.mark.parametrize("dtype, digits, least", [("f4", 4e-7, -90), ("f8", 4e-16, -900)])
 def test_the_exponential_is_exact_to_its_last_digits(dtype, digits, least):
     t = -np.concatenate([[0.0, 1e-9], np.logspace(-20, np.log10(-least), 2000)]).astype(dtype)
     out = t[None, :].copy()
     gaussian_of_products(out, np.zeros(1, dtype), np.zeros(len(t), dtype))
-    np.testing.assert_allclose(out[0], np.exp2(t.astype(np.longdouble)), rtol=digits)
+    assert_allclose(out[0], np.exp2(t.astype(np.longdouble)), rtol=digits)
     far = np.array([[-1e9, -5e8, least]], dtype)
     gaussian_of_products(far, np.zeros(1, dtype), np.zeros(3, dtype))
-    np.testing.assert_allclose(far, 2.0**least, rtol=digits)
+    assert_allclose(far, 2.0**least, rtol=digits)
     assert (far * 1e-9 >= np.finfo(dtype).tiny).all()  # with a small weight it is normal, too
 
 

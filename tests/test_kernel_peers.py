@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.svm import SVC, LinearSVC
 
@@ -29,17 +30,17 @@ def test_libsvm_is_scikit_learns(settings, k, blobs):
         state = fitted("libsvm", made, C=0.7, **settings)
         model.set_params(decision_function_shape="ovo").fit(made.X, made.y)
         assert len(state.A) == len(model.support_) < 90
-        np.testing.assert_array_equal(np.argmax(state.scores(new), axis=1), model.predict(new))
+        assert_array_equal(np.argmax(state.scores(new), axis=1), model.predict(new))
         decisions = np.concatenate([D for _, D in state.decisions(new)], axis=1).T
         theirs = model.decision_function(new)
         ours = state.scores(new) @ [-1, 1] if k == 2 else decisions
-        np.testing.assert_allclose(ours, theirs, atol=1e-10)
+        assert_allclose(ours, theirs, atol=1e-10)
     if k == 6:  # of labels that mean nothing many votes are equal, and the first class wins
         noise = as_problem(np.random.default_rng(0).normal(size=(60, 2)), np.arange(60) % 6)
         new, model = 2 * new[:, :2], SVC(C=0.1).fit(noise.X, noise.y)
         scores = fitted("libsvm", noise, C=0.1).scores(new)
         assert np.sum(np.sum(scores == scores.max(axis=1, keepdims=True), axis=1) > 1) > 5
-        np.testing.assert_array_equal(np.argmax(scores, axis=1), model.predict(new))
+        assert_array_equal(np.argmax(scores, axis=1), model.predict(new))
 
 
 @pytest.mark.parametrize("k", [2, 4])
@@ -81,7 +82,7 @@ def test_the_control_is_a_linear_svm_of_features(k, blobs):
     model = LinearSVC(fit_intercept=False, random_state=3, max_iter=10_000, **how, **settings)
     F = rbf_kernel(new, L, gamma=0.3) @ root @ model.fit(Z, problem.y).coef_.T
     own = np.hstack([-F / 2, F / 2]) if k == 2 else F
-    np.testing.assert_allclose(state.scores(new), own, atol=1e-3)
+    assert_allclose(state.scores(new), own, atol=1e-3)
     # The same landmarks, and the same objective as that of exact cuts.
     parameters = {"C": 0.5, "gamma": 0.3, "landmarks": 15, "eps": 1e-6, "seed": 3}
     trace, _ = run("cuts_nystroem", problem, parameters=parameters)

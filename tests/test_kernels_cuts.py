@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose, assert_array_equal
 
 from workbench.sampled_cuts.qp import best_of_face, objective, pairwise, solve_qp
 
@@ -76,7 +77,7 @@ def test_each_step_is_the_second_order_choice():
                     break
                 taken = pairwise(G, h, C, alpha, 0.0, 1)
                 assert taken in (0, 1)
-                np.testing.assert_allclose(alpha, expected, rtol=0, atol=1e-12 * C)
+                assert_allclose(alpha, expected, rtol=0, atol=1e-12 * C)
 
 
 def test_steps_end_when_no_pair_violates_by_more_than_the_tolerance():
@@ -97,18 +98,18 @@ def test_a_face_ends_at_its_best_point_or_where_it_meets_zero():
     G, h = np.diag([1.0, 2.0, 4.0]), np.array([1.0, 1.0, 1.0])
     alpha = np.array([0.1, 0.1, 0.0])
     best_of_face(G, h, 10.0, alpha)
-    np.testing.assert_allclose(alpha, [1.0, 0.5, 0.0], atol=1e-9)  # what is zero stays
+    assert_allclose(alpha, [1.0, 0.5, 0.0], atol=1e-9)  # what is zero stays
     alpha, h = np.array([0.1, 0.1, 0.1]), np.array([5.0, 4.0, 3.0])
     best_of_face(G, h, 5.0, alpha)  # the sum is tight, and the solution on it is above zero
     lam = (5.0 + 4.0 / 2 + 3.0 / 4 - 5.0) / 1.75
-    np.testing.assert_allclose(alpha, (h - lam) / np.array([1.0, 2.0, 4.0]), atol=1e-9)
+    assert_allclose(alpha, (h - lam) / np.array([1.0, 2.0, 4.0]), atol=1e-9)
     assert alpha.sum() <= 5.0 * (1 + 1e-15)
     alpha = np.array([0.1, 0.1])
     best_of_face(np.diag([1.0, 0.0]), np.ones(2), 2.0, alpha)  # the second is not curved at all
-    np.testing.assert_allclose(alpha, [0.0, 2.0], atol=1e-9)
+    assert_allclose(alpha, [0.0, 2.0], atol=1e-9)
     alpha = np.array([0.5, 0.5])
     best_of_face(np.eye(2), np.array([1.0, -2.0]), 1.0, alpha)  # the second must end at zero
-    np.testing.assert_allclose(alpha, [1.0, 0.0], atol=1e-9)
+    assert_allclose(alpha, [1.0, 0.0], atol=1e-9)
     assert alpha[1] == 0.0
     rng = np.random.default_rng(0)
     for _ in range(20):  # one alone leaves, and is zero without rounding
@@ -120,12 +121,12 @@ def test_a_face_ends_at_its_best_point_or_where_it_meets_zero():
         assert (alpha == 0).tolist() == (np.arange(3) == negative).tolist()
         rest = np.flatnonzero(alpha)
         expected = (C - h[rest].sum()) / 2 + h[rest]
-        np.testing.assert_allclose(alpha[rest], expected, rtol=1e-9)
+        assert_allclose(alpha[rest], expected, rtol=1e-9)
         assert before.all() and alpha.sum() <= C * (1 + 1e-14)
     alpha = np.array([1.0, 0.0])
     best_found = alpha.copy()
     best_of_face(np.eye(2), np.array([1.0, -2.0]), 1.0, alpha)
-    np.testing.assert_array_equal(alpha, best_found)  # no step to what is not better
+    assert_array_equal(alpha, best_found)  # no step to what is not better
     nothing = np.zeros(2)
     best_of_face(np.eye(2), np.ones(2), 1.0, nothing)
     assert not nothing.any()

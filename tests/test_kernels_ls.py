@@ -6,6 +6,7 @@ from itertools import islice
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose
 from scipy.special import log_softmax
 
 from workbench.data.generators import fitted
@@ -48,7 +49,7 @@ def test_links_by_their_formulas(name):
         found = np.empty(F.shape, dtype)
         of = LINKS[name].residuals(F.astype(dtype), Y, found, weights)
         assert of == pytest.approx(loss, rel=close)
-        np.testing.assert_allclose(found, R, rtol=close, atol=close / 10)
+        assert_allclose(found, R, rtol=close, atol=close / 10)
 
 
 def test_projections_by_hand():
@@ -56,10 +57,10 @@ def test_projections_by_hand():
     project(V)
     third = 1 / 3
     expected = [[third] * 3, [1.0, 0.0, 0.0], [0.6, 0.4, 0.0], [0.5, 0.5, 0.0]]
-    np.testing.assert_allclose(V, expected, atol=1e-15)
+    assert_allclose(V, expected, atol=1e-15)
     V = np.array([[10.0, 4.0, 3.5, 0.0], [0.9, 0.35, 0.3, -0.2]])
     project(V)
-    np.testing.assert_allclose(V, [[1, 0, 0, 0], [2.15 / 3 - 0, 0.5 / 3, 0.35 / 3, 0]], atol=1e-15)
+    assert_allclose(V, [[1, 0, 0, 0], [2.15 / 3 - 0, 0.5 / 3, 0.35 / 3, 0]], atol=1e-15)
     one = np.array([[7.0], [-7.0]])
     project(one)
     assert one.tolist() == [[1.0], [1.0]]
@@ -69,7 +70,7 @@ def test_momentum_by_hand():
     W, before = np.array([[1.0, 3.0]]), np.array([[0.5, 1.0]])
     point, after = extrapolated(W, before, -np.ones((1, 2)), 2.0)
     assert after == (1 + np.sqrt(17)) / 2
-    np.testing.assert_allclose(point, W + (W - before) / after, rtol=1e-15)
+    assert_allclose(point, W + (W - before) / after, rtol=1e-15)
     point, after = extrapolated(W, before, np.full((1, 2), 0.1), 2.0)  # uphill: it restarts
     assert after == (1 + np.sqrt(5)) / 2 and point.tolist() == W.tolist()
     _, after = extrapolated(W, before, np.zeros((1, 2)), 2.0)  # neither
@@ -92,10 +93,10 @@ def test_the_rounds_of_algorithm_1(link, solver, blobs):
         primal = loss / n + alpha / 2 * (W**2).sum()
         lower = max(lower, primal - (gradient**2).sum() / (2 * alpha))
         upper = min(upper, primal)
-        np.testing.assert_allclose(s.W, W, atol=1e-12)
+        assert_allclose(s.W, W, atol=1e-12)
         found = s.loss, s.primal, s.lower, s.upper, s.theta
-        np.testing.assert_allclose(found, [loss / n, primal, lower, upper, theta], atol=1e-12)
-        np.testing.assert_allclose(s.stepped, stepped, atol=1e-12)
+        assert_allclose(found, [loss / n, primal, lower, upper, theta], atol=1e-12)
+        assert_allclose(s.stepped, stepped, atol=1e-12)
         before, stepped = stepped, W - np.linalg.solve(H, gradient) / l
         W = stepped
         if solver is ls_accelerated:
@@ -120,15 +121,15 @@ def test_the_rounds_of_algorithm_2(power, blobs):
     P = between = refitted = np.zeros((20, k))
     Ws, Vs = [], []
     for s in islice(ls_calibrated(problem, alpha=alpha, basis=power), 5):
-        np.testing.assert_allclose(s.predictions, P, atol=1e-9)
-        np.testing.assert_allclose(s.W, np.reshape(Ws, (-1, 3, k)), atol=1e-9)
-        np.testing.assert_allclose(s.V, np.reshape(Vs, (-1, power * k, k)), atol=1e-5)
+        assert_allclose(s.predictions, P, atol=1e-9)
+        assert_allclose(s.W, np.reshape(Ws, (-1, 3, k)), atol=1e-9)
+        assert_allclose(s.V, np.reshape(Vs, (-1, power * k, k)), atol=1e-5)
         assert s.squared_error == pytest.approx((weights * (T - P) ** 2).sum() / n, abs=1e-9)
         assert s.round == len(Ws)
         if Ws:
             assert s.fitted == pytest.approx((weights * (T - between) ** 2).sum() / n, abs=1e-9)
             assert s.refitted == pytest.approx((weights * (T - refitted) ** 2).sum() / n, abs=1e-9)
-            np.testing.assert_allclose(s.scores(X), P, atol=1e-9)
+            assert_allclose(s.scores(X), P, atol=1e-9)
         else:
             assert s.fitted == s.refitted == s.squared_error
         S = X.T @ (weights * X) / n
@@ -169,8 +170,8 @@ def test_the_rounds_of_algorithm_3(link, features, calibrated, blobs):
     for s in ls_stagewise(problem, **settings, calibrate=calibrated):
         loss = by_formula(link, F, T, weights)[0] / n
         penalty = sum(np.vdot(W[p], m @ W[p]) for p, m in zip(parts, M))
-        np.testing.assert_allclose(s.W, W, atol=2e-5)
-        np.testing.assert_allclose(s.F, F, atol=2e-5)
+        assert_allclose(s.W, W, atol=2e-5)
+        assert_allclose(s.F, F, atol=2e-5)
         assert s.loss == pytest.approx(loss, abs=1e-5)
         assert s.primal == pytest.approx(loss + alpha / 2 * penalty, abs=1e-5)
         again = next(ls_stagewise(problem, **settings, calibrate=calibrated, state=deepcopy(s)))

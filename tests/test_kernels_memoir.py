@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from numba import config
+from numpy.testing import assert_allclose, assert_array_equal
 
 from workbench.kernels.rows import rows_of
 from workbench.memoir import blocks, steps
@@ -35,7 +36,7 @@ def test_a_step_ends_in_the_ball():
         numbers = numbers_of(0.8, square, 3.0, 7.0, 2.0)
         steps.project(numbers, lam)
         scale = numbers[steps.SCALE]
-        np.testing.assert_allclose(numbers, [scale, square, 3.0, 7.0, 2.0], rtol=1e-15)
+        assert_allclose(numbers, [scale, square, 3.0, 7.0, 2.0], rtol=1e-15)
         return scale
 
     assert scale_after(0.25, 100.0) == pytest.approx(0.2, rel=1e-15)  # |W| = 8, radius 2
@@ -48,8 +49,8 @@ def test_a_step_ends_in_the_ball():
 def test_a_small_scale_is_multiplied_into_the_weights():
     b, scale = dense(np.full((2, 3), 4.0, np.float32)), 5e-4
     steps.fold(b, numbers := numbers_of(scale, 16.0, 2.0, 6.0, 7.0))
-    np.testing.assert_allclose(b.values, 4.0 * scale, rtol=1e-6)
-    np.testing.assert_allclose(numbers, [1.0, 16.0 * scale**2, 2.0, 6.0 * scale, 7.0], rtol=1e-12)
+    assert_allclose(b.values, 4.0 * scale, rtol=1e-6)
+    assert_allclose(numbers, [1.0, 16.0 * scale**2, 2.0, 6.0 * scale, 7.0], rtol=1e-12)
 
 
 @uncompiled
@@ -73,15 +74,15 @@ def test_what_steps_carry_along():
             W[:, y[i]] += etas[i] / scale * X[i]
             W[:, r] -= etas[i] / scale * X[i]
         S += i * scale * (W - before)
-    np.testing.assert_allclose(b.values.reshape(2, k), W, rtol=1e-6, atol=1e-6)
-    np.testing.assert_allclose(b.sums.reshape(2, k), S, rtol=1e-6, atol=1e-6)
+    assert_allclose(b.values.reshape(2, k), W, rtol=1e-6, atol=1e-6)
+    assert_allclose(b.sums.reshape(2, k), S, rtol=1e-6, atol=1e-6)
     expected = [scale, (W**2).sum(), 4 * scale, total, violated]
-    np.testing.assert_allclose(numbers, expected, rtol=1e-6)
+    assert_allclose(numbers, expected, rtol=1e-6)
     assert set(np.flatnonzero(R)) == met and 0 < violated < 4
     weights = np.zeros((4, k))
     weights[order, taken.classes] = taken.steps
     A = np.eye(k)[y] * weights.sum(axis=1)[:, None] - weights
-    np.testing.assert_allclose(X.T @ A, W, rtol=1e-6, atol=1e-6)
+    assert_allclose(X.T @ A, W, rtol=1e-6, atol=1e-6)
     scratch = steps.scratch_of(k, b.values)
 
     def found(classes=NO_ANSWERS):
@@ -119,8 +120,8 @@ def test_blocks_grow_when_they_are_nearly_full():
     dense = np.zeros(k)
     dense[[7 * met % k for met in range(1, 60)]] = range(1, 60)
     start = b.starts[0]
-    np.testing.assert_array_equal(b.values[start : start + k], dense)
-    np.testing.assert_array_equal(b.sums[start : start + k], -dense)
+    assert_array_equal(b.values[start : start + k], dense)
+    assert_array_equal(b.sums[start : start + k], -dense)
     assert start == first + 4 + 8 + 16 + 32 and b.end[0] == start + k
     assert not b.values[first:start].any()  # norms are of all slots up to the end
     assert slots_for(np.uint8(WHOLE), 1000, k) == WHOLE
@@ -203,7 +204,7 @@ def test_blocks_are_the_matrix_whose_changes_they_took(k):
     b, W, _ = fill(k)
     made = matrix_of(b, k)
     assert made.has_canonical_format and (made.data != 0).all()
-    np.testing.assert_allclose(made.toarray(), W, atol=1e-5)
+    assert_allclose(made.toarray(), W, atol=1e-5)
     assert b.classes.dtype == (np.uint16 if k < 2**16 else np.uint32)
     if k in (17, 100):
         assert (b.sizes == WHOLE).any() and ((b.sizes > 0) & (b.sizes < WHOLE)).any()
@@ -218,7 +219,7 @@ def test_blocks_are_the_matrix_whose_changes_they_took(k):
     # Blocks lie side by side and are never full.
     hashed = (b.sizes > 0) & (b.sizes < WHOLE)
     lengths = np.where(hashed, 2.0 ** np.minimum(b.sizes, 31), np.where(b.sizes == WHOLE, k, 0))
-    np.testing.assert_array_equal(b.used[hashed], (W != 0).sum(axis=1)[hashed])
+    assert_array_equal(b.used[hashed], (W != 0).sum(axis=1)[hashed])
     assert (b.used[hashed] <= blocks.FULL * lengths[hashed]).all()
     order = np.argsort(b.starts[lengths > 0])
     starts, ends = b.starts[lengths > 0][order], (b.starts + lengths)[lengths > 0][order]
@@ -230,13 +231,13 @@ def test_a_new_pool_is_without_gaps_and_zeros(k):
     b, _, S = fill(k, sums=True)
     same = roomier(b, k, 77)
     assert same.end[0] < b.end[0] or k == 2  # of two classes no block grows
-    np.testing.assert_allclose(entries(same, k, "sums"), S, atol=1e-4)
+    assert_allclose(entries(same, k, "sums"), S, atol=1e-4)
     b = b._replace(sums=b.sums[:0])
     for zeros in (0.0, 0.9):
         b.values[np.random.default_rng(1).random(len(b.values)) < zeros] = 0.0
         W, new, same = matrix_of(b, k), blocks.compacted(b, k, 77), roomier(b, k, 77)
         hashed = new.sizes < WHOLE
-        np.testing.assert_array_equal(new.used[hashed], np.diff(W.indptr)[hashed])
+        assert_array_equal(new.used[hashed], np.diff(W.indptr)[hashed])
         assert new.end[0] < same.end[0] or not zeros or k == 2
         for made in (new, same):
             assert len(made.values) - made.end[0] >= 77
@@ -260,16 +261,16 @@ def test_scores_are_the_product_with_the_values_taken_towards_zero(k, kind):
     for l1 in (None, np.float32(1.0)):
         nearer = np.sign(W) * np.maximum(np.abs(W) - (l1 or 0), 0)
         if kind == "sparse":
-            np.testing.assert_allclose(entries(b, k, l1=l1 or 0.0), nearer, atol=1e-5)
+            assert_allclose(entries(b, k, l1=l1 or 0.0), nearer, atol=1e-5)
         for X, rows in documents():
             for i in range(len(X)):
                 out, g = np.full(k + 1, 2, np.float32), np.empty(2)
                 add_scores(b, rows, np.uint64(i), l1, out, k)
-                np.testing.assert_allclose(out[:k] - 2, X[i] @ nearer, atol=1e-4)
+                assert_allclose(out[:k] - 2, X[i] @ nearer, atol=1e-4)
                 assert out[k] == 2  # empty slots add nothing, to a class that does not exist
                 pair = np.random.default_rng(i).choice(k, 2, replace=False)
                 set_scores(b, rows, np.uint64(i), pair, l1, g, k)
-                np.testing.assert_allclose(g, X[i] @ nearer[:, pair], atol=1e-4)
+                assert_allclose(g, X[i] @ nearer[:, pair], atol=1e-4)
 
 
 @pytest.mark.parametrize("sums", [True, False])
@@ -292,9 +293,9 @@ def test_a_row_finds_the_room_that_was_asked_for_and_changes_its_classes(k, kind
             assert b.end[0] <= len(b.values)
     thresholds = np.random.default_rng(0).choice([0.0, 0.5, 3.0], k).astype(np.float32)
     for _ in range(2):  # as they are, and each class taken towards zero by its threshold
-        np.testing.assert_allclose(entries(b, k), W, atol=1e-4)
+        assert_allclose(entries(b, k), W, atol=1e-4)
         assert square_of(b) == pytest.approx((W**2).sum(), rel=1e-5)
         truncate(b, thresholds, k)
         W = np.sign(W) * np.maximum(np.abs(W) - thresholds, 0)
     if sums:
-        np.testing.assert_allclose(entries(b, k, "sums"), S, atol=1e-3)
+        assert_allclose(entries(b, k, "sums"), S, atol=1e-3)

@@ -4,6 +4,7 @@ from itertools import islice
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose, assert_array_equal
 
 from workbench.core.problem import as_problem
 from workbench.mrc import splitting
@@ -40,9 +41,9 @@ def test_the_prox_of_the_maximum_from_any_start(mass):
     t = psi(ROWS)
     for start in (threshold, 0.0, t.max(), t.max() + 2.0, -30.0, t[4], ROWS[3, 0]):
         P, phi = prox_of_max(ROWS, mass, start)
-        np.testing.assert_allclose(P, expected, rtol=0, atol=1e-12 * max(mass, 1.0))
+        assert_allclose(P, expected, rtol=0, atol=1e-12 * max(mass, 1.0))
         assert phi == pytest.approx(threshold, abs=1e-12 * max(mass, 1.0))
-    np.testing.assert_array_equal(ROWS, before)
+    assert_array_equal(ROWS, before)
 
 
 def test_newton_s_method_goes_on_until_the_mass_is_right():

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from numba import config
+from numpy.testing import assert_allclose, assert_array_equal
 
 from workbench.kernels.rows import lanes, rows_of, squared_norms, width
 from workbench.weston_watkins import walrus
@@ -70,7 +71,7 @@ def test_what_is_positive_comes_in_descending_order(m):
     v[: m // 3] = 0.0
     before = v.copy()
     assert descending(v).tolist() == sorted(v[v > 0], reverse=True)
-    np.testing.assert_array_equal(v, before)
+    assert_array_equal(v, before)
 
 
 def epoch_by_hand(X, y, costs, order, W, B):
@@ -120,8 +121,8 @@ def test_an_epoch_of_walrus(sparse, k):
         changed = epoch_by_hand(X, y, C * weights, order, W_own, B_own)
         if C == 0.05:  # later, a block may move by rounding alone
             assert found == changed
-        np.testing.assert_allclose(W[:, :k], W_own, atol=1e-12)
-        np.testing.assert_allclose(B[:, :k], B_own, atol=1e-12)
+        assert_allclose(W[:, :k], W_own, atol=1e-12)
+        assert_allclose(B[:, :k], B_own, atol=1e-12)
         assert not B[:, k:].any() and not W[:, k:].any()
 
 

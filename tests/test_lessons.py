@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from test_player import wait
+from helpers import wait
 
 import course
 from checks import mrc as teach

@@ -10,6 +10,7 @@ import numpy as np
 import oracles
 import pytest
 import scipy.sparse as sp
+from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.multiclass import OneVsRestClassifier
@@ -79,10 +80,10 @@ def test_a_round_is_one_fit_of_scikit_learn_to_the_last_bit(name, k, blobs):
                 limits = {"tol": tol, "max_iter": 10**5}
             model, W = fitted(name, problem, C=0.3, random_state=7 if seed else 0, **limits)
             own = np.diff(s.W) if k == 2 and name == "liblinear_cs" else s.W[:, k == 2 :]
-            np.testing.assert_array_equal(own.T, W)
+            assert_array_equal(own.T, W)
             assert s.W.dtype == W.dtype
             predicted = np.argmax(s.scores(problem.X), axis=1)
-            np.testing.assert_array_equal(predicted, model.predict(problem.X))
+            assert_array_equal(predicted, model.predict(problem.X))
         assert s.round == 8 or name not in BY_TOLERANCE
     assert s.W.dtype == (np.float64 if name.startswith("liblinear") else np.float32)
 
@@ -94,10 +95,10 @@ def test_ridge_is_the_normal_equations_and_scikit_learns(k, blobs):
     for made in (X, sp.csr_matrix(X), X.astype(np.float32)):
         *_, last = STREAMS["ridge"](as_problem(made, problem.y), alpha=alpha)
         exact = np.linalg.solve(X.T @ X / 50 + alpha * np.eye(6), X.T @ Y / 50)
-        np.testing.assert_allclose(last.W, exact, atol=1e-6)
+        assert_allclose(last.W, exact, atol=1e-6)
         assert last.W.dtype == made.dtype and last.round == last.info()["iterations"] == 1
     model = Ridge(alpha=50 * alpha, fit_intercept=False).fit(X.astype(np.float32), Y)
-    np.testing.assert_allclose(last.W.T, model.coef_, atol=1e-6)
+    assert_allclose(last.W.T, model.coef_, atol=1e-6)
 
 
 @each_k
@@ -161,4 +162,4 @@ def test_the_clock_shows_the_longest_fit_alone(name, blobs, clock, monkeypatch):
     s = rows[-1][1]
     more = islice(watch(STREAMS[name](problem, state=s), seconds=rows[-1][0]["seconds"]), 2)
     seconds = [row["seconds"] for row, _ in (*rows, *more)]
-    np.testing.assert_allclose(seconds, [0.0, 0.125, 0.25, 0.25, 0.25, 0.375], atol=1e-12)
+    assert_allclose(seconds, [0.0, 0.125, 0.25, 0.25, 0.25, 0.375], atol=1e-12)

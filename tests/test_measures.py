@@ -2,6 +2,8 @@
 
 import numpy as np
 import pytest
+from helpers import refuses
+from numpy.testing import assert_array_equal
 from sklearn.metrics import f1_score, precision_score, recall_score
 
 from workbench.core import measures
@@ -41,12 +43,12 @@ def test_macro_is_scikit_learns_and_maf1_is_of_means(k, seed):
     assert row["maf1"] == pytest.approx(2 * P * R / (P + R))
 
 
-@pytest.mark.parametrize(("held", "most"), [(40 * 90, 90), (40 * 90 - 1, 89), (40 * 7, 7), (5, 1)])
+@pytest.mark.parametrize("held, most", [(40 * 90, 90), (40 * 90 - 1, 89), (40 * 7, 7), (5, 1)])
 def test_many_scores_are_made_block_by_block(held, most, monkeypatch):
     monkeypatch.setattr(measures, "MAX_SCORES", held)
     problem, state = with_test_rows()
     whole = np.argmax(problem.X_test @ state.W, axis=1)
-    np.testing.assert_array_equal(predictions(state, problem.X_test, 40), whole)
+    assert_array_equal(predictions(state, problem.X_test, 40), whole)
     assert max(state.asked) == most and sum(state.asked) == 90
 
 
@@ -58,5 +60,5 @@ def test_errors_are_of_both_kinds_of_rows():
     assert row["test_error"] == macro(problem)(state)["test_error"]
     without = as_problem(problem.X, problem.y)
     assert set(errors(without)(state)) == {"train_error"}
-    with pytest.raises(ValueError, match=r"^problem: has no test rows"):
+    with refuses(r"^problem: has no test rows"):
         macro(without)

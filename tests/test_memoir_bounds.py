@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose
 
 from checks.memoir_bounds import l2_bound, risk_bound
 
@@ -16,7 +17,7 @@ def test_the_inexact_hinge_needs_its_factor():
     m, rho, eps = np.random.default_rng(0).normal(size=1000), 0.7, 0.25
     exact = np.maximum(0, 1 - m / rho)
     worst = np.maximum(0, 1 - (m + eps * rho) / (rho * (1 + eps)))  # as far off as they may be
-    np.testing.assert_allclose(exact, (1 + eps) * worst, atol=1e-12)
+    assert_allclose(exact, (1 + eps) * worst, atol=1e-12)
     assert (exact > worst + 1e-6).any()
     given = {"k": 9, "norm": 1.0, "rho": rho}
     inexact = risk_bound(m + eps * rho, eps=eps, **given)

@@ -5,6 +5,7 @@ from itertools import islice
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from numpy.testing import assert_allclose
 from oracles import optimum
 
 from workbench.core.problem import as_problem
@@ -69,13 +70,13 @@ def test_it_is_the_box_and_the_weights_are_dual_feasible(lam, batch_size, k, blo
     for rounds in (1, 4):
         W, a = by_the_box(problem, lam, batch_size, 5, rounds)
         state = after(rounds, problem, lam=lam, batch_size=batch_size, seed=5)
-        np.testing.assert_allclose(state.W, W, atol=1e-9 * np.abs(W).max())
+        assert_allclose(state.W, W, atol=1e-9 * np.abs(W).max())
         assert state.mass == pytest.approx(a.sum(), abs=1e-12)
         assert state.step == rounds * -(-problem.n // batch_size)
         assert a.min() >= 0 and a.sum(axis=1).max() <= (1 + 1e-12) / problem.n
         own = np.zeros_like(a)
         own[np.arange(problem.n), problem.y] = a.sum(axis=1)
-        np.testing.assert_allclose(problem.X.T @ (own - a) / lam, W, atol=1e-9 * np.abs(W).max())
+        assert_allclose(problem.X.T @ (own - a) / lam, W, atol=1e-9 * np.abs(W).max())
         assert lam * np.sum(state.W**2) <= 1 + 1e-12
         D = a.sum() - lam / 2 * np.sum(W**2)
         assert D - 1e-12 <= state.lower <= high and low <= state.upper

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from exact import solve
+from numpy.testing import assert_allclose
 
 from workbench.core.problem import as_problem
 from workbench.core.stream import below, rounds, until, watch
@@ -61,7 +62,7 @@ def answers():
     return cases
 
 
-@pytest.mark.parametrize(("name", "parameters", "gap", "median", "most", "every"), CASES)
+@pytest.mark.parametrize("name, parameters, gap, median, most, every", CASES)
 def test_bounds_hold_and_meet_at_cvxpys_optimum(
     name, parameters, gap, median, most, every, answers
 ):
@@ -92,7 +93,7 @@ def test_the_subgradient_method_takes_the_steps_of_the_paper():
         M = after + following * (1 / theta - 1) * (after - before)
         before = after
     *_, s = islice(mrc_subgradient(problem, steps=20), 4)
-    np.testing.assert_allclose(s.M, M, atol=1e-12)
+    assert_allclose(s.M, M, atol=1e-12)
     assert s.upper == pytest.approx(min(best, 2 / 3), abs=1e-12)
 
 
@@ -112,7 +113,7 @@ def test_psi_and_algorithm_2_equal_brute_force(k):
     subsets = all_subsets(k)
     assert len(np.unique(subsets, axis=0)) == 2**k - 1 and subsets.any(axis=1).all()
     best = ((V @ subsets.T - 1.0) / subsets.sum(axis=1)).max(axis=1)
-    np.testing.assert_allclose(psi(V), best, atol=2e-11)
+    assert_allclose(psi(V), best, atol=2e-11)
     for v, expected in zip(V, best):
         value, mask = greedy_subset(v)
         assert value == pytest.approx(expected, abs=2e-11)
@@ -126,10 +127,10 @@ def test_psi_and_algorithm_2_equal_brute_force(k):
 def test_psi_is_the_root_of_the_water_filling_equation_for_many_classes():
     V = vectors(300, 200, seed=0)
     t = psi(V)
-    np.testing.assert_allclose(np.maximum(V - t[:, None], 0).sum(axis=1), 1.0, atol=1e-9)
+    assert_allclose(np.maximum(V - t[:, None], 0).sum(axis=1), 1.0, atol=1e-9)
     single = psi(V.astype(np.float32))
     assert single.dtype == np.float32
-    np.testing.assert_allclose(single, t, rtol=1e-6, atol=1e-4)
+    assert_allclose(single, t, rtol=1e-6, atol=1e-4)
 
 
 def test_any_classifier_and_any_distribution_give_a_bound(answers):
@@ -233,7 +234,7 @@ def test_rounds_of_ccg_add_at_most_what_they_may_and_remove_among_many_samples_o
 
 # R* varies with the random split, that of satellite by as much as +-0.004.
 @pytest.mark.parametrize(
-    ("name", "solver", "expected", "tolerance"),
+    "name, solver, expected, tolerance",
     [
         ("satellite", "mrc_ccg", 0.490, 0.006),
         ("optdigits", "mrc_interior_point", 0.345, 0.003),

@@ -17,7 +17,7 @@ from workbench.figures.reference import measured, printed
 from workbench.registry import SOLVERS
 
 
-def trace(**columns) -> Trace:
+def trace(**columns):
     """A trace whose rows hold these columns; None stands for a row without the value."""
     rows = []
     for values in zip(*columns.values(), strict=True):
@@ -96,13 +96,13 @@ def test_convergence_draws_median_and_quartiles(ax):
     assert "synthetic" not in style.title(replace(made, synthetic=False))
 
 
-def sized(n: int, seconds: float, reached: bool = True) -> Trace:
+def sized(n, seconds, reached=True):
     made = trace(seconds=[seconds], gap=[0.0 if reached else 1.0])
     made.header["problem"] = {"n": n}
     return made
 
 
-def size(run) -> int:
+def size(run):
     return run.header["problem"]["n"]
 
 
@@ -127,7 +127,7 @@ def test_scaling_fits_the_exponent_of_the_finished_sizes(ax):
     assert [tick.get_text() for tick in ax.get_xticklabels()] == ["10", "40", "100", "1,000"]
 
 
-def hollow(ax) -> list[tuple]:
+def hollow(ax):
     """The marks that are hollow, as (x, y)."""
     marks = [line for line in ax.lines if line.get_markerfacecolor() == "white"]
     return [point for line in marks for point in zip(*line.get_data(), strict=True)]

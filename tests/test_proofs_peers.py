@@ -32,7 +32,7 @@ def rows(data, two=False):
 
 
 @pytest.mark.parametrize("data", ["iris", "breast_cancer"])
-@pytest.mark.parametrize(("model", "other"), CONVERGED)
+@pytest.mark.parametrize("model, other", CONVERGED)
 def test_a_converged_peer_is_at_the_optimum_of_what_it_states_and_of_nothing_else(
     model, other, data
 ):

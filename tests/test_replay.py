@@ -8,7 +8,7 @@ import zlib
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
-from test_player import wait
+from helpers import refuses, wait
 
 from checks.scrub import Scrub
 from workbench.cli import main
@@ -78,9 +78,9 @@ def test_words_in_a_trace_are_never_markup(recorded):
 
 def test_what_cannot_be_played_is_refused(recorded, tmp_path, capsys):
     trace = recorded[0].trace
-    with pytest.raises(ValueError, match="unknown name 'walrus'"):
+    with refuses("unknown name 'walrus'"):
         record("walrus", load("iris"))
-    with pytest.raises(ValueError, match="run 2, of ww_walrus, has no rows"):
+    with refuses("run 2, of ww_walrus, has no rows"):
         Replay(trace, Trace(trace.header, []))
     kept, page = tmp_path / "a.jsonl", tmp_path / "page.html"
     assert main(["run", "ww_walrus", "iris", "--out", str(kept)]) == 0

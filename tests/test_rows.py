@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from numba import njit
+from numpy.testing import assert_allclose
 
 from workbench.kernels.rows import WIDEST, multiply, rows_of, subtract, width
 
@@ -28,7 +29,7 @@ def matrix(kind, dtype):
 
 @pytest.mark.parametrize("columns", [4, 16, WIDEST + 8])
 @pytest.mark.parametrize(
-    ("kind", "dtype"),
+    "kind, dtype",
     [
         ("dense", np.float64),
         ("dense", np.float32),
@@ -46,8 +47,8 @@ def test_rows_are_multiplied_and_subtracted(kind, dtype, columns):
     few = np.where(np.arange(columns) % 7 == 1, delta, 0)
     for i in range(5):
         times(rows, np.uint64(i), W, out, width(columns))
-        np.testing.assert_allclose(out, X[i].astype(float) @ W, atol=1e-12)
+        assert_allclose(out, X[i].astype(float) @ W, atol=1e-12)
         for step in (delta, few):
             expected = W - np.outer(X[i].astype(float), step)
             minus(rows, np.uint64(i), step, W, width(columns))
-            np.testing.assert_allclose(W, expected, atol=1e-12)
+            assert_allclose(W, expected, atol=1e-12)

@@ -82,7 +82,7 @@ def test_geometric_samples_are_dense_early_and_sparse_late():
 
 
 @pytest.mark.parametrize(
-    ("stop", "last", "reason"),
+    "stop, last, reason",
     [
         ({"value": 0.25}, 2, "value <= 0.25"),
         ({"rounds": 3}, 3, "3 rounds"),

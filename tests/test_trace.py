@@ -6,6 +6,7 @@ import os
 
 import numpy as np
 import pytest
+from helpers import refuses
 from test_stream import count
 
 from workbench.core.stream import watch
@@ -88,7 +89,7 @@ def test_what_is_not_a_trace_is_refused(tmp_path, content):
     path = tmp_path / "t.jsonl"
     path.write_bytes(content)
     told = r"t\.jsonl: (not a trace|line [12] is damaged|.* is newer)"
-    with pytest.raises(ValueError, match=told):
+    with refuses(told):
         read_trace(path)
 
 
@@ -109,7 +110,7 @@ def test_a_damaged_line_is_named_wherever_it_is(tmp_path, damage):
         lines = path.read_text().splitlines()
         lines[place : place + 1] = [DAMAGE[damage]]
         path.write_text("\n".join(lines) + "\n")
-        with pytest.raises(ValueError, match=message):
+        with refuses(message):
             read_finished(path, "k")
 
 
@@ -122,7 +123,7 @@ def test_a_trace_is_finished_only_whole_and_under_its_key(tmp_path):
         ({"key": "k", "problem": problem}, ROWS[:2], "k", "is the trace of a run that has"),
     ):
         write_trace(path, Trace(header, rows))
-        with pytest.raises(ValueError, match=rf"t\.jsonl: {message}"):
+        with refuses(rf"t\.jsonl: {message}"):
             read_finished(path, key)
     with pytest.raises(TypeError):  # a failed write leaves the old trace, and nothing else
         write_trace(path, Trace(header, [{"round": 0, "state": object()}]))

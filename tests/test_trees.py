@@ -5,6 +5,7 @@ from itertools import islice
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose
 from sklearn import ensemble
 from sklearn.metrics import log_loss
 
@@ -47,7 +48,7 @@ def test_the_trees_are_scikit_learns(name, k, blobs):
         assert s.primal == pytest.approx(squared, abs=1e-12)
         few = last(name, problem, 1, features=0.1).model.estimators_[0]
         assert few.max_features == 1
-    np.testing.assert_allclose(s.scores(new), expected, atol=1e-12)
+    assert_allclose(s.scores(new), expected, atol=1e-12)
     assert np.array_equal(s.scores(new).argmax(axis=1), model.predict(new))
 
 

@@ -5,6 +5,7 @@ from itertools import islice
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from numpy.testing import assert_allclose, assert_array_equal
 from oracles import optimum
 
 from workbench.core.measures import errors
@@ -79,9 +80,9 @@ def test_v_is_the_sum_over_rows_and_the_dual_ascends(parameters, is_sparse):
         found = matrix_of(s.blocks(), problem.k)
         assert sp.issparse(found) == is_sparse
         found = found.toarray() if is_sparse else found
-        np.testing.assert_allclose(found, V, atol=2e-6)
+        assert_allclose(found, V, atol=2e-6)
         l1 = np.float32(s.l1)
-        np.testing.assert_array_equal(s.model().toarray(), found - found.clip(-l1, l1))
+        assert_array_equal(s.model().toarray(), found - found.clip(-l1, l1))
         assert abs(A.sum(axis=1)).max() < 1e-5
         dual = -(np.maximum(abs(V) - s.l1, 0) ** 2).sum() / 2 + s.alpha[:, 0].sum()
         assert dual == pytest.approx(s.lower, rel=1e-5, abs=1e-4)
@@ -95,7 +96,7 @@ def test_sets_that_are_too_small_say_so():
     assert row["lower"] <= row["upper"]
 
 
-@pytest.mark.parametrize(("k", "kind"), [(65_535, np.uint16), (65_536, np.uint32)])
+@pytest.mark.parametrize("k, kind", [(65_535, np.uint16), (65_536, np.uint32)])
 def test_class_numbers_beyond_sixteen_bits(k, kind):
     X = sp.csr_matrix((np.ones(k), (np.arange(k), np.arange(k) % 500)), shape=(k, 500))
     s = next(cs_working_set(as_problem(X, np.arange(k)), working_set=3))

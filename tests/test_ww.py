@@ -6,6 +6,7 @@ from itertools import islice
 import numpy as np
 import oracles
 import pytest
+from numpy.testing import assert_allclose, assert_array_equal
 
 from workbench.core.problem import as_problem
 from workbench.core.stream import below, rounds, watch
@@ -35,7 +36,7 @@ def solved(name, problem, C, gap_ratio=1e-9, limit=20_000):
 
 @each
 @pytest.mark.parametrize(
-    ("n", "d", "k", "C", "sparse"),
+    "n, d, k, C, sparse",
     [
         *((60, 5, 4, 0.7, False), (40, 3, 2, 2.0, True)),
         *((50, 4, 12, 0.05, True), (40, 6, 3, 9.0, False)),
@@ -54,8 +55,8 @@ def test_the_optimum_is_that_of_a_conic_solver(name, n, d, k, C, sparse, blobs):
     assert B.min() >= 0 and B.max() <= C
     A = -B.copy()
     A[own] = B.sum(axis=1)
-    np.testing.assert_allclose(s.W[:, :k], problem.X.T @ A, atol=1e-11)
-    np.testing.assert_allclose(s.W.sum(axis=1), 0, atol=1e-11)
+    assert_allclose(s.W[:, :k], problem.X.T @ A, atol=1e-11)
+    assert_allclose(s.W.sum(axis=1), 0, atol=1e-11)
 
 
 @each
@@ -63,7 +64,7 @@ def test_the_gap_ratio_of_the_paper(name, blobs):
     trace, _ = run(name, blobs(n=60, k=3), rounds(15), parameters={"C": 50.0}, warm_up=False)
     gaps = trace.column("primal") - trace.column("dual")
     assert "gap_ratio" not in trace.rows[0] and trace.rows[1]["gap_ratio"] == 1
-    np.testing.assert_allclose(trace.column("gap_ratio")[1:], gaps[1:] / gaps[1])
+    assert_allclose(trace.column("gap_ratio")[1:], gaps[1:] / gaps[1])
     if name != "ww_walrus_fast":  # the dual of plain descent rises
         assert np.all(np.diff(trace.column("dual")) >= -1e-9)
         assert trace.column("visits").tolist() == list(range(16))
@@ -161,7 +162,7 @@ def test_the_solution_is_optimal_for_numbers_of_any_size(kind):
         for start in (0.0, g, 0.5 * g, C, C * m, -1.0, 1e300):
             assert abs(threshold(v, C, start) - g) <= 1e-12 * g, (kind, C, start)
         order = rng.permutation(m)
-        np.testing.assert_array_equal(subproblem(v[order], C), b[order])
+        assert_array_equal(subproblem(v[order], C), b[order])
 
 
 @pytest.mark.parametrize("m", [1, 7, 40])
@@ -173,4 +174,4 @@ def test_sharks_solver_ends_at_the_exact_solution(m, C):
         steps = greedy(norm * v, C, norm, b)  # from b = 0 the gradient is |x|^2 v
         assert steps <= 10 * m
         if steps < 10 * m:
-            np.testing.assert_allclose(b, subproblem(v, C), atol=10 * TOLERANCE / norm)
+            assert_allclose(b, subproblem(v, C), atol=10 * TOLERANCE / norm)

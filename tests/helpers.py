@@ -1,0 +1,20 @@
+"""What tests of several files ask for: an error that names the argument, and a condition."""
+
+import time
+
+import pytest
+
+
+def refuses(message):
+    """Expect a ValueError whose text matches `message`."""
+    return pytest.raises(ValueError, match=message)
+
+
+def wait(condition, limit=60.0, process=None):
+    """Wait until something is there, and while a process lives; return it."""
+    end = time.monotonic() + limit
+    while not (found := condition()):
+        assert time.monotonic() < end, "waited in vain"
+        assert process is None or process.poll() is None, "the process has ended"
+        time.sleep(0.002)
+    return found
