@@ -23,9 +23,7 @@ import psutil
 import pytest
 import scipy.sparse as sp
 
-from workbench.core.problem import as_problem
-from workbench.data import load
-from workbench.registry import SOLVERS
+from workbench import SOLVERS, as_problem, load
 from workbench.runs import engine
 
 

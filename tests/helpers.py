@@ -1,8 +1,10 @@
-"""What tests of several files ask for: an error that names the argument, and a condition."""
+"""What tests of several files ask for: cases, an error that names the argument, a condition."""
 
 import time
 
 import pytest
+
+each = pytest.mark.parametrize
 
 
 def refuses(message):

@@ -9,15 +9,13 @@ import pandas as pd
 import pytest
 from helpers import refuses
 
+from workbench import SOLVERS, as_problem, load
 from workbench.arena import contest, match, search
 from workbench.arena.contest import Contest, own_data
 from workbench.arena.entries import ENTRIES, FAMILIES, Entry, entry
 from workbench.arena.match import Match, match_key, problem_of
 from workbench.core import stream
-from workbench.core.problem import as_problem
 from workbench.core.trace import read_trace
-from workbench.data import load
-from workbench.registry import SOLVERS
 from workbench.runs import results
 from workbench.runs.results import write_results
 from workbench.runs.run import resolve

@@ -9,7 +9,7 @@ import pandas as pd
 import polars as pl
 import pytest
 import scipy.sparse as sp
-from helpers import refuses
+from helpers import each, refuses
 from oracles import LINKS, crammer_singer
 from sklearn import config_context
 from sklearn.base import BaseEstimator, clone
@@ -56,7 +56,7 @@ def losses(name, F, y):
     """Return the losses (n, K) or (n, 1) of scores (n, K) as cvxpy states them."""
     own = (y[:, None] == np.arange(F.shape[1]) if F.shape[1] > 1 else y[:, None]) * 1.0
     S = 2 * own - 1
-    each = {
+    table = {
         "hinge": cp.pos(1 - cp.multiply(S, F)),
         "squared_hinge": cp.square(cp.pos(1 - cp.multiply(S, F))),
         "logistic": cp.logistic(-cp.multiply(S, F)),
@@ -64,7 +64,7 @@ def losses(name, F, y):
         "softmax": LINKS["softmax"](F, own),
         "crammer_singer": crammer_singer(F, own),
     }[name]
-    return cp.reshape(each, (len(y), each.size // len(y)), order="C")
+    return cp.reshape(table, (len(y), table.size // len(y)), order="C")
 
 
 def stated(name, rows, y, K, cost=1.0, alpha=1.0, l1=0.0, intercept=None, matrix=None):
@@ -149,8 +149,8 @@ def checked(found, problem, W, b, given, ridge=1.0):
     assert found.advice.startswith("none needed") == (found.at_most <= 1e-3)
 
 
-@pytest.mark.parametrize("weights", [None, OFTEN])
-@pytest.mark.parametrize("case", MODELS)
+@each("weights", [None, OFTEN])
+@each("case", MODELS)
 def test_the_optimum_of_the_documented_problem_is_in_the_interval(case, weights):
     model, (y, loss, how) = MODELS[case], DOCUMENTED[case]
     rows, matrix, K, how = X, None, 1 if y is TWO else 3, dict(how)
@@ -180,8 +180,8 @@ def test_the_optimum_of_the_documented_problem_is_in_the_interval(case, weights)
     assert found.errors["training error"][0] == pytest.approx(error, abs=1e-12)
 
 
-@pytest.mark.parametrize("weights", [None, OFTEN + 1])
-@pytest.mark.parametrize("kernel", ["rbf", "linear"])
+@each("weights", [None, OFTEN + 1])
+@each("kernel", ["rbf", "linear"])
 def test_an_svc_of_three_classes_is_the_sum_of_its_pairs(kernel, weights):
     model = SVC(kernel=kernel, gamma=0.3, C=0.4, tol=0.5, class_weight=HEAVY)
     whole = certify(model.fit(X, THREE, weights), X, THREE, sample_weight=weights)
@@ -225,8 +225,8 @@ NAMED = [
 ]
 
 
-@pytest.mark.parametrize("other", FRAMES)
-@pytest.mark.parametrize("model", NAMED)
+@each("other", FRAMES)
+@each("model", NAMED)
 def test_columns_are_those_of_the_fit_in_their_order(model, other):
     how = {"loss": "hinge"}
     if model is None:
@@ -252,9 +252,9 @@ NESTED = [
 ]
 
 
-@pytest.mark.parametrize("rows", [FRAME, pl.from_pandas(FRAME)], ids=["pandas", "polars"])
-@pytest.mark.parametrize("output", ["default", "pandas", "polars"])
-@pytest.mark.parametrize("model", NESTED)
+@each("rows", [FRAME, pl.from_pandas(FRAME)], ids=["pandas", "polars"])
+@each("output", ["default", "pandas", "polars"])
+@each("model", NESTED)
 def test_models_in_pipelines_and_searches_are_certified(model, output, rows):
     with config_context(transform_output=output), quiet():
         found = certify(clone(model).fit(rows, THREE), rows, THREE, held_out=(rows, THREE))
@@ -266,7 +266,7 @@ def test_models_in_pipelines_and_searches_are_certified(model, output, rows):
     assert far.advice == "none found in 3 trials"
 
 
-@pytest.mark.parametrize("model, y", OURS)
+@each("model, y", OURS)
 def test_our_own_estimators_are_as_close_as_they_say(model, y):
     model = clone(model).fit(X, y)
     found = certify(model, X, y)
@@ -276,8 +276,8 @@ def test_our_own_estimators_are_as_close_as_they_say(model, y):
     assert found.errors["training error"][0] == pytest.approx(1 - model.score(X, y))
 
 
-@pytest.mark.parametrize("loss", ["hinge", "logistic", "softmax", "crammer_singer"])
-@pytest.mark.parametrize("kind", [np.asarray, sp.csr_matrix])
+@each("loss", ["hinge", "logistic", "softmax", "crammer_singer"])
+@each("kind", [np.asarray, sp.csr_matrix])
 def test_anyones_weights_are_certified_with_and_without_intercepts(loss, kind):
     rng = np.random.default_rng(1)
     W, b = rng.standard_normal((2, 4, 3))[0] / 4, rng.standard_normal(3) / 4
@@ -320,7 +320,7 @@ ADVISED = {
 }
 
 
-@pytest.mark.parametrize("advice", ADVISED)
+@each("advice", ADVISED)
 def test_all_of_an_advice_has_been_tried(advice, monkeypatch):
     (rows, y), model = load_wine(return_X_y=True), ADVISED[advice]
     tried, fit = [], LinearSVC.fit
@@ -369,7 +369,7 @@ def ctrl_c(*_, **how):
     raise KeyboardInterrupt
 
 
-@pytest.mark.parametrize("case", ["svc", "kernel", "softmax", "svc against the rest", "ours"])
+@each("case", ["svc", "kernel", "softmax", "svc against the rest", "ours"])
 def test_ctrl_c_keeps_what_is_proved(case, monkeypatch, interrupt):
     if case == "ours":
         model, y = OURS[0]
@@ -453,7 +453,7 @@ REFUSED = [  # a model or weights, options, and the message
 ]
 
 
-@pytest.mark.parametrize("model, how, message", REFUSED)
+@each("model, how, message", REFUSED)
 def test_what_cannot_be_stated_is_refused(model, how, message):
     weights = isinstance(model, np.ndarray)
     usual = {"y": THREE, "loss": "hinge"} if weights else {"y": TWO}

@@ -8,17 +8,16 @@ from pathlib import Path
 import cvxpy as cp
 import numpy as np
 import pytest
+from helpers import each
 from numpy.testing import assert_allclose
 from oracles import weston_watkins
 
-from workbench.core.stream import rounds
-from workbench.data import load
+from workbench import load, rounds, run
 from workbench.figures.papers import PAPERS, title
 from workbench.figures.report import claims as module
 from workbench.figures.report.claims import VERDICTS, read_claims
 from workbench.least_squares import calibrated
 from workbench.runs.notebooks import CHECKOUT
-from workbench.runs.run import run
 
 MARKS = "<!-- the board of claims -->", "<!-- the end of the board -->"
 README = CHECKOUT / "README.md"
@@ -94,7 +93,7 @@ def test_a_verdict_that_its_numbers_do_not_bear_out_is_not_decided(tmp_path, mon
 
 
 @pytest.mark.skipif(not FOLDER.is_dir(), reason="WORKBENCH_PAPERS names no folder of the papers")
-@pytest.mark.parametrize("paper", PAPERS)
+@each("paper", PAPERS)
 def test_quotations_are_in_the_papers_word_for_word(paper):
     def plain(text):  # spaces, and hyphens, which lines break at
         return re.sub(r"[\s-]+", "", text)
@@ -103,7 +102,7 @@ def test_quotations_are_in_the_papers_word_for_word(paper):
     assert [c.quote for c in read_claims() if c.paper == paper and plain(c.quote) not in text] == []
 
 
-@pytest.mark.parametrize("seed", range(3))
+@each("seed", range(3))
 def test_the_reparametrised_dual_is_the_dual(seed, blobs):
     """Proposition 3.2: beta in [0, C]^(k-1) and alpha, whose columns sum to zero, are one dual."""
     problem, C, k = blobs(n=20, d=3, k=4, seed=seed), 0.7, 4
@@ -139,7 +138,7 @@ def solved(X, y, C, margin=1.0, offset=False):
     return W.value, b.value
 
 
-@pytest.mark.parametrize("C", (0.05, 1.0))
+@each("C", (0.05, 1.0))
 def test_the_two_formulations_have_one_solution(C, blobs):
     """Proposition A.29: margins of 2 with 2C, and of 1 with C, up to a factor of 2."""
     problem = blobs(n=30, d=3, k=3)
@@ -147,7 +146,7 @@ def test_the_two_formulations_have_one_solution(C, blobs):
     assert_allclose(two, 2 * one, atol=1e-4)
 
 
-@pytest.mark.parametrize("data, least, most", [("iris", 10, 20), ("wine", 0, 1)])
+@each("data, least, most", [("iris", 10, 20), ("wine", 0, 1)])
 def test_an_offset_that_is_not_regularised(data, least, most):
     """Section A.1: how many points of test error it moves, at C = 1."""
     moved = []

@@ -7,13 +7,11 @@ from itertools import islice
 
 import numpy as np
 import pytest
-from helpers import refuses
+from helpers import each, refuses
 from numpy.testing import assert_allclose
 
-from workbench.core.problem import as_problem
-from workbench.data import load
+from workbench import SOLVERS, as_problem, load
 from workbench.least_squares.cluster import Cluster, on_cluster
-from workbench.registry import SOLVERS
 
 distributed = pytest.importorskip("distributed", reason="needs the extra `cluster`")
 
@@ -59,7 +57,7 @@ def same(found, whole, rtol=1e-10):
         assert_allclose([*one.values()], [*other.values()], rtol, rtol * scale)
 
 
-@pytest.mark.parametrize("name", ["ls_generalized", "ls_accelerated"])
+@each("name", ["ls_generalized", "ls_accelerated"])
 def test_two_workers_have_the_iterates_of_one_process(name, processes, memory, file):
     there = on_cluster(file, processes[1])
     parts = there.cluster.ask(lambda part: [(part.n, isinstance(part.X.base, np.memmap))])

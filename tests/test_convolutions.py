@@ -2,12 +2,13 @@
 
 import numpy as np
 import pytest
+from helpers import each
 from numpy.testing import assert_allclose
 from scipy.signal import correlate
 
 import convolutions
 from convolutions import convolve, filters, start
-from workbench.core.problem import as_problem
+from workbench import as_problem
 
 
 def images(n=30, side=12, channels=3, seed=0):
@@ -17,8 +18,8 @@ def images(n=30, side=12, channels=3, seed=0):
     return (128 + 10 * X).astype(np.float32).reshape(n, -1)
 
 
-@pytest.mark.parametrize("channels", [1, 3])
-@pytest.mark.parametrize("side", [11, 12])  # cells overlap where the positions are odd
+@each("channels", [1, 3])
+@each("side", [11, 12])  # cells overlap where the positions are odd
 def test_equals_correlation_by_brute_force(channels, side):
     X = images(3, side, channels)
     bank = filters(X, 5, "random")
@@ -28,15 +29,15 @@ def test_equals_correlation_by_brute_force(channels, side):
     for i, image in enumerate(X.astype(float).reshape(3, side, side, channels)):
         for j, row in enumerate(bank.astype(float)):
             z = correlate(image, row[:-1].reshape(4, 4, channels), "valid")[..., 0] - row[-1]
-            for sign, each in enumerate((z, -z)):
-                over = np.maximum(0, each - t) / 0.286
+            for sign, part in enumerate((z, -z)):
+                over = np.maximum(0, part - t) / 0.286
                 for a, (top, bottom) in enumerate(ends):
                     for b, (left, right) in enumerate(ends):
                         mean = over[top:bottom, left:right].mean()
                         assert Z[i, j, a, b, sign] == pytest.approx(mean, rel=2e-4, abs=2e-4)
 
 
-@pytest.mark.parametrize("how", ["random", "kmeans"])
+@each("how", ["random", "kmeans"])
 def test_blocks_are_those_of_all_filters(how):
     problem = as_problem(images(), np.arange(30) % 3).split(0.3)
     generator = start(problem, 56, 24, how, 5).generator

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import nbformat
 import pytest
-from helpers import refuses, wait
+from helpers import each, refuses, wait
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
 import course
@@ -62,13 +62,13 @@ def sound(text):
     assert local <= known
     scripts = re.findall(r"<script>(.*?)</script>", text, flags=re.DOTALL)
     assert scripts in ([], [SCRIPT], [course.SEARCH])
-    assert [hashed(each) for each in scripts] == re.findall(r"script-src '([^']*)';", text)
+    assert [hashed(text) for text in scripts] == re.findall(r"script-src '([^']*)';", text)
     text = re.sub(r"<script.*?</script>", "", text, flags=re.DOTALL)
     assert not re.search(r"@import|url\(|\$\$", text)
     return page
 
 
-@pytest.mark.parametrize("path", LESSONS + SHEETS, ids=lambda path: path.stem)
+@each("path", LESSONS + SHEETS, ids=lambda path: path.stem)
 def test_every_lesson_and_cheat_sheet_becomes_a_sound_page(path):
     cells = course.read(path).cells
     text = course.page(course.read(path), path, LESSONS)
@@ -98,7 +98,7 @@ def test_the_contents_name_the_lessons_as_they_do_and_search_words_without_formu
         found += course.passages(f"{path.stem}.html", text)
         anchors = {f"{path.stem}.html#{each}" for each in ["", *sound(text).ids]}
         assert {link for link, _, _ in found if link.startswith(path.stem)} <= anchors
-    words = "".join(each for _, _, each in found)
+    words = "".join(word for _, _, word in found)
     assert len(found) > 15 and "derive" in words and not re.search(r"[<$\\]|def |∑", words)
     text = course.page(new_notebook(), None, LESSONS, found)
     assert sound(text).tags.count("h2") == 9 and text.count("Time: ") == len(LESSONS)
@@ -111,7 +111,7 @@ def test_the_weeks_of_the_syllabus_are_even_and_begin_with_lessons():
     text = SYLLABUS.read_text(encoding="utf-8")
     taught = instructor.weeks(text)
     assert [*taught] == [*range(1, 13)] and set().union(*taught.values()) <= set(LESSONS)
-    hours = [float(each) for each in re.findall(r" \| ([\d.]+) \| ", text)]
+    hours = [float(hour) for hour in re.findall(r" \| ([\d.]+) \| ", text)]
     assert len(hours) == 12 and 4 <= min(hours) and max(hours) < 5.5
 
 
@@ -209,7 +209,7 @@ def test_every_cheat_sheet_prints_on_one_page(browser, printed, tmp_path):
         assert len(pages) == 1, path.stem
 
 
-@pytest.mark.parametrize("path", LESSONS, ids=lambda path: path.stem)
+@each("path", LESSONS, ids=lambda path: path.stem)
 def test_student_copies_hold_no_solution_and_graded_ones_a_check_behind_each_exercise(path):
     tagged = lambda cells, tag: [c for c in cells if tag in c.metadata.get("tags", ())]  # noqa: E731
     ours, theirs = course.read(path).cells, course.student_copy(path).cells

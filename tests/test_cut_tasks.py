@@ -5,7 +5,7 @@ from itertools import islice, pairwise, product
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from helpers import refuses
+from helpers import each, refuses
 from numpy.testing import assert_allclose, assert_array_equal
 
 from checks.sequences import as_sequences
@@ -42,11 +42,11 @@ def test_of_equally_violating_labels_the_first_answers_and_never_the_own():
         assert_array_equal(answers.losses - answers.gains, violation.max(axis=1))
 
 
-each_task = pytest.mark.parametrize("make", [binary, multiclass, chain])
+each_task = each("make", [binary, multiclass, chain])
 
 
 @each_task
-@pytest.mark.parametrize("seed", range(4))
+@each("seed", range(4))
 def test_gains_are_inner_products_with_the_cut_and_few_units_answer_as_all_do(make, seed):
     rng = np.random.default_rng(seed)
     task = make(rng)
@@ -78,8 +78,8 @@ def path_scores(F, moves, labels):
     return own + moves[labels[:, :-1], labels[:, 1:]].sum(axis=1)
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("K, seed", [(2, 0), (3, 1), (4, 3)])
+@each("dtype", [np.float32, np.float64])
+@each("K, seed", [(2, 0), (3, 1), (4, 3)])
 def test_viterbi_finds_the_best_path(K, seed, dtype):
     rng = np.random.default_rng(seed)
     F, v = rng.normal(size=(17, K)).astype(dtype), rng.normal(size=K * K)
@@ -101,7 +101,7 @@ def test_viterbi_finds_the_best_path(K, seed, dtype):
 A, B = np.zeros((2, 3)), np.ones((1, 3))
 
 
-@pytest.mark.parametrize("kind", [np.asarray, sp.csr_matrix])
+@each("kind", [np.asarray, sp.csr_matrix])
 def test_sequences_are_their_positions_in_order(kind):
     X, y = [kind(A), kind(B), kind(B)], [["a", "b"], ["b"], ["c"]]
     problem = as_sequences(X, y, X_test=X[:2], y_test=y[:2], name="few")

@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse as sp
-from helpers import refuses
+from helpers import each, refuses
 from numpy.testing import assert_allclose
 from sklearn.linear_model import LogisticRegression
 
@@ -29,7 +29,7 @@ def mirror(monkeypatch, tmp_path):
     return folder
 
 
-@pytest.mark.parametrize("name", data.EMBEDDED)
+@each("name", data.EMBEDDED)
 def test_a_data_set_that_needs_no_file(name):
     problem = data.load(name, scale="given")
     shape = problem.n, problem.d, problem.k
@@ -61,7 +61,7 @@ def test_a_pair_of_rows_and_labels():
     assert abs(problem.X_test.mean(axis=0)).max() > 1e-3
 
 
-@pytest.mark.parametrize(
+@each(
     "arguments, error, message",
     [
         ({"source": "iriss"}, ValueError, "no data set or file is called 'iriss'; .* iris"),
@@ -143,7 +143,7 @@ def test_check_compares_with_the_registry_and_the_list_has_every_source(mirror):
             data.check(name)
 
 
-@pytest.mark.parametrize("name", sorted({*SOURCES} & {*available_files()}))
+@each("name", sorted({*SOURCES} & {*available_files()}))
 def test_the_real_mirror_and_cache_are_sound(name, monkeypatch):
     monkeypatch.undo()
     assert "intact" in data.check(name)

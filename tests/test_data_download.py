@@ -10,7 +10,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
-from helpers import refuses
+from helpers import each, refuses
 
 from workbench import data
 from workbench.data.sources import SHA256, SOURCES, Source
@@ -96,7 +96,7 @@ FAULTS = {
 }
 
 
-@pytest.mark.parametrize("fault", FAULTS)
+@each("fault", FAULTS)
 def test_a_download_that_fails_leaves_nothing_and_says_what_was_tried(
     fault, server, cache, monkeypatch
 ):

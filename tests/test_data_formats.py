@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse as sp
-from helpers import refuses
+from helpers import each, refuses
 from test_data import X, Y
 
 from workbench import data
@@ -16,7 +16,7 @@ from workbench.data import formats
 from workbench.data.formats import Rows, read_npz, write_npz
 
 
-@pytest.mark.parametrize("suffix", [".csv", ".tsv", ".csv.gz", ".csv.bz2", ".csv.xz", ".parquet"])
+@each("suffix", [".csv", ".tsv", ".csv.gz", ".csv.bz2", ".csv.xz", ".parquet"])
 def test_tables_round_trip(tmp_path, suffix):
     frame = pd.DataFrame(X, columns=["a", "b", "c"]).assign(d=np.arange(6), Class=list("xyxyyx"))
     frame = frame[["a", "Class", "b", "c", "d"]]
@@ -33,7 +33,7 @@ def test_tables_round_trip(tmp_path, suffix):
 
 
 # What a table is read as, its columns and classes, or why it is refused.
-@pytest.mark.parametrize(
+@each(
     "text, features, classes, note",
     [
         ("a,a,y\n1,2.5,0\n4,5,1\n", "a a.1", [0, 1], "label column 'y'"),
@@ -91,7 +91,7 @@ def test_a_table_is_read_as_it_says_or_refused(tmp_path, text, features, classes
     assert problem.classes.tolist() == classes and note in problem.about
 
 
-@pytest.mark.parametrize(
+@each(
     "text, options",
     [
         ("u,1\nv,4\n", {"header": None}),
@@ -121,7 +121,7 @@ def test_options_of_pandas_decide(tmp_path, text, options):
             data.load(path, **options | wrong)
 
 
-@pytest.mark.parametrize(
+@each(
     "common, rare, options",
     [
         ("001", "V01", {}),
@@ -155,7 +155,7 @@ def test_training_and_test_tables(tmp_path):
     assert problem.classes[problem.y_test].tolist() == ["01", "2"]
 
 
-@pytest.mark.parametrize("names", [(1, 2, 0), (1.5, 2.5, 0.5), ("", "Unnamed: 0", "y")])
+@each("names", [(1, 2, 0), (1.5, 2.5, 0.5), ("", "Unnamed: 0", "y")])
 def test_a_parquet_table_may_have_any_names(tmp_path, names):
     labels = np.array([b"01", b"1"])[Y]
     path = tmp_path / "rows.parquet"
@@ -179,8 +179,8 @@ def test_a_full_disk_is_named(tmp_path, monkeypatch):
 LINES = "+1 1:0.5 3:2 \n-1 2:1\n+1 1:3\n-1 2:4 3:0.25 # remark\n"
 
 
-@pytest.mark.parametrize("name, pack", [("rows", bytes), ("rows.txt.bz2", bz2.compress)])
-@pytest.mark.parametrize("lines", [LINES, LINES.replace(":", ": \t"), f"\ufeff{LINES}"])
+@each("name, pack", [("rows", bytes), ("rows.txt.bz2", bz2.compress)])
+@each("lines", [LINES, LINES.replace(":", ": \t"), f"\ufeff{LINES}"])
 def test_libsvm_files(tmp_path, name, pack, lines):
     path = tmp_path / name
     path.write_bytes(pack(lines.encode()))
@@ -198,7 +198,7 @@ def test_libsvm_files(tmp_path, name, pack, lines):
     assert not problem.is_sparse and problem.classes.tolist() == [0.5, 1]
 
 
-@pytest.mark.parametrize("matrix", [X.astype(np.uint8), X, sp.csr_matrix(X.astype(np.int16))])
+@each("matrix", [X.astype(np.uint8), X, sp.csr_matrix(X.astype(np.int16))])
 def test_npz_round_trip_and_what_is_cut_short(tmp_path, matrix):
     labels = np.array(["no", "yes"])[Y]
     path = tmp_path / "deep" / "rows.npz"
@@ -226,9 +226,7 @@ def test_npz_round_trip_and_what_is_cut_short(tmp_path, matrix):
         assert data.load(path).synthetic is synthetic
 
 
-@pytest.mark.parametrize(
-    "content", [b"a,b\n1,2\n", bz2.compress(b"1 1:2\n" * 99)[:-9], b"1 2:1\n 3:1\n"]
-)
+@each("content", [b"a,b\n1,2\n", bz2.compress(b"1 1:2\n" * 99)[:-9], b"1 2:1\n 3:1\n"])
 def test_other_files_are_not_taken_for_libsvm(tmp_path, content):
     path = tmp_path / ("rows.bz2" if content.startswith(b"BZ") else "rows.svm")
     path.write_bytes(content)
@@ -239,7 +237,7 @@ def test_other_files_are_not_taken_for_libsvm(tmp_path, content):
 CSR = {"data": np.ones(2), "indptr": np.array([0, 1, 2]), "shape": np.array([2, 3])}
 
 
-@pytest.mark.parametrize(
+@each(
     "parts, message",
     [
         ({"y": Y}, "lacks 'data'"),

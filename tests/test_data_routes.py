@@ -6,7 +6,7 @@ import zipfile
 
 import numpy as np
 import pytest
-from helpers import refuses
+from helpers import each, refuses
 
 from rcv1 import four_classes
 from workbench.data.sources import ROUTES, SHA256, SOURCES, Source
@@ -95,7 +95,7 @@ def test_features_of_resnet18_in_parts(tmp_path):
         assert rows.y.tolist() == [0, 1, 0] and rows.n_train is None
 
 
-@pytest.mark.parametrize("name", SOURCES)
+@each("name", SOURCES)
 def test_the_registry_is_consistent(name):
     source = SOURCES[name]
     n, _, k = source.shape

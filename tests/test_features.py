@@ -5,12 +5,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from helpers import refuses
+from helpers import each, refuses
 from numpy.testing import assert_allclose
 from sklearn.metrics.pairwise import rbf_kernel
 
 from upright import deskewed
-from workbench.core.problem import as_problem
+from workbench import as_problem
 from workbench.data import features
 from workbench.data.generators import fitted
 from workbench.kernels.functions import as_dense
@@ -27,7 +27,7 @@ MAPS = {
     "pca": lambda problem, **seed: features.pca(problem, 3, **seed),
     "fourier": lambda problem, **seed: features.fourier(problem, 20, **seed),
 }
-each_map = pytest.mark.parametrize("map_", MAPS.values(), ids=MAPS.keys())
+each_map = each("map_", MAPS.values(), ids=MAPS.keys())
 
 
 @pytest.fixture(params=["dense", "sparse"])
@@ -70,7 +70,7 @@ def test_fitted_on_the_training_rows_only_and_test_rows_are_mapped_alike(problem
     assert_allclose(as_dense(twin.X_test), as_dense(twin.X), rtol=1e-5, atol=1e-5)
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@each("dtype", [np.float32, np.float64])
 def test_standardised_columns_and_constant_ones(dtype):
     X = np.random.default_rng(0).standard_normal((20, 3)).astype(dtype)
     X[:, 1] = 0.1
@@ -135,7 +135,7 @@ SPARSE = [[0, 1, 1 / 3, 0], [1, 1, -1, 0], [0.5, 1, 0, 0]]
 DENSE = [[-1, 0, 1, 0], [1, 0, -1, 0], [0, 0, 0.5, 0]]
 
 
-@pytest.mark.parametrize("wrap, expected", [(sp.csr_matrix, SPARSE), (np.asarray, DENSE)])
+@each("wrap, expected", [(sp.csr_matrix, SPARSE), (np.asarray, DENSE)])
 def test_columns_onto_a_range(wrap, expected):
     X = np.array([[0.0, 5, 2, 0], [4, 5, -6, 0], [2, 5, 0, 0]])
     problem = as_problem(wrap(X), [0, 1, 1], X_test=wrap(X[:1] * 2), y_test=[0])
@@ -148,7 +148,7 @@ def test_columns_onto_a_range(wrap, expected):
     assert abs(features.over_maximum(nothing).X).max() == 0
 
 
-@pytest.mark.parametrize("sparse", [False, True])
+@each("sparse", [False, True])
 def test_log_counts_of_words_that_are_not_rare(sparse):
     X = np.array([[0.0, 1, 0, 3], [9, 0, 2, 1], [0, 4, 0, 1]])
     wrap = sp.csr_matrix if sparse else np.asarray

@@ -10,6 +10,7 @@ from unittest.mock import MagicMock
 
 import nbformat
 import pytest
+from helpers import each
 from nbformat.v4 import new_output
 from papermill import inspect_notebook
 
@@ -30,7 +31,7 @@ SWEPT = {  # the notebooks with the swept parameters, at a small scale
 }
 
 
-@pytest.mark.parametrize("path", ALL, ids=lambda path: path.stem)
+@each("path", ALL, ids=lambda path: path.stem)
 def test_committed_notebooks_have_no_outputs(path):
     notebook = nbformat.read(path, as_version=4)
     nbformat.validate(notebook)
@@ -48,7 +49,7 @@ def test_committed_notebooks_have_no_outputs(path):
     assert path.parent.name not in ("explore", "sweeps") or read(path).parameters
 
 
-@pytest.mark.parametrize("name", COMMITTED)
+@each("name", COMMITTED)
 def test_papermill_reads_the_same_parameters_as_we_do(name):
     """One scalar a line, each with help, in which papermill's pattern allows no equals sign."""
     (notebook,) = find([name])
@@ -64,7 +65,7 @@ def test_papermill_reads_the_same_parameters_as_we_do(name):
     }
 
 
-@pytest.mark.parametrize("name", COMMITTED)
+@each("name", COMMITTED)
 def test_committed_figures_pair_with_their_notebook(name):
     (notebook,) = find([name])
     folder = CHECKOUT / "figures" / name
@@ -105,7 +106,7 @@ def test_committed_figures_pair_with_their_notebook(name):
 REDRAWN = COMMITTED if os.environ.get("WORKBENCH_REDRAW") else ["ls_table1", "mrc_epsilon"]
 
 
-@pytest.mark.parametrize("name", REDRAWN)
+@each("name", REDRAWN)
 def test_the_words_of_committed_figures_are_those_of_the_code(name, execute, tmp_path, monkeypatch):
     found = CHECKOUT / "results" / f"{name}.parquet"
     monkeypatch.setenv("WORKBENCH_FIGURES", str(tmp_path))
@@ -128,7 +129,7 @@ def test_every_folder_of_figures_has_its_notebook():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", COMMITTED)
+@each("name", COMMITTED)
 def test_every_figure_notebook_runs_at_its_smallest_scale(
     name, execute, tmp_path, no_workers, monkeypatch
 ):
@@ -141,7 +142,7 @@ def test_every_figure_notebook_runs_at_its_smallest_scale(
         assert record["data"] and record["solvers"] and record["profile"] == "smoke"
 
 
-@pytest.mark.parametrize("path", GRIDS, ids=lambda path: path.stem)
+@each("path", GRIDS, ids=lambda path: path.stem)
 def test_every_grid_reads(path):
     points = read_points(path)
     assert len(points) > 1 and len({point.label for point in points}) == len(points)
@@ -155,7 +156,7 @@ def test_every_hyper_parameter_has_its_sweep():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("path", SWEEPS, ids=lambda path: path.stem)
+@each("path", SWEEPS, ids=lambda path: path.stem)
 def test_every_notebook_runs_over_a_grid_of_its_parameters(path, execute):
     """As tests/test_fanout.py holds of any notebook, each run is then kept as executed."""
     runs = fan_out(read(path), SWEPT[path.stem])

@@ -3,10 +3,11 @@
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from helpers import each
 from numpy.testing import assert_allclose
 from scipy.spatial.distance import cdist
 
-from workbench.core.problem import as_problem
+from workbench import as_problem
 from workbench.data.generators import JITTER, RANDOM, Generator, cosines, fitted
 
 
@@ -23,7 +24,7 @@ def made(generator, X, b):
     return Z
 
 
-@pytest.mark.parametrize("turns, atol", [(50, 5e-5), (0.5, 1e-6)])
+@each("turns, atol", [(50, 5e-5), (0.5, 1e-6)])
 def test_the_cosine_is_one(turns, atol):
     rng = np.random.default_rng(0)
     Z = rng.uniform(-turns, turns, size=(40, 500)).astype(np.float32)
@@ -33,7 +34,7 @@ def test_the_cosine_is_one(turns, atol):
     assert_allclose(Z, expected, atol=atol)
 
 
-@pytest.mark.parametrize("kind", ["fourier", "orthogonal_fourier"])
+@each("kind", ["fourier", "orthogonal_fourier"])
 def test_waves_approximate_the_gaussian_kernel(kind, problem):
     generator = fitted(problem, kind, 20_000, 20_000)
     Z = made(generator, problem.X, 0)
@@ -42,8 +43,8 @@ def test_waves_approximate_the_gaussian_kernel(kind, problem):
     assert generator.s == pytest.approx(np.median(cdist(problem.X, problem.X)) ** 2, rel=0.1)
 
 
-@pytest.mark.parametrize("mean", [0.0, 1e4])
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@each("mean", [0.0, 1e4])
+@each("dtype", [np.float32, np.float64])
 def test_nystroem_features_are_the_kernel_and_its_penalty_that_of_the_landmarks(dtype, mean):
     X = np.random.default_rng(0).normal(mean, 1.0, size=(300, 7)).astype(dtype)
     generator = fitted(as_problem(X, np.arange(300) % 3), "nystroem", 50, 20, bandwidth=0.5)
@@ -56,7 +57,7 @@ def test_nystroem_features_are_the_kernel_and_its_penalty_that_of_the_landmarks(
     assert_allclose(made(generator, landmarks, 1), generator.penalty(1), atol=1e-5)
 
 
-@pytest.mark.parametrize("kind", RANDOM)
+@each("kind", RANDOM)
 def test_blocks_are_of_their_size_scale_and_seed(kind, problem):
     generator = fitted(problem, kind, 100, 40, seed=3)
     assert (generator.penalty(0) is None) == (kind != "nystroem")

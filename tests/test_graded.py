@@ -5,13 +5,14 @@ import re
 import exact
 import numpy as np
 import pytest
+from helpers import each
 from sklearn.linear_model import LogisticRegression
 from sklearn.svm import LinearSVC
 from test_solvers import objective
 
 from checks.certified import check_certified, proved
+from workbench import SOLVERS
 from workbench.proofs import verify
-from workbench.registry import SOLVERS
 
 WEIGHT = 0.1  # C, alpha or lambda0
 STATED = {  # the exercise of each paper, by the solver that makes its proof
@@ -98,7 +99,7 @@ def wrong(name, problem, best, least):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", STATED)
+@each("name", STATED)
 def test_every_way_to_the_optimum_is_right_and_others_get_what_they_can_prove(name, blobs, capsys):
     problem, told = blobs(60, 5, 4), []
     ways = RIGHT[name] | {"modelling language": modelled}

@@ -5,11 +5,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from helpers import each
 from numpy.testing import assert_allclose
 from sklearn.metrics.pairwise import linear_kernel, rbf_kernel
 from sklearn.svm import SVC
 
-from workbench.core.problem import as_problem
+from workbench import as_problem
 from workbench.kernels.functions import CACHE_BYTES, Kernel, kernel_of, scale
 from workbench.kernels.gaussian import gaussian_of_products
 from workbench.kernels.gram import Gram
@@ -27,9 +28,9 @@ def held(kernel, X, megabytes):
     return Gram(kernel, kernel.points(X), megabytes)
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("d", [1, 9, 60])
-@pytest.mark.parametrize("kind, sparse", KINDS)
+@each("dtype", [np.float32, np.float64])
+@each("d", [1, 9, 60])
+@each("kind, sparse", KINDS)
 def test_products_with_a_kernel_are_those_of_scikit_learn(kind, d, sparse, dtype):
     rng = np.random.default_rng(0)
     X, Z = (2.0 / np.sqrt(d) * rng.normal(size=(m, d)) + 1.0 for m in (701, 203))
@@ -53,9 +54,9 @@ def test_products_with_a_kernel_are_those_of_scikit_learn(kind, d, sparse, dtype
     assert with_none.shape == (701, 3) and not with_none.any()
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("d", [7, 150])
-@pytest.mark.parametrize("kind, sparse", KINDS)
+@each("dtype", [np.float32, np.float64])
+@each("d", [7, 150])
+@each("kind, sparse", KINDS)
 def test_a_row_of_the_kernel_matrix_does_not_depend_on_its_company(kind, sparse, d, dtype, blobs):
     X = blobs(n=501, d=d, k=3, sparse=sparse).X
     gram = held(at(X, kind, dtype), X, 512)
@@ -70,7 +71,7 @@ def test_a_row_of_the_kernel_matrix_does_not_depend_on_its_company(kind, sparse,
     assert_allclose(whole, exact, rtol=0, atol=rounding * np.abs(exact).max())
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@each("dtype", [np.float32, np.float64])
 def test_distances_keep_their_digits_far_from_zero(dtype):
     X = np.random.default_rng(0).normal(size=(60, 6)).astype(dtype)
     kernel = at(X + dtype(1e3), "rbf", dtype)
@@ -82,7 +83,7 @@ def test_distances_keep_their_digits_far_from_zero(dtype):
     assert_allclose(kernel.matrix(points, points), np.eye(3), atol=1e-5)
 
 
-@pytest.mark.parametrize("dtype, digits, least", [("f4", 4e-7, -90), ("f8", 4e-16, -900)])
+@each("dtype, digits, least", [("f4", 4e-7, -90), ("f8", 4e-16, -900)])
 def test_the_exponential_is_exact_to_its_last_digits(dtype, digits, least):
     t = -np.concatenate([[0.0, 1e-9], np.logspace(-20, np.log10(-least), 2000)]).astype(dtype)
     out = t[None, :].copy()
@@ -94,8 +95,8 @@ def test_the_exponential_is_exact_to_its_last_digits(dtype, digits, least):
     assert (far * 1e-9 >= np.finfo(dtype).tiny).all()  # with a small weight it is normal, too
 
 
-@pytest.mark.parametrize("wrap", [np.asarray, sp.csr_matrix, np.float32])
-@pytest.mark.parametrize("offset", [0.0, 1e7])
+@each("wrap", [np.asarray, sp.csr_matrix, np.float32])
+@each("offset", [0.0, 1e7])
 def test_gamma_is_scikit_learn_s_and_of_weighted_rows_that_of_repeated_ones(wrap, offset, blobs):
     problem, times = blobs(n=30, d=4), np.arange(30) % 3 + 1
     X = wrap(problem.X + offset)

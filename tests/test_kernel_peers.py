@@ -3,14 +3,13 @@
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from helpers import each
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.svm import SVC, LinearSVC
 
-from workbench.core.problem import as_problem
+from workbench import SOLVERS, as_problem, run
 from workbench.kernels.functions import inverse_root
-from workbench.registry import SOLVERS
-from workbench.runs.run import run
 
 GAUSSIAN = {"gamma": 0.2}
 
@@ -20,8 +19,8 @@ def fitted(name, problem, **parameters):
     return state
 
 
-@pytest.mark.parametrize("k", [2, 3, 6])
-@pytest.mark.parametrize("settings", [{"gamma": 0.3}, {}, {"kernel": "linear"}])
+@each("k", [2, 3, 6])
+@each("settings", [{"gamma": 0.3}, {}, {"kernel": "linear"}])
 def test_libsvm_is_scikit_learns(settings, k, blobs):
     problem, new = blobs(90, 4, k), blobs(200, 4, k, seed=1).X
     model = SVC(**{"kernel": "rbf", "gamma": "scale", "C": 0.7} | settings)
@@ -43,7 +42,7 @@ def test_libsvm_is_scikit_learns(settings, k, blobs):
         assert_array_equal(np.argmax(scores, axis=1), model.predict(new))
 
 
-@pytest.mark.parametrize("k", [2, 4])
+@each("k", [2, 4])
 def test_libsvms_objectives_are_those_of_its_pairs(k, blobs):
     problem, C = blobs(80, 4, k), 2.0
     steps = SOLVERS["libsvm"].steps(problem, C=C, tol=1e-6, **GAUSSIAN)
@@ -69,7 +68,7 @@ def test_libsvms_objectives_are_those_of_its_pairs(k, blobs):
     assert loose.primal > last.primal and loose.iterations < last.iterations
 
 
-@pytest.mark.parametrize("k", [2, 4])
+@each("k", [2, 4])
 def test_the_control_is_a_linear_svm_of_features(k, blobs):
     problem, new = blobs(120, 4, k), blobs(50, 4, k, seed=1).X
     settings = {"C": 0.5, "tol": 1e-6}

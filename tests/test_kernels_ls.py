@@ -6,6 +6,7 @@ from itertools import islice
 
 import numpy as np
 import pytest
+from helpers import each
 from numpy.testing import assert_allclose
 from scipy.special import log_softmax
 
@@ -41,7 +42,7 @@ def weighted(problem):
     return replace(problem, weights=weights), weights.sum(), np.eye(problem.k)[problem.y]
 
 
-@pytest.mark.parametrize("name", LINKS)
+@each("name", LINKS)
 def test_links_by_their_formulas(name):
     weights = np.array([1.0, 2.0, 0.5, 3.0])
     loss, R = by_formula(name, F, np.eye(3)[Y], weights)
@@ -77,8 +78,8 @@ def test_momentum_by_hand():
     assert after == (1 + np.sqrt(17)) / 2
 
 
-@pytest.mark.parametrize("solver", [ls_generalized, ls_accelerated])
-@pytest.mark.parametrize("link", ["identity", "softmax"])
+@each("solver", [ls_generalized, ls_accelerated])
+@each("link", ["identity", "softmax"])
 def test_the_rounds_of_algorithm_1(link, solver, blobs):
     problem, n, T = weighted(blobs(n=20, d=3, k=3))
     settings = {"alpha": 0.3, "link": link}
@@ -114,7 +115,7 @@ def test_the_rounds_of_algorithm_1(link, solver, blobs):
     assert other.lower == pytest.approx(max(0.0, expected - (gradient**2).sum() / 1.2), abs=1e-12)
 
 
-@pytest.mark.parametrize("power", [1, 2, 3])
+@each("power", [1, 2, 3])
 def test_the_rounds_of_algorithm_2(power, blobs):
     problem, n, T = weighted(blobs(n=20, d=3, k=3))
     X, alpha, k, weights = problem.X, 0.1, 3, problem.weights[:, None]
@@ -148,9 +149,9 @@ def test_the_rounds_of_algorithm_2(power, blobs):
     assert s.round == 4
 
 
-@pytest.mark.parametrize("calibrated", [False, True])
-@pytest.mark.parametrize("features", ["fourier", "nystroem"])
-@pytest.mark.parametrize("link", ["identity", "softmax"])
+@each("calibrated", [False, True])
+@each("features", ["fourier", "nystroem"])
+@each("link", ["identity", "softmax"])
 def test_the_rounds_of_algorithm_3(link, features, calibrated, blobs):
     problem, n, T = weighted(blobs(n=30, d=3, k=3))
     k, alpha, L, weights = 3, 0.2, LINKS[link].L, problem.weights

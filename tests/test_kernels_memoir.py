@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from helpers import each
 from numba import config
 from numpy.testing import assert_allclose, assert_array_equal
 
@@ -199,7 +200,7 @@ def entries(b, k, of="values", **given):
     return made.toarray() if sp.issparse(made) else made
 
 
-@pytest.mark.parametrize("k", CLASSES)
+@each("k", CLASSES)
 def test_blocks_are_the_matrix_whose_changes_they_took(k):
     b, W, _ = fill(k)
     made = matrix_of(b, k)
@@ -226,7 +227,7 @@ def test_blocks_are_the_matrix_whose_changes_they_took(k):
     assert (starts[1:] >= ends[:-1]).all() and ends[-1] <= b.end[0] <= len(b.values)
 
 
-@pytest.mark.parametrize("k", CLASSES)
+@each("k", CLASSES)
 def test_a_new_pool_is_without_gaps_and_zeros(k):
     b, _, S = fill(k, sums=True)
     same = roomier(b, k, 77)
@@ -254,8 +255,8 @@ def documents():
         yield X, rows_of(store(X))
 
 
-@pytest.mark.parametrize("kind", ["sparse", "dense"])
-@pytest.mark.parametrize("k", CLASSES)
+@each("kind", ["sparse", "dense"])
+@each("k", CLASSES)
 def test_scores_are_the_product_with_the_values_taken_towards_zero(k, kind):
     b, W, _ = filled(k, kind)
     for l1 in (None, np.float32(1.0)):
@@ -273,9 +274,9 @@ def test_scores_are_the_product_with_the_values_taken_towards_zero(k, kind):
                 assert_allclose(g, X[i] @ nearer[:, pair], atol=1e-4)
 
 
-@pytest.mark.parametrize("sums", [True, False])
-@pytest.mark.parametrize("kind", ["dense", "sparse"])
-@pytest.mark.parametrize("k", CLASSES)
+@each("sums", [True, False])
+@each("kind", ["dense", "sparse"])
+@each("k", CLASSES)
 def test_a_row_finds_the_room_that_was_asked_for_and_changes_its_classes(k, kind, sums):
     b, W, S = filled(k, kind, sums=sums)
     for X, rows in documents():

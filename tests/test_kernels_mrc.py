@@ -4,9 +4,10 @@ from itertools import islice
 
 import numpy as np
 import pytest
+from helpers import each
 from numpy.testing import assert_allclose, assert_array_equal
 
-from workbench.core.problem import as_problem
+from workbench import as_problem
 from workbench.mrc import splitting
 from workbench.mrc.risk import minimax_risk, psi
 from workbench.mrc.splitting import prox_of_max, relax, soft_threshold
@@ -34,7 +35,7 @@ def thresholded(Z, mass):
     return np.maximum(clipped - phi, 0), phi
 
 
-@pytest.mark.parametrize("mass", [1e-3, 0.5, 3.0, 40.0])
+@each("mass", [1e-3, 0.5, 3.0, 40.0])
 def test_the_prox_of_the_maximum_from_any_start(mass):
     before = ROWS.copy()
     expected, threshold = thresholded(ROWS, mass)

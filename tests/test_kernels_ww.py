@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from helpers import each
 from numba import config
 from numpy.testing import assert_allclose, assert_array_equal
 
@@ -31,7 +32,7 @@ def vectors():
         yield from np.round(2 * rng.normal(0.5, 1.0, size=(3, m))) / 2
 
 
-@pytest.mark.parametrize("C", [0.1, 0.5, 1.0, 8.0])
+@each("C", [0.1, 0.5, 1.0, 8.0])
 def test_sweep_and_newton_s_method_find_the_root(C):
     for v in vectors():
         g = root(v, C)
@@ -65,7 +66,7 @@ def test_f_and_its_free_indices_by_hand():
     assert evaluate(v, 2.0, 1.5) == (0.5 + 1.5 + 0.0 - 1.5, 2.0)  # nor at zero
 
 
-@pytest.mark.parametrize("m", [1, 6, MAX_INSERTION, MAX_INSERTION + 1])
+@each("m", [1, 6, MAX_INSERTION, MAX_INSERTION + 1])
 def test_what_is_positive_comes_in_descending_order(m):
     v = np.round(np.random.default_rng(m).normal(size=m), 1)
     v[: m // 3] = 0.0
@@ -101,8 +102,8 @@ def test_the_arguments_of_a_block_by_hand():
     assert v.tolist() == [-2.0 / 5 + 1.0, LOWEST, 1.25, LOWEST]
 
 
-@pytest.mark.parametrize("k", [3, 4, 66])
-@pytest.mark.parametrize("sparse", [False, True])
+@each("k", [3, 4, 66])
+@each("sparse", [False, True])
 def test_an_epoch_of_walrus(sparse, k):
     rng = np.random.default_rng(k)
     n, d = 12, 7

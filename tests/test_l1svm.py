@@ -3,16 +3,14 @@
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from helpers import refuses
+from helpers import each, refuses
 from oracles import PRECISION, optimum
 from test_mrc import tiny as of_mrc
 
-from workbench.core.problem import as_problem
+from workbench import SOLVERS, as_problem, run
 from workbench.core.stream import watch
 from workbench.mrc.l1svm import machine
 from workbench.mrc.svm_ccg import svm_ccg
-from workbench.registry import SOLVERS
-from workbench.runs.run import run
 
 SMALL_STEPS = {"eps": 1e-9, "n_max": 2, "m_max": 1}
 
@@ -35,7 +33,7 @@ def answers():
     return [(p, lam, exact_value("svm_lp", p, lam)) for p, lam in map(tiny, range(40))]
 
 
-@pytest.mark.parametrize(
+@each(
     "name, parameters",
     [
         *(("svm_lp", {}), ("svm_multi", {}), ("svm_ccg", {"eps": 1e-9}), ("svm_ccg", SMALL_STEPS)),
@@ -56,7 +54,7 @@ def test_machines_of_two_classes_have_bounds_in_every_round_and_agree_with_cvxpy
     assert seen > len(answers) + 10 or name != "svm_ccg"
 
 
-@pytest.mark.parametrize("k", [2, 3, 5])
+@each("k", [2, 3, 5])
 def test_the_multiclass_machine_agrees_with_cvxpy(k):
     rng = np.random.default_rng(0)
     for seed in range(20):
@@ -80,7 +78,7 @@ def test_what_is_left_unviolated_bounds_the_error(blobs):
         assert np.delete(s.short, s.samples).max(initial=-np.inf) <= eps
 
 
-@pytest.mark.parametrize(
+@each(
     "name, shape, instead",
     [
         ("svm_lp", {"n": 3000, "d": 60, "k": 2}, "svm_ccg"),

@@ -5,8 +5,7 @@ from dataclasses import dataclass, fields, is_dataclass
 from itertools import pairwise
 
 import numpy as np
-import pytest
-from helpers import refuses
+from helpers import each, refuses
 
 from workbench.live import lane as lanes
 from workbench.live.lane import Lane, closed
@@ -56,7 +55,7 @@ SETTINGS = {
 }
 
 
-@pytest.mark.parametrize("solver", SETTINGS)
+@each("solver", SETTINGS)
 def test_back_is_exactly_one_iterate_and_the_way_on_is_the_same(solver, iris, monkeypatch):
     monkeypatch.setattr(lanes, "TIME_FRACTION", 1e-9)  # states are kept at the start alone
     lane = Lane(solver, iris, SETTINGS[solver])

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from helpers import wait
+from helpers import each, wait
 
 import course
 from checks import mrc as teach
@@ -201,7 +201,7 @@ def test_an_answer_is_given_until_the_exercise_is_solved(capsys, tmp_path, monke
         exec("given('pages')", lesson)
 
 
-@pytest.mark.parametrize("path", LESSONS, ids=lambda path: path.stem)
+@each("path", LESSONS, ids=lambda path: path.stem)
 def test_every_exercise_has_its_check_and_a_hidden_solution(path):
     kinds, cells = [], course.read(path).cells
     waiting = False  # for the cells of the last exercise announced
@@ -221,7 +221,7 @@ def test_every_exercise_has_its_check_and_a_hidden_solution(path):
     assert not waiting and len(kinds) >= 4 and set(kinds) == KINDS
 
 
-@pytest.mark.parametrize("path", SETS, ids=lambda path: path.stem)
+@each("path", SETS, ids=lambda path: path.stem)
 def test_a_problem_set_has_solutions_and_its_copy_runs_without_them(path):
     text = "\n".join(cell.source for cell in course.read(path).cells)
     numbers = re.findall(r"^## Problem (\d+) · ", text, flags=re.M)
@@ -236,7 +236,7 @@ def test_a_problem_set_has_solutions_and_its_copy_runs_without_them(path):
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")  # of wrong answers
-@pytest.mark.parametrize("path", [*NOTEBOOKS, *SETS], ids=lambda path: path.stem)
+@each("path", [*NOTEBOOKS, *SETS], ids=lambda path: path.stem)
 def test_notebook_runs_without_answers_and_its_checks_tell_right_from_wrong(
     path, execute, monkeypatch
 ):

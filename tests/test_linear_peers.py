@@ -10,16 +10,16 @@ import numpy as np
 import oracles
 import pytest
 import scipy.sparse as sp
+from helpers import each
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.multiclass import OneVsRestClassifier
 from sklearn.svm import LinearSVC
 
-from workbench.core.problem import as_problem
+from workbench import SOLVERS, as_problem
 from workbench.core.stream import watch
 from workbench.peers import linear
-from workbench.registry import SOLVERS
 
 logistic = partial(LogisticRegression, fit_intercept=False)
 svc = partial(LinearSVC, fit_intercept=False)
@@ -37,7 +37,7 @@ PEERS = {
     "logistic_saga": partial(logistic, solver="saga"),
 }
 SEEDED = {*BY_TOLERANCE, "liblinear_l2_dual", "liblinear_l1", "logistic_saga"}
-each_k = pytest.mark.parametrize("k", [2, 4])
+each_k = each("k", [2, 4])
 STREAMS = {name: SOLVERS[name].steps for name in [*BY_TOLERANCE, *PEERS, "ridge"]}
 
 
@@ -64,12 +64,12 @@ def fitted(name, problem, **settings):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         model = (BY_TOLERANCE | PEERS)[name](**settings).fit(problem.X, problem.y)
-    each = getattr(model, "estimators_", [model])
-    return model, np.concatenate([binary.coef_ for binary in each])
+    parts = getattr(model, "estimators_", [model])
+    return model, np.concatenate([binary.coef_ for binary in parts])
 
 
 @each_k
-@pytest.mark.parametrize("name", [*BY_TOLERANCE, *PEERS])
+@each("name", [*BY_TOLERANCE, *PEERS])
 def test_a_round_is_one_fit_of_scikit_learn_to_the_last_bit(name, k, blobs):
     least, seed = 2e-3 if name in BY_TOLERANCE else 1e-5, {"seed": 7} if name in SEEDED else {}
     for problem in (blobs(80, 5, k), blobs(80, 5, k, sparse=True), blobs(80, 5, k, dtype="f4")):
@@ -102,7 +102,7 @@ def test_ridge_is_the_normal_equations_and_scikit_learns(k, blobs):
 
 
 @each_k
-@pytest.mark.parametrize("name", STREAMS)
+@each("name", STREAMS)
 def test_the_objective_is_that_of_the_definition(name, k, blobs, monkeypatch):
     monkeypatch.setattr(linear, "BLOCK_SCORES", 70)  # several blocks of rows
     problem, weight = blobs(50, 3, k), "alpha" if name == "ridge" else "C"
@@ -111,7 +111,7 @@ def test_the_objective_is_that_of_the_definition(name, k, blobs, monkeypatch):
         assert s.info()["primal"] == pytest.approx(expected, rel=1e-12)
 
 
-@pytest.mark.parametrize("name", PEERS)
+@each("name", PEERS)
 def test_larger_budgets_come_closer_and_the_last_suffices(name, blobs):
     problem = blobs(k=4)
     rows = [row for row, _ in watch(STREAMS[name](problem, C=0.3))]
@@ -129,7 +129,7 @@ def test_larger_budgets_come_closer_and_the_last_suffices(name, blobs):
     assert [linear.budget(r) for r in range(10)] == [0, 1, 2, 3, 4, 6, 8, 11, 16, 23]
 
 
-@pytest.mark.parametrize("name", [*PEERS, *BY_TOLERANCE])
+@each("name", [*PEERS, *BY_TOLERANCE])
 def test_the_stream_ends_with_the_last_budget_or_at_its_tolerance(name, blobs, monkeypatch):
     if name in BY_TOLERANCE:
         *_, s = STREAMS[name](blobs(k=4), tol=3.0)
@@ -147,7 +147,7 @@ def test_the_stream_ends_with_the_last_budget_or_at_its_tolerance(name, blobs, m
 KINDS = {"liblinear_lr": LogisticRegression, "liblinear_l1": LinearSVC, "liblinear_cs": LinearSVC}
 
 
-@pytest.mark.parametrize("name", KINDS)
+@each("name", KINDS)
 def test_the_clock_shows_the_longest_fit_alone(name, blobs, clock, monkeypatch):
     fit, pauses = KINDS[name].fit, iter([0.125, 0.25, 0.1875, 0.375])  # exact in binary
 

@@ -11,20 +11,20 @@ from functools import partial
 import nbformat
 import numpy as np
 import pytest
-from helpers import refuses, wait
+from helpers import each, refuses, wait
 from numpy.testing import assert_array_equal
 
 import workbench.live
+from workbench import SOLVERS, load
 from workbench.core.measures import held_out
 from workbench.core.state import resumable
-from workbench.data import load
 from workbench.live import Dashboard, explore
 from workbench.live.chart import KEPT, SIZE, Chart, Curve, Inside
 from workbench.live.dashboard import GREY
 from workbench.live.lane import Lane
 from workbench.live.player import PLAYING
 from workbench.live.sliders import SLIDERS, Sliders, described
-from workbench.registry import SOLVERS, Solver
+from workbench.registry import Solver
 from workbench.runs.notebooks import CHECKOUT
 from workbench.runs.run import resolve
 
@@ -273,7 +273,7 @@ def test_sliders_that_moved_in_mid_run_count_from_the_next_press_of_run_on(toys,
     wait(lambda: not any(curve.live for curve in toys.chart.curves))
 
 
-@pytest.mark.parametrize("seed", range(2))
+@each("seed", range(2))
 def test_what_runs_is_what_the_controls_said_when_run_was_pressed(seed, toys):
     rng = np.random.default_rng(seed)
     choices = ("ww_toy",), ("ls_toy",), ("ww_toy", "ls_toy")
@@ -401,7 +401,7 @@ def shown(path):
     return workbench.live._shown
 
 
-@pytest.mark.parametrize("path", LIVE, ids=lambda path: path.stem)
+@each("path", LIVE, ids=lambda path: path.stem)
 def test_the_cell_with_the_dashboard_needs_no_other_cell(path):
     assert "application/vnd.jupyter.widget-view+json" in shown(path)._repr_mimebundle_()
 
@@ -415,7 +415,7 @@ def test_memoir_learns_with_the_settings_that_its_dashboard_starts_from():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("path", DASHBOARDS, ids=lambda path: path.stem)
+@each("path", DASHBOARDS, ids=lambda path: path.stem)
 def test_a_notebook_runs_at_its_smallest_scale(path, execute):
     ran = {cell.id: rest for cell, *rest in execute(path, {"data": IRIS, "max_seconds": 0.1})}
     assert ran["still"][1] and isinstance(ran["live"][2], Dashboard)

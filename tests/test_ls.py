@@ -8,19 +8,19 @@ import numpy as np
 import oracles
 import pytest
 import scipy.sparse as sp
-from helpers import refuses
+from helpers import each, refuses
 from numpy.testing import assert_allclose
 
-from workbench.core.problem import as_problem
+from workbench import as_problem
 from workbench.least_squares import products
 from workbench.least_squares.calibrated import ls_calibrated
 from workbench.least_squares.generalized import ls_accelerated, ls_generalized
 from workbench.least_squares.links import LINKS
 
 SOLVERS = {"plain": ls_generalized, "accelerated": ls_accelerated, "calibrated": ls_calibrated}
-each_solver = pytest.mark.parametrize("solver", SOLVERS.values(), ids=SOLVERS)
-certified = pytest.mark.parametrize("solver", [ls_generalized, ls_accelerated])
-each_link = pytest.mark.parametrize("link", LINKS)
+each_solver = each("solver", SOLVERS.values(), ids=SOLVERS)
+certified = each("solver", [ls_generalized, ls_accelerated])
+each_link = each("link", LINKS)
 
 
 @each_link
@@ -52,7 +52,7 @@ def cvxpy_optimum(problem, link, alpha):
 
 @each_link
 @certified
-@pytest.mark.parametrize(
+@each(
     "dtype, sparse, offset, decades",
     [
         *((np.float64, False, 0.0, 0), (np.float32, False, 1e4, 0), (np.float32, True, 1e3, 0)),
@@ -100,8 +100,8 @@ def test_too_many_features_for_one_gram_matrix_are_refused(solver):
         next(solver(huge))
 
 
-@pytest.mark.parametrize("seed", range(2))
-@pytest.mark.parametrize("basis", [1, 3])
+@each("seed", range(2))
+@each("basis", [1, 3])
 def test_no_step_of_algorithm_2_raises_the_squared_error(basis, seed, blobs):
     problem = blobs(n=70, d=4, k=3, seed=seed)
     so_far = 1.0

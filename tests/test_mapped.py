@@ -8,12 +8,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from helpers import refuses
+from helpers import each, refuses
 
+from workbench import SOLVERS, as_problem, load
 from workbench.cli import main
-from workbench.core.problem import as_problem
-from workbench.data import load
-from workbench.registry import SOLVERS
 
 N, D = 200, 6
 
@@ -63,7 +61,7 @@ def test_labels_are_an_array_or_a_file(twins, tmp_path):
         load(path)
 
 
-@pytest.mark.parametrize(
+@each(
     "rows, message",
     [
         (np.full((4, 2), np.nan), "X: contains NaN or infinite values"),
@@ -90,7 +88,7 @@ WITHOUT_A_COPY = sorted(set(re.findall(r"`(\w+_\w+)`", TABLE)))
 SETTINGS = {"ls_stagewise": {"n_features": 64, "block": 32}, "ls_columns": {"block": 50}}
 
 
-@pytest.mark.parametrize("name", WITHOUT_A_COPY)
+@each("name", WITHOUT_A_COPY)
 def test_a_solver_does_not_copy_the_rows(name, tmp_path, monkeypatch):
     monkeypatch.setattr("workbench.core.blocks.BLOCK_BYTES", 2**18)
     for module in ("products", "block_visits", "calibrated", "stagewise"):

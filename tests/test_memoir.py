@@ -6,19 +6,18 @@ from itertools import islice
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from helpers import refuses
+from helpers import each, refuses
 from numpy.testing import assert_allclose
 
+from workbench import as_problem, load
 from workbench.core.measures import error
-from workbench.core.problem import as_problem
-from workbench.data import load
 from workbench.kernels.functions import as_dense
 from workbench.memoir.algorithms import MAX_BATCHES, memoir_l1, memoir_l2
 from workbench.memoir.averaged import memoir_averaged
 from workbench.memoir.mips.oracle import Random
 
 SOLVERS = {"l1": memoir_l1, "l2": memoir_l2, "averaged": memoir_averaged}
-each_form = pytest.mark.parametrize("dense", [True, False])
+each_form = each("dense", [True, False])
 
 
 def documents(n=150, d=40, k=12, *, seed=0, sparse=True, words=6):
@@ -86,8 +85,8 @@ CASES = {
 FORMS = {"dense": (False, 6, True), "sparse": (True, 6, False), "full rows": (False, 20, False)}
 
 
-@pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize("case", CASES)
+@each("form", FORMS)
+@each("case", CASES)
 def test_every_iterate_is_that_of_the_printed_box(case, form):
     (kind, given), (sparse, words, dense) = CASES[case], FORMS[form]
     averaged = kind == "averaged"
@@ -111,9 +110,9 @@ def after(count, kind, problem, **given):
     return state
 
 
-@pytest.mark.parametrize("kind", SOLVERS)
+@each("kind", SOLVERS)
 @each_form
-@pytest.mark.parametrize("mips", ["exact", "random", "simple_lsh"])
+@each("mips", ["exact", "random", "simple_lsh"])
 def test_a_pause_changes_nothing(kind, dense, mips):
     given = {"dense": dense, "seed": 4}
     if kind != "averaged":
@@ -167,7 +166,7 @@ def sector():
         pytest.skip("needs sector, not on this machine; WORKBENCH_DATA may name its folder")
 
 
-@pytest.mark.parametrize(
+@each(
     "kind, count, dense, accuracy",
     [("l2", 25, None, 0.66), ("l1", 25, None, 0.93), *(("averaged", 5, d, 0.939) for d in (0, 1))],
 )

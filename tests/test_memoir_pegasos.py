@@ -5,10 +5,11 @@ from itertools import islice
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from helpers import each
 from numpy.testing import assert_allclose
 from oracles import optimum
 
-from workbench.core.problem import as_problem
+from workbench import as_problem
 from workbench.memoir.pegasos import memoir_pegasos
 
 BATCHES = [1, 7, 60, 1000]
@@ -51,7 +52,7 @@ KINDS = {  # in addition to the awkward ones of test_solvers.py
 }
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@each("kind", KINDS)
 def test_the_bounds_close_around_the_optimum(kind, blobs):
     problem = as_problem(*KINDS[kind](blobs(n=60, d=4, k=5).X, np.arange(60) % 5))
     low, high = optimum("memoir_pegasos", problem, {"lam": 0.05})
@@ -61,9 +62,9 @@ def test_the_bounds_close_around_the_optimum(kind, blobs):
         assert s.upper <= 1.02 * low + 1e-7 and s.lower >= 0.98 * high - 1e-7
 
 
-@pytest.mark.parametrize("lam", [1e-4, 0.05, 10.0])
-@pytest.mark.parametrize("batch_size", BATCHES)
-@pytest.mark.parametrize("k", [2, 5])
+@each("lam", [1e-4, 0.05, 10.0])
+@each("batch_size", BATCHES)
+@each("k", [2, 5])
 def test_it_is_the_box_and_the_weights_are_dual_feasible(lam, batch_size, k, blobs):
     problem = blobs(k=k)
     low, high = optimum("memoir_pegasos", problem, {"lam": lam})

@@ -11,6 +11,7 @@ from itertools import islice
 import numpy as np
 import oracles
 import pytest
+from helpers import each
 from oracles import LINKS
 from test_solvers import (
     EXTRAS,
@@ -25,9 +26,8 @@ from test_solvers import (
     weight,
 )
 
-from workbench.core.stream import below, rounds
-from workbench.registry import SOLVERS
-from workbench.runs.run import resolve, run
+from workbench import SOLVERS, below, rounds, run
+from workbench.runs.run import resolve
 
 # One fit, one linear program, or a peer that cannot be resumed except by fitting again.
 RESTARTED = {
@@ -166,7 +166,7 @@ def test_every_solver_says_which_of_its_parameters_are_live():
         assert name in NEW or bool(solver.live) != (name in RESTARTED)
 
 
-@pytest.mark.parametrize("name, parameter, old, new", PAIRS)
+@each("name, parameter, old, new", PAIRS)
 def test_all_is_true_of_the_new_value(name, parameter, old, new, blobs):
     problem, base = made(name, blobs), settings(name, parameter)
     # Bounds of the old value, if they stay, are seen to be false when they are narrow.
@@ -203,7 +203,7 @@ def test_all_is_true_of_the_new_value(name, parameter, old, new, blobs):
 SEEN = [pair for pair in PAIRS if pair.values[1] not in UNSEEN]
 
 
-@pytest.mark.parametrize("name, parameter, old, new", SEEN)
+@each("name, parameter, old, new", SEEN)
 def test_the_next_rounds_or_the_end_are_those_of_the_new_value(name, parameter, old, new, blobs):
     problem, base = made(name, blobs), settings(name, parameter)
     if parameter not in STOPS:

@@ -5,9 +5,8 @@ import sys
 from types import SimpleNamespace
 
 import numpy as np
-import pytest
 import scipy.sparse as sp
-from helpers import refuses
+from helpers import each, refuses
 from numpy.testing import assert_allclose, assert_array_equal
 
 from workbench.memoir import mips
@@ -17,8 +16,8 @@ from workbench.memoir.mips.hashing import SimpleLSH
 N, D, C = 60, 40, 150
 GRAPHS = "sw_graph", "hnsw"
 STORAGE = list(itertools.product([False, True], repeat=2))
-each_storage = pytest.mark.parametrize("x_sparse, w_sparse", STORAGE)
-both = pytest.mark.parametrize("sparse", [False, True])
+each_storage = each("x_sparse, w_sparse", STORAGE)
+both = each("sparse", [False, True])
 
 
 def eighths(seed=0, dtype=np.float32):
@@ -64,7 +63,7 @@ def ask(name, X, W, y, rows=None, **options):
 
 
 @each_storage
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@each("dtype", [np.float32, np.float64])
 def test_exact_is_brute_force_with_ties_going_to_the_lowest_class(x_sparse, w_sparse, dtype):
     X, W, y = eighths(dtype=dtype)
     W = W.astype(np.float32 if w_sparse else dtype)
@@ -80,7 +79,7 @@ def test_exact_is_brute_force_with_ties_going_to_the_lowest_class(x_sparse, w_sp
 
 
 @each_storage
-@pytest.mark.parametrize("block", [4 * D * 7, 2**24])
+@each("block", [4 * D * 7, 2**24])
 def test_scores_are_the_product_however_many_blocks(x_sparse, w_sparse, block, monkeypatch):
     monkeypatch.setattr("workbench.memoir.mips.oracle.BLOCK_BYTES", block)
     X, W, y = eighths(2)
@@ -119,7 +118,7 @@ def test_class_numbers_beyond_sixteen_bits(sparse):
         assert_array_equal(r, answers)
 
 
-@pytest.mark.parametrize("name", MIPS)
+@each("name", MIPS)
 @each_storage
 def test_no_oracle_answers_the_label(name, x_sparse, w_sparse):
     X, W, _ = eighths(5)
@@ -169,7 +168,7 @@ def differing_bits(a, b):
 
 
 @both
-@pytest.mark.parametrize("bits", [4096, 4000])
+@each("bits", [4096, 4000])
 def test_bits_agree_as_often_as_theory_says(sparse, bits):
     """The share of bits that agrees is binomial: four of its deviations are allowed."""
     assert_allclose(mips.collision_probability([-1, 0, 0.5, 1]), [0, 1 / 2, 2 / 3, 1])
@@ -189,7 +188,7 @@ def test_bits_agree_as_often_as_theory_says(sparse, bits):
 
 
 @each_storage
-@pytest.mark.parametrize("rerank", [None, 1, 20, C])
+@each("rerank", [None, 1, 20, C])
 def test_the_nearest_hashes_are_found_and_ranked_exactly(rerank, x_sparse, w_sparse, monkeypatch):
     """Against a count of bits in Python, for a hash of two words, the second not full."""
     X, W, y = reals(3, False)
@@ -209,7 +208,7 @@ def test_the_nearest_hashes_are_found_and_ranked_exactly(rerank, x_sparse, w_spa
     assert_array_equal(lsh.query(given, np.arange(N), y), r)
 
 
-@pytest.mark.parametrize("name", GRAPHS)
+@each("name", GRAPHS)
 @both
 def test_graphs_find_nearly_all_of_an_easy_problem_after_each_update(name, sparse):
     X, W, y = reals(6, sparse)
@@ -221,7 +220,7 @@ def test_graphs_find_nearly_all_of_an_easy_problem_after_each_update(name, spars
         assert found["recall"] >= 0.95 and found["epsilon_mean"] < 0.05
 
 
-@pytest.mark.parametrize("name", GRAPHS)
+@each("name", GRAPHS)
 def test_without_nmslib_graphs_say_so_and_all_else_works(name, monkeypatch):
     monkeypatch.setitem(sys.modules, "nmslib", None)
     with refuses(f"^mips: {name} needs the package nmslib, .* no wheel"):
@@ -252,7 +251,7 @@ REFUSED = [
 ]
 
 
-@pytest.mark.parametrize("call, message", REFUSED)
+@each("call, message", REFUSED)
 def test_what_is_refused(call, message):
     with refuses(f"^{message}"):
         call()

@@ -10,19 +10,17 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from exact import solve
+from helpers import each
 from numpy.testing import assert_allclose
 
-from workbench.core.problem import as_problem
-from workbench.core.stream import below, rounds, until, watch
-from workbench.data import load
+from workbench import SOLVERS, as_problem, below, load, rounds, run
+from workbench.core.stream import until, watch
 from workbench.mrc import ccg, master
 from workbench.mrc.ccg import constr, mrc_ccg
 from workbench.mrc.lp import all_subsets
 from workbench.mrc.pdhg import mrc_pdhg, renew_lower
 from workbench.mrc.risk import greedy_subset, minimax_risk, psi
 from workbench.mrc.subgradient import mrc_subgradient
-from workbench.registry import SOLVERS
-from workbench.runs.run import run
 
 EXACT = {"eps1": 0.0, "eps2": 0.0}
 # The gap that a solver must certify on every problem of a few rows, the gap that it reaches on half
@@ -62,7 +60,7 @@ def answers():
     return cases
 
 
-@pytest.mark.parametrize("name, parameters, gap, median, most, every", CASES)
+@each("name, parameters, gap, median, most, every", CASES)
 def test_bounds_hold_and_meet_at_cvxpys_optimum(
     name, parameters, gap, median, most, every, answers
 ):
@@ -107,7 +105,7 @@ def vectors(k, count, seed):
     return V + rng.choice([0.0, 0.0, -1e4], size=(count, 1))
 
 
-@pytest.mark.parametrize("k", [1, 2, 3, 5, 8])
+@each("k", [1, 2, 3, 5, 8])
 def test_psi_and_algorithm_2_equal_brute_force(k):
     V = vectors(k, 2000, seed=k)
     subsets = all_subsets(k)
@@ -155,8 +153,8 @@ def test_components_without_spread_are_left_out():
     assert risk.rho(np.full((3, 3), 1.0) * ~risk.active + risk.tau) == 1.0
 
 
-@pytest.mark.parametrize("ratio", [1.0, 1e8, 1e26, 1e60])
-@pytest.mark.parametrize("kind", [np.asarray, sp.csr_matrix])
+@each("ratio", [1.0, 1e8, 1e26, 1e60])
+@each("kind", [np.asarray, sp.csr_matrix])
 def test_lambda_is_by_the_definition_also_with_weights(kind, ratio):
     """A feature that is constant in the heavy rows has the deviation that the light ones give."""
     heavy = np.vstack([np.tile([0.3, 0.7, 0.2, 1.0, 0.1], (31, 1)), [[0.0, 0.8, 0.2, 1e4, 0.1]]])
@@ -174,7 +172,7 @@ def test_lambda_is_by_the_definition_also_with_weights(kind, ratio):
         assert not square or float(risk.tau[c, j]) == pytest.approx(float(mean), rel=1e-13)
 
 
-@pytest.mark.parametrize("columns", [True, False])
+@each("columns", [True, False])
 def test_theorem_2_holds_in_every_round(columns, answers):
     """With many samples, R never decreases either."""
     checked = risen = 0
@@ -191,7 +189,7 @@ def test_theorem_2_holds_in_every_round(columns, answers):
     assert checked > 50 and risen > 10  # in rounds, that is, where the theorem says something
 
 
-@pytest.mark.parametrize("columns", [True, False])
+@each("columns", [True, False])
 def test_a_start_from_the_splitting_keeps_theorem_2_and_saves_rounds(columns, answers, monkeypatch):
     taken = []
     for large in (np.inf, 0):
@@ -233,7 +231,7 @@ def test_rounds_of_ccg_add_at_most_what_they_may_and_remove_among_many_samples_o
 
 
 # R* varies with the random split, that of satellite by as much as +-0.004.
-@pytest.mark.parametrize(
+@each(
     "name, solver, expected, tolerance",
     [
         ("satellite", "mrc_ccg", 0.490, 0.006),
@@ -251,7 +249,7 @@ def test_real_data_reach_a_certified_gap_of_1e_6(name, solver, expected, toleran
     assert trace.last["upper"] == pytest.approx(expected, abs=tolerance)
 
 
-@pytest.mark.parametrize("seed", [0, 1])
+@each("seed", [0, 1])
 def test_jammed_steps_begin_again_where_features_say_nearly_the_same(seed):
     # Sizes and shapes of beans: without a new start the gap stays at 0.4 and products overflow.
     rng = np.random.default_rng(seed)

@@ -6,15 +6,15 @@ from itertools import combinations
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
+from helpers import each
 from matplotlib.colors import to_hex, to_rgb
 
 import scaling_plots
 from printed_tables import beside
-from workbench.core.problem import as_problem
+from workbench import SOLVERS, as_problem
 from workbench.core.trace import Trace
 from workbench.figures import curves, plots, style
 from workbench.figures.reference import measured, printed
-from workbench.registry import SOLVERS
 
 
 def trace(**columns):
@@ -78,7 +78,7 @@ def test_convergence_draws_median_and_quartiles(ax):
     plots.convergence(ax, runs)
     assert ax.get_xlabel() == "solver time (s)"
     ax.figure.draw_without_rendering()  # within a decade the axis has numbers, too
-    assert [each.get_text() for each in ax.get_xticklabels()].count("2") == 1
+    assert [tick.get_text() for tick in ax.get_xticklabels()].count("2") == 1
     ax.clear()  # rows that were not evaluated are skipped, and zero is lifted
     run = trace(round=[0, 1, 2], test_error=[0.5, None, 0.0])
     plots.convergence(ax, {"a label": [run]}, x="round", y="test_error", floor=1e-3)
@@ -137,7 +137,7 @@ def ended(run):
     return run.last["seconds"]
 
 
-@pytest.mark.parametrize("reason", ["2 seconds", "2 processor seconds", "finished", "gap <= 0.1"])
+@each("reason", ["2 seconds", "2 processor seconds", "finished", "gap <= 0.1"])
 def test_a_run_that_the_clock_ended_is_hollow_and_says_so(ax, reason):
     runs = [trace(seconds=[1.0, 2.0], gap=[0.5, gap], lower=[0, 0], upper=[1, gap])
             for gap in (0.125, 0.25)]  # fmt: skip

@@ -15,15 +15,15 @@ import numpy as np
 import pandas as pd
 import pytest
 import yaml
+from helpers import each
 
-from workbench import below, certify, cli, load, rounds, run
+from workbench import SOLVERS, below, certify, cli, load, rounds, run
 from workbench.arena import contest
 from workbench.figures.report import report
 from workbench.figures.saved import Figures
 from workbench.live import explore
 from workbench.live.lane import Lane
 from workbench.live.replay import Replay, record
-from workbench.registry import SOLVERS
 from workbench.runs.grid import grid, read_points
 from workbench.runs.mill import fan_out
 from workbench.runs.notebooks import CHECKOUT, PROFILES, find, read
@@ -256,7 +256,7 @@ WRONG = (
 )
 
 
-@pytest.mark.parametrize("command", WRONG)
+@each("command", WRONG)
 def test_a_command_that_is_wrong_is_found_out(command, here):
     try:
         code = follow(command, CHECKOUT)

@@ -5,12 +5,11 @@ from functools import partial
 
 import numpy as np
 import pandas as pd
-import pytest
 import scipy.sparse as sp
-from helpers import refuses
+from helpers import each, refuses
 
+from workbench import as_problem
 from workbench.core.checks import check_sparse
-from workbench.core.problem import as_problem
 
 X = np.arange(24.0).reshape(8, 3)
 Y = [0, 1, 2, 0, 1, 2, 0, 1]
@@ -63,14 +62,14 @@ DAMAGED = {
 }
 
 
-@pytest.mark.parametrize("kind", list(DAMAGED))
+@each("kind", list(DAMAGED))
 def test_a_damaged_sparse_matrix_is_refused_before_anything_reads_it(kind):
     for read in (check_sparse, partial(as_problem, y=Y)):
         with refuses(r"^X: is damaged; "):
             read(DAMAGED[kind])
 
 
-@pytest.mark.parametrize("kind", [sp.csr_matrix, sp.csc_array])
+@each("kind", [sp.csr_matrix, sp.csc_array])
 def test_what_a_sparse_matrix_says_of_itself_is_not_believed(kind):
     rows = kind(np.ones((2, 2)))
     rows.indices = np.array([1, 0, 1, 1], rows.indices.dtype)
@@ -83,8 +82,8 @@ def test_what_a_sparse_matrix_says_of_itself_is_not_believed(kind):
     assert np.array_equal(rows.indices, before)
 
 
-@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
-@pytest.mark.parametrize("kind", [np.asarray, sp.csr_matrix])
+@each("value", [np.nan, np.inf, -np.inf])
+@each("kind", [np.asarray, sp.csr_matrix])
 def test_values_that_are_not_finite_are_refused(value, kind):
     rows = np.where(np.arange(24).reshape(8, 3) == 10, value, X)
     with refuses("X: contains NaN or infinite"):
@@ -108,7 +107,7 @@ NO_LABELS = [
 ]
 
 
-@pytest.mark.parametrize(
+@each(
     "arguments, message",
     [
         ({"X": X[:, 0]}, "X: must have two dimensions"),

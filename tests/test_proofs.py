@@ -6,22 +6,17 @@ from itertools import islice
 
 import numpy as np
 import pytest
-from helpers import refuses
+from helpers import each, refuses
 from sklearn.linear_model import LogisticRegression
 from sklearn.svm import LinearSVC
 from test_solvers import NEW
 
-from workbench import cli
-from workbench.core.problem import as_problem
-from workbench.core.stream import below, rounds
-from workbench.data import load
+from workbench import SOLVERS, as_problem, below, cli, load, rounds, run
 from workbench.data.specs import remade
 from workbench.estimators import MinimaxRiskClassifier, SampledCutClassifier
 from workbench.proofs import ProofError, bound_excess, read, verify, write
-from workbench.registry import SOLVERS
 from workbench.runs import sweep as room
 from workbench.runs.grid import grid
-from workbench.runs.run import run
 
 # How far, as fractions of the optimum, the certified bounds may be outside the solver's own: the
 # best of its bounds may be of an earlier iterate, and single precision takes digits.
@@ -45,7 +40,7 @@ NONE = "memoir_l2 memoir_averaged memoir_l1 ls_calibrated ls_stagewise ls_column
 NONE = dict.fromkeys(NONE, "no dual point of a convex problem")
 NONE |= {"svm_multi": "its scores must sum to zero"}
 NONE |= {"cuts_nystroem": "its cuts are not sums of training rows"}
-each_case = pytest.mark.parametrize("case", CASES)
+each_case = each("case", CASES)
 
 
 def made(blobs, solver, **options):
@@ -95,7 +90,7 @@ def test_a_proof_agrees_with_its_solver_and_is_about_these_rows_only(case, blobs
             verify(path, as_problem(X, problem.y))
 
 
-@pytest.mark.parametrize("solver", ["cuts_linear_time", "cuts_constant_time"])
+@each("solver", ["cuts_linear_time", "cuts_constant_time"])
 def test_sampled_cuts_prove_the_problem_of_all_rows(solver, blobs, tmp_path):
     problem, path = blobs(n=120, d=6, k=2), tmp_path / "proof.npz"
     run(solver, problem, rounds(30), parameters={"r": 60}, proof=path)
@@ -116,7 +111,7 @@ def test_what_has_no_proof_is_refused_before_its_first_round(blobs, tmp_path):
         write(path, weighed, next(SOLVERS["ww_walrus"].steps(weighed)))
 
 
-@pytest.mark.parametrize("case", [c for c in CASES if c.startswith("mrc")])
+@each("case", [c for c in CASES if c.startswith("mrc")])
 def test_the_best_lower_bound_is_proved_even_if_an_earlier_iterate_had_it(case, blobs, tmp_path):
     solver, parameters, _ = CASES[case]
     problem, path = blobs(n=200, d=8, k=4), tmp_path / "proof.npz"
@@ -164,7 +159,7 @@ def test_the_excess_of_weights(blobs, tmp_path):
     assert bound_excess(poor, X, y, path).at_least > 0.1
 
 
-@pytest.mark.parametrize("name", ["ww_walrus_fast", "ls_accelerated"])
+@each("name", ["ww_walrus_fast", "ls_accelerated"])
 def test_a_constant_column_is_stated_as_an_intercept(name, blobs, tmp_path):
     problem = blobs(n=60, d=4, k=3)
     rows = as_problem(np.hstack([problem.X, np.ones((60, 1))]), problem.y)

@@ -8,10 +8,10 @@ from itertools import islice
 
 import numpy as np
 import pytest
-from helpers import refuses
+from helpers import each, refuses
 from test_solvers import NAMES, SHORT, suited
 
-from workbench.registry import SOLVERS
+from workbench import SOLVERS
 
 COUNT = "must be a (positive )?whole number"
 POSITIVE = "must be a positive number"
@@ -70,7 +70,7 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize("solver, name, value, accepted, given", CASES)
+@each("solver, name, value, accepted, given", CASES)
 def test_a_value_outside_the_range_is_refused_by_name(solver, name, value, accepted, given, blobs):
     if given == GRAPH and not find_spec("nmslib"):
         pytest.skip("needs nmslib")
@@ -79,7 +79,7 @@ def test_a_value_outside_the_range_is_refused_by_name(solver, name, value, accep
     assert re.search(r"got |known names", str(refused.value))
 
 
-@pytest.mark.parametrize("name", NAMES)
+@each("name", NAMES)
 def test_weights_of_rows_are_used_or_refused(name, blobs):
     problem, ends = suited(name, blobs()), []
     weighed = replace(problem, weights=1.0 + np.arange(problem.n) % 3)

@@ -11,10 +11,9 @@ import pytest
 from helpers import refuses, wait
 
 from checks.scrub import Scrub
+from workbench import below, load, rounds
 from workbench.cli import main
-from workbench.core.stream import below, rounds
 from workbench.core.trace import Trace
-from workbench.data import load
 from workbench.live.inside import portrait
 from workbench.live.lane import Lane
 from workbench.live.pictures import pack

@@ -12,16 +12,15 @@ import pyarrow.parquet as pq
 import pytest
 from helpers import refuses
 
-from workbench.core.stream import rounds
+from workbench import load, rounds, run
 from workbench.core.trace import Trace, encode
-from workbench.data import load
 from workbench.figures import Figures
 from workbench.runs import results
 from workbench.runs.grid import grid
 from workbench.runs.mill import KINDS, make
 from workbench.runs.notebooks import CHECKOUT, FOLDER, read
 from workbench.runs.results import read_results, setting, there, write_results
-from workbench.runs.run import resolve, run
+from workbench.runs.run import resolve
 from workbench.runs.sweep import sweep
 
 silent = str

@@ -4,7 +4,7 @@ import ast
 import tokenize
 from pathlib import Path
 
-import pytest
+from helpers import each
 
 import workbench
 
@@ -111,7 +111,7 @@ def test_docstrings_comments_and_line_ends_are_no_tokens(tmp_path):
     assert tokens(path) == len("def f ( a ) : return ( a )".split())
 
 
-@pytest.mark.parametrize("room", BUDGETS)
+@each("room", BUDGETS)
 def test_no_room_is_over_its_budget(room):
     files = [*(PACKAGE / room).rglob("*.py"), *PACKAGE.glob(f"{room}.py")]
     total = sum(map(tokens, files))

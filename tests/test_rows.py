@@ -1,8 +1,8 @@
 """Rows of a matrix in compiled loops: right for every kind, and the same to the last bit or so."""
 
 import numpy as np
-import pytest
 import scipy.sparse as sp
+from helpers import each
 from numba import njit
 from numpy.testing import assert_allclose
 
@@ -27,8 +27,8 @@ def matrix(kind, dtype):
     return X, sp.csr_matrix(X) if kind == "CSR" else X
 
 
-@pytest.mark.parametrize("columns", [4, 16, WIDEST + 8])
-@pytest.mark.parametrize(
+@each("columns", [4, 16, WIDEST + 8])
+@each(
     "kind, dtype",
     [
         ("dense", np.float64),

@@ -10,15 +10,14 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
-from helpers import refuses, wait
+from helpers import each, refuses, wait
 
+from workbench import SOLVERS, below, rounds, run, seconds
 from workbench.core.interrupts import NOTICE
 from workbench.core.measures import errors
-from workbench.core.stream import below, rounds, seconds
 from workbench.core.trace import read_trace
-from workbench.registry import SOLVERS
 from workbench.runs.notebooks import CHECKOUT
-from workbench.runs.run import LIBRARIES, header, resolve, run
+from workbench.runs.run import LIBRARIES, header, resolve
 
 
 @dataclass
@@ -160,7 +159,7 @@ def test_an_error_of_the_solver_is_not_swallowed(blobs, tmp_path):
 
 
 @pytest.mark.skipif(os.name == "nt", reason="SIGINT cannot be sent to one process on Windows")
-@pytest.mark.parametrize("sent", ["SIGINT", "SIGTERM", "SIGKILL"])
+@each("sent", ["SIGINT", "SIGTERM", "SIGKILL"])
 def test_a_run_that_is_interrupted_or_killed_keeps_its_rows(sent, tmp_path):
     path = tmp_path / "t.jsonl"
     command = "run mrc_subgradient wine --scale standard --gap 0 -p steps=1 --out"

@@ -7,17 +7,15 @@ import numpy as np
 import psutil
 import pytest
 import scipy.sparse as sp
-from helpers import refuses
+from helpers import each, refuses
 from numpy.testing import assert_allclose
 from oracles import TIGHT
 from sklearn.metrics.pairwise import rbf_kernel
 
 from checks.sequences import as_sequences
-from workbench.core.problem import as_problem
-from workbench.data import load
+from workbench import as_problem, load, run
 from workbench.data.synthetic import checkers
 from workbench.kernels.functions import Kernel, scale
-from workbench.runs.run import run
 from workbench.sampled_cuts import solvers
 from workbench.sampled_cuts.cutting_plane import exact, some_violators
 from workbench.sampled_cuts.model import mean_violation
@@ -87,12 +85,12 @@ PROBLEMS = {
     "multiclass": lambda blobs: blobs(n=30, d=3, k=3),
     "chain": lambda blobs: few_sequences(),
 }
-each_problem = pytest.mark.parametrize("make", PROBLEMS.values(), ids=PROBLEMS)
+each_problem = each("make", PROBLEMS.values(), ids=PROBLEMS)
 
 
 @each_problem
-@pytest.mark.parametrize("kernel, C", [("rbf", 2.0), ("linear", 0.1)])
-@pytest.mark.parametrize("stabilised", [False, True])
+@each("kernel, C", [("rbf", 2.0), ("linear", 0.1)])
+@each("stabilised", [False, True])
 def test_exact_cuts_find_the_optimum_of_the_whole_problem(make, kernel, stabilised, C, blobs):
     problem = make(blobs)
     best = optimum(problem, kernel, 0.25, C)
@@ -132,7 +130,7 @@ def objective(problem, s, K, C):
 
 
 @each_problem
-@pytest.mark.parametrize("landmarks", [3, 8])
+@each("landmarks", [3, 8])
 def test_few_landmarks_give_an_upper_bound_of_the_whole_problem(make, landmarks, blobs):
     problem = make(blobs)
     K = kernel_matrix(problem, "rbf", 0.25)
@@ -146,7 +144,7 @@ def test_few_landmarks_give_an_upper_bound_of_the_whole_problem(make, landmarks,
 
 
 @each_problem
-@pytest.mark.parametrize("stabilised", [False, True])
+@each("stabilised", [False, True])
 def test_linear_time_is_exact_where_all_violators_are_taken(make, stabilised, blobs):
     problem = make(blobs)
     given = {"gamma": 0.25, "eps": 1e-4, "stabilised": stabilised}
@@ -169,7 +167,7 @@ def a_fixed_point(n=2000):
     return task, s, F, task.answers(F, NOTHING)
 
 
-@pytest.mark.parametrize("kind", ["violators", "all"])
+@each("kind", ["violators", "all"])
 def test_a_sampled_cut_is_unbiased_and_errs_as_one_over_the_root_of_r(kind):
     task, s, F, answers = a_fixed_point()
     exact_risk, gains = mean_violation(answers), answers.gains[answers.losses > 0]
@@ -202,14 +200,14 @@ def test_a_cut_takes_a_value_of_the_kernel_for_every_row_and_every_row_of_its_ow
         before, least = s.kernel_values, s.primal
 
 
-@pytest.mark.parametrize("n", [300, 3000])
+@each("n", [300, 3000])
 def test_the_constant_time_method_looks_at_no_more_rows_where_there_are_more(n):
     s = last(islice(solvers.cuts_constant_time(checkers(n, 0), gamma=30.0, r=30), 8))
     # The scores of a sample by t cuts, their products with its own cut, and that with itself.
     assert s.round == 7 and s.kernel_values <= sum((2 * t + 1) * 30 * 30 for t in range(7))
 
 
-@pytest.mark.parametrize("megabytes", [0.0, 0.02, 64.0])
+@each("megabytes", [0.0, 0.02, 64.0])
 def test_dropped_cuts_leave_the_solution_alone(megabytes):
     problem = checkers(120, 0)
     task, K = task_of(problem), rbf_kernel(problem.X.astype(float), gamma=30.0)

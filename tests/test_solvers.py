@@ -13,18 +13,16 @@ import numpy as np
 import oracles
 import pytest
 import scipy.sparse as sp
-from helpers import refuses
+from helpers import each, refuses
 from numba import njit
 from numba.core.dispatcher import Dispatcher
 from numpy.testing import assert_allclose
 from oracles import PRECISION, optimum, plain
 from test_memoir import documents
 
-from workbench.core.problem import as_problem
-from workbench.core.stream import below, rounds, until, watch
+from workbench import SOLVERS, as_problem, below, rounds, run
+from workbench.core.stream import until, watch
 from workbench.mrc.risk import minimax_risk
-from workbench.registry import SOLVERS
-from workbench.runs.run import run
 
 CLOCK = {"seconds", "cpu"}
 # Solvers that need a package that is no dependency.
@@ -81,9 +79,9 @@ CASES += [
     pytest.param(name, SHORT.get(name, {}) | {"kernel": "linear"}, id=f"{name} linear")
     for name in KERNELS
 ]
-each_case = pytest.mark.parametrize("name, parameters", CASES)
-each_solver = pytest.mark.parametrize("name", NAMES)
-each_certified_case = pytest.mark.parametrize(
+each_case = each("name, parameters", CASES)
+each_solver = each("name", NAMES)
+each_certified_case = each(
     "name, parameters", [case for case in CASES if case.values[0] in CERTIFIED]
 )
 
@@ -115,7 +113,7 @@ def objective(name, problem, M, parameters):
     return oracles.objective(name, problem, M, parameters)
 
 
-@pytest.mark.parametrize("sparse", [False, True])
+@each("sparse", [False, True])
 @each_case
 def test_a_copied_state_goes_on_bit_for_bit(name, parameters, sparse, blobs):
     if sparse and name in DENSE_ONLY:
@@ -318,8 +316,8 @@ AWKWARD = {  # rows and columns that break careless code
 }
 
 
-@pytest.mark.parametrize("kind", AWKWARD)
-@pytest.mark.parametrize("name", CERTIFIED)
+@each("kind", AWKWARD)
+@each("name", CERTIFIED)
 def test_awkward_data_give_bounds_around_the_right_answer(name, kind, blobs, record_property):
     made = blobs(n=30, d=3, k=3)
     X = AWKWARD[kind](made.X.copy(), made.y)

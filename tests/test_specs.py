@@ -4,7 +4,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from helpers import refuses, wait
+from helpers import each, refuses, wait
 
 from workbench import cli, load
 from workbench.core.trace import read_trace
@@ -105,7 +105,7 @@ def test_steps_follow_one_another():
         load("wine | 30 a class", test=0.3)
 
 
-@pytest.mark.parametrize(
+@each(
     "folder",
     [
         *(
@@ -134,7 +134,7 @@ def test_a_path_is_a_path_whatever_its_signs(folder, tmp_path, monkeypatch):
     assert load(Path(path)).n == 3
 
 
-@pytest.mark.parametrize(
+@each(
     "words",
     [
         *("synthetic 9x99999999999x3", "checkers 99999999999", "text 99999999999x9"),
@@ -173,7 +173,7 @@ def test_an_alternative_stands_in_only_where_the_first_is_not_available(capsys, 
 WORDS = ("wine", "wine @ given", "wine + 20 fourier", "wine | 30 % test", "rows.csv", "no or wine")
 
 
-@pytest.mark.parametrize("words", WORDS)
+@each("words", WORDS)
 def test_the_same_words_are_the_same_problem_everywhere(words, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     words = words.replace("no", "cifar100_resnet18")

@@ -5,12 +5,11 @@ from itertools import islice
 
 import numpy as np
 import pytest
-from helpers import refuses
+from helpers import each, refuses
 from numpy.testing import assert_allclose
 from sklearn.datasets import make_moons
 
-from workbench.core.problem import as_problem
-from workbench.data import load
+from workbench import as_problem, load
 from workbench.data.generators import RANDOM
 from workbench.least_squares import block_visits, products
 from workbench.least_squares.generalized import ls_accelerated
@@ -29,7 +28,7 @@ def joint(problem, generator, alpha, link):
     return next(islice(ls_accelerated(made, alpha=alpha, link=link), 400, None))
 
 
-@pytest.mark.parametrize("link", ["identity", "softmax", "squared_hinge"])
+@each("link", ["identity", "softmax", "squared_hinge"])
 def test_passes_lead_to_the_solution_for_all_features(link, blobs):
     problem = blobs(n=80, d=5, k=3)
     settings = SMALL | {"alpha": 0.1, "link": link, "passes": 60}
@@ -41,8 +40,8 @@ def test_passes_lead_to_the_solution_for_all_features(link, blobs):
         assert (np.diff(primal) < 1e-6).all()
 
 
-@pytest.mark.parametrize("features", ["orthogonal_fourier", "nystroem", "poly3"])
-@pytest.mark.parametrize("link", LINKS)
+@each("features", ["orthogonal_fourier", "nystroem", "poly3"])
+@each("link", LINKS)
 def test_nearly_equal_features_do_not_make_it_diverge(features, link):
     X, y = make_moons(300, noise=0.2, random_state=0)
     sizes = {"features": features, "n_features": 128, "block": 64, "passes": 6}
@@ -73,7 +72,7 @@ def test_steps_that_raise_the_objective_are_taken_again(blobs, monkeypatch):
     assert steps[-1] == pytest.approx(expected, rel=1e-6)
 
 
-@pytest.mark.parametrize("solver", [ls_stagewise, ls_columns])
+@each("solver", [ls_stagewise, ls_columns])
 def test_pieces_of_rows_and_features_made_again_do_not_change_the_iterates(
     solver, blobs, monkeypatch
 ):
@@ -91,7 +90,7 @@ def test_pieces_of_rows_and_features_made_again_do_not_change_the_iterates(
     assert trace() == kept
 
 
-@pytest.mark.parametrize("settings", [{"features": f} for f in RANDOM] + [{"calibrate": True}])
+@each("settings", [{"features": f} for f in RANDOM] + [{"calibrate": True}])
 def test_the_model_is_its_seed_and_weights(settings, blobs):
     problem = blobs(n=80, d=5, k=3)
     more = {"link": "identity", "passes": 1} if "calibrate" in settings else {}
@@ -106,8 +105,8 @@ def test_the_model_is_its_seed_and_weights(settings, blobs):
             next(ls_stagewise(problem, calibrate=True))
 
 
-@pytest.mark.parametrize("sparse", [False, True])
-@pytest.mark.parametrize("link", ["identity", "softmax"])
+@each("sparse", [False, True])
+@each("link", ["identity", "softmax"])
 def test_columns_lead_to_the_solution_for_all_columns(link, sparse, blobs):
     problem = blobs(n=80, d=11, k=3, sparse=sparse)
     *_, exact = islice(ls_accelerated(problem, alpha=0.05, link=link), 300)

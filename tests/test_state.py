@@ -7,22 +7,20 @@ from dataclasses import dataclass, replace
 from itertools import islice
 
 import numpy as np
-import pytest
-from helpers import refuses
+from helpers import each, refuses
 from oracles import optimum
 from test_interrupts import OURS, REFUSED, cut, fail, press, seen
 from test_solvers import CERTIFIED, ONE_ROUND, SHORT, suited
 
+from workbench import SOLVERS, rounds, run
 from workbench.core.interrupts import Broken
 from workbench.core.measures import bounds
 from workbench.core.state import State, resumable
-from workbench.core.stream import rounds, until, watch
+from workbench.core.stream import until, watch
 from workbench.core.trace import read_trace
-from workbench.registry import SOLVERS
-from workbench.runs.run import run
 from workbench.tuning.weston_watkins import certify_path
 
-each_solver = pytest.mark.parametrize("name", OURS)
+each_solver = each("name", OURS)
 
 
 def begun(name, problem, most=2):
@@ -45,7 +43,7 @@ def heavier(problem):
     return replace(problem, weights=2.0 * problem.weights)
 
 
-@pytest.mark.parametrize("change", [moved, longer, heavier])
+@each("change", [moved, longer, heavier])
 @each_solver
 def test_a_state_of_another_problem_is_refused(name, change, blobs):
     problem = suited(name, blobs(n=30))
@@ -85,7 +83,7 @@ def test_a_run_goes_on_after_an_earlier_one(name, blobs, tmp_path):
     assert trace.last["seconds"] >= first.last["seconds"]
 
 
-@pytest.mark.parametrize("name", CERTIFIED)
+@each("name", CERTIFIED)
 def test_a_lambda_that_resumes_certifies_truly(name, blobs):
     """Warming up with a state of the caller's, as this lambda does, leaves that state alone."""
     problem = suited(name, blobs(n=30))
@@ -98,7 +96,7 @@ def test_a_lambda_that_resumes_certifies_truly(name, blobs):
     assert trace.last.get("upper", upper) >= lower - slack
 
 
-@pytest.mark.parametrize("act", [press, fail])
+@each("act", [press, fail])
 @each_solver
 def test_a_plain_loop_that_is_cut_leaves_an_iterate_or_a_refusal(name, act, blobs):
     problem = suited(name, blobs(n=30))
@@ -224,7 +222,7 @@ def counting(within):
     return steps
 
 
-@pytest.mark.parametrize("copied", [copy, deepcopy])
+@each("copied", [copy, deepcopy])
 def test_a_copy_made_within_a_round_is_refused(copied, blobs):
     """Another thread may copy a state at any time; a copy of half a round is none."""
     stream = counting(copied)(blobs(n=30))

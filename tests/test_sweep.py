@@ -12,15 +12,14 @@ import pandas as pd
 import psutil
 import pytest
 import yaml
-from helpers import refuses, wait
+from helpers import each, refuses, wait
 from test_engine import gone
 
+from workbench import load, run
 from workbench.cli import main
 from workbench.core.trace import read_trace
-from workbench.data import load
 from workbench.runs import sweep as room
 from workbench.runs.grid import grid as any_grid
-from workbench.runs.run import run
 from workbench.runs.sweep import Sweep, runs_folder, summary, sweep
 from workbench.runs.worker import Limits
 
@@ -288,7 +287,7 @@ REFUSED = {  # test_grid.py has the mistakes of grids
 }
 
 
-@pytest.mark.parametrize("message", REFUSED)
+@each("message", REFUSED)
 def test_a_mistake_is_one_line_and_exit_code_2(message, here, tmp_path, capsys, monkeypatch):
     here(SMALL | {"data": "irises" if "irises" in message else "iris"})
     monkeypatch.chdir(tmp_path)

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 from helpers import refuses
 
-from workbench.data import load, text
+from workbench import load
+from workbench.data import text
 from workbench.data.features import tfidf
 from workbench.data.text import zipf_text
 

@@ -6,7 +6,7 @@ import os
 
 import numpy as np
 import pytest
-from helpers import refuses
+from helpers import each, refuses
 from test_stream import count
 
 from workbench.core.stream import watch
@@ -84,7 +84,7 @@ NO_TRACES = [b"", b"\n", b'{"schema', b'{"a": 1}\n', b"5\n6\n", b'"text"\n', b"[
 NO_TRACES += [b'{"schema": 9}\n', b'{"schema": "1"}\n', HEAD + b"5\n"]
 
 
-@pytest.mark.parametrize("content", NO_TRACES, ids=range(len(NO_TRACES)))
+@each("content", NO_TRACES, ids=range(len(NO_TRACES)))
 def test_what_is_not_a_trace_is_refused(tmp_path, content):
     path = tmp_path / "t.jsonl"
     path.write_bytes(content)
@@ -102,7 +102,7 @@ DAMAGE = {
 }
 
 
-@pytest.mark.parametrize("damage", DAMAGE)
+@each("damage", DAMAGE)
 def test_a_damaged_line_is_named_wherever_it_is(tmp_path, damage):
     path, message = tmp_path / "t.jsonl", r"t\.jsonl: (line \d is damaged|not a trace|is the trace)"
     for place in range(5):

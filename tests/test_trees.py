@@ -5,12 +5,13 @@ from itertools import islice
 
 import numpy as np
 import pytest
+from helpers import each
 from numpy.testing import assert_allclose
 from sklearn import ensemble
 from sklearn.metrics import log_loss
 
+from workbench import SOLVERS
 from workbench.peers.linear import budget
-from workbench.registry import SOLVERS
 
 KINDS = {
     "random_forest": (ensemble.RandomForestClassifier, {"features": 2.0}, {"max_features": 4}),
@@ -20,7 +21,7 @@ KINDS = {
         {"learning_rate": 0.3, "l2_regularization": 2.0, "early_stopping": False},
     ),
 }
-each = pytest.mark.parametrize("name", KINDS)
+each_kind = each("name", KINDS)
 
 
 def last(name, problem, rounds=7, state=None, **given):
@@ -28,8 +29,8 @@ def last(name, problem, rounds=7, state=None, **given):
     return s
 
 
-@pytest.mark.parametrize("k", [2, 4])
-@each
+@each("k", [2, 4])
+@each_kind
 def test_the_trees_are_scikit_learns(name, k, blobs):
     problem = blobs(n=150, d=5, k=k)
     kind, ours, theirs = KINDS[name]
@@ -52,7 +53,7 @@ def test_the_trees_are_scikit_learns(name, k, blobs):
     assert np.array_equal(s.scores(new).argmax(axis=1), model.predict(new))
 
 
-@each
+@each_kind
 def test_a_class_without_training_rows_is_never_predicted(name, blobs):
     problem = blobs(n=90, d=4, k=3)
     left = problem.y != 1

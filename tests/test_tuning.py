@@ -6,12 +6,11 @@ from itertools import islice
 
 import numpy as np
 import pytest
-from helpers import refuses
+from helpers import each, refuses
 from numpy.testing import assert_allclose
 from scipy.sparse import csr_matrix
 
-from workbench.core.problem import as_problem
-from workbench.data import load
+from workbench import as_problem, load
 from workbench.tuning.weston_watkins import between_roots, certify_path, most_at_once
 from workbench.weston_watkins.dual import start
 from workbench.weston_watkins.path import ww_path
@@ -48,7 +47,7 @@ def mirrored(sparse):
     return problem, csr_matrix(X_val) if sparse else X_val, np.array(y_val)
 
 
-@pytest.mark.parametrize("sparse", [False, True])
+@each("sparse", [False, True])
 def test_equal_scores_over_a_whole_interval_end_the_search(sparse):
     *_, state = islice(certify_path(*mirrored(sparse), (1e-3, 10.0), 0.0), 1000)
     assert not state.open.any(), "it ended by itself"
@@ -71,8 +70,8 @@ def most_solves(stream, solves):
     return state
 
 
-@pytest.mark.parametrize("kind", ["plain", "duplicates", "separable", "zero rows", "weights"])
-@pytest.mark.parametrize("seed", range(12))
+@each("kind", ["plain", "duplicates", "separable", "zero rows", "weights"])
+@each("seed", range(12))
 def test_no_solution_in_the_range_leaves_the_band(kind, seed):
     problem, X_val, y_val = tiny(seed, kind)
     state = most_solves(certify_path(problem, X_val, y_val, (1e-2, 1e2), 0.0), 100)
@@ -89,7 +88,7 @@ def test_no_solution_in_the_range_leaves_the_band(kind, seed):
     assert state.fewest - lower.min() == pytest.approx(ROWS * state.achieved)
 
 
-@pytest.mark.parametrize("name", ["digits @ maximum | 30 % rows", "breast_cancer @ range"])
+@each("name", ["digits @ maximum | 30 % rows", "breast_cancer @ range"])
 def test_a_search_ends_when_all_of_the_range_is_proven(name):
     problem = load(name, seed=0, test=0.25)
     given = problem, problem.X_test, problem.classes[problem.y_test]

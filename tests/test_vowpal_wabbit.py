@@ -7,16 +7,16 @@ from itertools import islice
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from helpers import refuses
+from helpers import each, refuses
 from numpy.testing import assert_allclose
 
-from workbench.core.problem import as_problem
+from workbench import as_problem
 from workbench.peers.vowpal_wabbit import vw, vw_recall_tree
 
 needs_vw = pytest.mark.skipif(not find_spec("vowpalwabbit"), reason="needs the extra vw")
 
 
-@pytest.mark.parametrize("steps", [vw, vw_recall_tree])
+@each("steps", [vw, vw_recall_tree])
 def test_the_missing_package_is_named(steps, monkeypatch, blobs):
     monkeypatch.setitem(sys.modules, "vowpalwabbit", None)
     with refuses(r"vw: needs the extra: pip install 'workbench-mc\[vw\]'"):
@@ -24,7 +24,7 @@ def test_the_missing_package_is_named(steps, monkeypatch, blobs):
 
 
 @needs_vw
-@pytest.mark.parametrize("k", [2, 3, 5])
+@each("k", [2, 3, 5])
 def test_the_weights_are_those_that_it_predicts_with(k, blobs):
     from vowpalwabbit import Workspace
 
@@ -46,7 +46,7 @@ def test_the_weights_are_those_that_it_predicts_with(k, blobs):
 
 
 @needs_vw
-@pytest.mark.parametrize("kind", [np.asarray, sp.csr_matrix])
+@each("kind", [np.asarray, sp.csr_matrix])
 def test_the_tree_learns_many_classes(kind):
     rng = np.random.default_rng(0)
     centres, y = rng.standard_normal((64, 40)), np.tile(np.arange(64), 12)

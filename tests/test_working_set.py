@@ -5,12 +5,13 @@ from itertools import islice
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from helpers import each
 from numpy.testing import assert_allclose, assert_array_equal
 from oracles import optimum
 
+from workbench import as_problem, rounds
 from workbench.core.measures import errors
-from workbench.core.problem import as_problem
-from workbench.core.stream import rounds, until, watch
+from workbench.core.stream import until, watch
 from workbench.data import zipf_text
 from workbench.data.features import tfidf
 from workbench.memoir import blocks, working_set
@@ -35,7 +36,7 @@ def last(problem, count, **parameters):
     return row, state
 
 
-@pytest.mark.parametrize("given", [{"C": 0.3, "l1": 0.0}, {"C": 0.7, "l1": 0.3}])
+@each("given", [{"C": 0.3, "l1": 0.0}, {"C": 0.7, "l1": 0.3}])
 def test_bounds_close_around_the_optimum(given, is_sparse, blobs):
     problem = blobs(n=30, d=5, k=4)
     row, _ = last(problem, 150, **given)
@@ -68,7 +69,7 @@ def test_blocks_are_solved_exactly():
         assert value(delta) >= value(other - alpha).max() - 1e-5
 
 
-@pytest.mark.parametrize("parameters", [{}, {"l1": 0.0}])
+@each("parameters", [{}, {"l1": 0.0}])
 def test_v_is_the_sum_over_rows_and_the_dual_ascends(parameters, is_sparse):
     problem = text()
     lower = -1.0
@@ -96,7 +97,7 @@ def test_sets_that_are_too_small_say_so():
     assert row["lower"] <= row["upper"]
 
 
-@pytest.mark.parametrize("k, kind", [(65_535, np.uint16), (65_536, np.uint32)])
+@each("k, kind", [(65_535, np.uint16), (65_536, np.uint32)])
 def test_class_numbers_beyond_sixteen_bits(k, kind):
     X = sp.csr_matrix((np.ones(k), (np.arange(k), np.arange(k) % 500)), shape=(k, 500))
     s = next(cs_working_set(as_problem(X, np.arange(k)), working_set=3))

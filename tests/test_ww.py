@@ -6,12 +6,12 @@ from itertools import islice
 import numpy as np
 import oracles
 import pytest
+from helpers import each
 from numpy.testing import assert_allclose, assert_array_equal
 
-from workbench.core.problem import as_problem
-from workbench.core.stream import below, rounds, watch
+from workbench import as_problem, below, rounds, run
+from workbench.core.stream import watch
 from workbench.kernels.rows import squared_norms
-from workbench.runs.run import run
 from workbench.weston_watkins.bcd import ww_walrus
 from workbench.weston_watkins.dual import objectives, share_of
 from workbench.weston_watkins.fast import easiest, ww_walrus_fast
@@ -20,7 +20,7 @@ from workbench.weston_watkins.shark import TOLERANCE, greedy
 from workbench.weston_watkins.walrus import subproblem, sweep, threshold
 
 LINEAR = ("ww_walrus", "ww_shark", "ww_walrus_fast")
-each = pytest.mark.parametrize("name", LINEAR)
+each_solver = each("name", LINEAR)
 
 
 def optimum(problem, C):
@@ -34,8 +34,8 @@ def solved(name, problem, C, gap_ratio=1e-9, limit=20_000):
     return trace, state
 
 
-@each
-@pytest.mark.parametrize(
+@each_solver
+@each(
     "n, d, k, C, sparse",
     [
         *((60, 5, 4, 0.7, False), (40, 3, 2, 2.0, True)),
@@ -59,7 +59,7 @@ def test_the_optimum_is_that_of_a_conic_solver(name, n, d, k, C, sparse, blobs):
     assert_allclose(s.W.sum(axis=1), 0, atol=1e-11)
 
 
-@each
+@each_solver
 def test_the_gap_ratio_of_the_paper(name, blobs):
     trace, _ = run(name, blobs(n=60, k=3), rounds(15), parameters={"C": 50.0}, warm_up=False)
     gaps = trace.column("primal") - trace.column("dual")
@@ -141,7 +141,7 @@ def test_a_path_ends_where_only_rounding_is_left_or_rounds_run_out(blobs):
     assert again == pytest.approx((early.primal, early.dual))
 
 
-@pytest.mark.parametrize("kind", ["normal", "tied", "multiples of C", "above C", "of all sizes"])
+@each("kind", ["normal", "tied", "multiples of C", "above C", "of all sizes"])
 def test_the_solution_is_optimal_for_numbers_of_any_size(kind):
     rng = np.random.default_rng(0)
     for _ in range(300):
@@ -165,8 +165,8 @@ def test_the_solution_is_optimal_for_numbers_of_any_size(kind):
         assert_array_equal(subproblem(v[order], C), b[order])
 
 
-@pytest.mark.parametrize("m", [1, 7, 40])
-@pytest.mark.parametrize("C", [1e-2, 1.0, 100.0])
+@each("m", [1, 7, 40])
+@each("C", [1e-2, 1.0, 100.0])
 def test_sharks_solver_ends_at_the_exact_solution(m, C):
     rng = np.random.default_rng(m)
     for _ in range(20):

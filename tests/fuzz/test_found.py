@@ -5,13 +5,11 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from helpers import refuses
+from helpers import each, refuses
 from oracles import plain
 from test_solvers import CERTIFIED, weight
 
-from workbench.core.problem import as_problem
-from workbench.core.stream import rounds
-from workbench.runs.run import run
+from workbench import as_problem, rounds, run
 
 X = np.arange(12.0).reshape(4, 3)
 Y = [0, 1, 0, 1]
@@ -37,7 +35,7 @@ def test_values_whose_squares_are_no_numbers_are_refused():
         as_problem(X.astype(np.float32), Y, X_test=X * 1e50, y_test=Y)
 
 
-@pytest.mark.parametrize("name", ["mrc_lp", "svm_multi", "memoir_l1"])
+@each("name", ["mrc_lp", "svm_multi", "memoir_l1"])
 def test_rows_too_large_for_a_solver_are_refused_by_it(name):
     with refuses(r"^problem: .*; scale the features"):
         run(name, as_problem(X * 1e20, Y), rounds(2), warm_up=False)
@@ -57,8 +55,8 @@ def test_a_warm_up_that_fails_is_no_reason_to_fail():
         run(steps, as_problem(X, Y), rounds(1))
 
 
-@pytest.mark.parametrize("value", [1e-30, 1e30])
-@pytest.mark.parametrize("name", CERTIFIED)
+@each("value", [1e-30, 1e30])
+@each("name", CERTIFIED)
 def test_rows_of_zeros_at_the_ends_of_the_range_have_bounds(name, value):
     """lambda0 of 1e308 gave an upper bound of nan, or an error of NumPy's, C a lower one of inf."""
     given = {"parameters": {weight(name): value}, "warm_up": False}

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
 from fuzz.inputs import examples, labels, rows
-from workbench.core.problem import as_problem
+from workbench import as_problem
 from workbench.kernels.functions import as_dense
 
 sizes = st.tuples(st.integers(2, 12), st.integers(1, 5))

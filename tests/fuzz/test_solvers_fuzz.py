@@ -3,19 +3,16 @@
 import warnings
 
 import numpy as np
-import pytest
 import scipy.sparse as sp
+from helpers import each
 from hypothesis import given
 from hypothesis import strategies as st
 from oracles import plain
 from test_solvers import CERTIFIED, DENSE_ONLY, NAMES, SHORT, TWO_CLASSES
 
 from fuzz.inputs import STORED, examples, labels, refused, unsorted, values
-from workbench import estimators
+from workbench import as_problem, estimators, rounds, run
 from workbench.core.measures import predictions
-from workbench.core.problem import as_problem
-from workbench.core.stream import rounds
-from workbench.runs.run import run
 
 SCALES = [-99, -60, -30, -15, -7, -3, 0, 0, 0, 0, 3, 7, 15, 30, 59]
 ORDINARY = [-3, 0, 3]  # scales on which every solver must answer
@@ -23,7 +20,7 @@ COLUMN = [-9, -3, 0, 0, 0, 0, 3, 9]
 
 
 @examples(3)
-@pytest.mark.parametrize("name", NAMES)
+@each("name", NAMES)
 @given(data=st.data())
 def test_any_rows_end_in_numbers_or_a_clear_error(name, data):
     n, d = data.draw(st.integers(2, 14)), data.draw(st.integers(1, 5))
@@ -65,7 +62,7 @@ CLASSIFIERS = estimators.__all__
 FEW = {"max_iter": 3, "n_features": 16, "block": 8, "block_size": 8, "landmarks": 8, "epochs": 2}
 
 
-@pytest.mark.parametrize("name", CLASSIFIERS)
+@each("name", CLASSIFIERS)
 @examples(2)
 @given(data=st.data())
 def test_any_rows_are_fitted_and_predicted_or_refused(name, data):

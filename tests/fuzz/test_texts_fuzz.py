@@ -8,14 +8,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from helpers import each
 from hypothesis import given
 from hypothesis import strategies as st
 
 from fuzz.inputs import FOLDER, examples, refused
-from workbench import cli
+from workbench import cli, load
 from workbench.core.problem import Problem
 from workbench.core.trace import Trace, read_trace, write_trace
-from workbench.data import load
 from workbench.data.formats import Rows, write_npz
 from workbench.data.specs import listed
 from workbench.runs import notebooks
@@ -96,7 +96,7 @@ def read_or_refused(read, *arguments, **named):
 
 
 @pytest.mark.filterwarnings("ignore:Casting complex values to real")  # SciPy, of a damaged shape
-@pytest.mark.parametrize("suffix", sorted(SEEDS))
+@each("suffix", sorted(SEEDS))
 @examples(50)
 @given(data=st.data())
 def test_a_file_of_any_bytes_is_read_or_refused(suffix, data):
