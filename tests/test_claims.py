@@ -106,25 +106,24 @@ def test_quotations_are_in_the_papers_word_for_word(paper):
 def test_the_reparametrised_dual_is_the_dual(seed, blobs):
     """Proposition 3.2: beta in [0, C]^(k-1) and alpha, whose columns sum to zero, are one dual."""
     problem, C, k = blobs(n=20, d=3, k=4, seed=seed), 0.7, 4
-    X, y, n = problem.X, problem.y, 20
-    others = np.array([np.delete(np.arange(k), label) for label in y])
-    alpha = cp.Variable((n, k))
-    own = [alpha[i, y[i]] for i in range(n)]
-    rest = [-alpha[i, j] for i in range(n) for j in others[i]]
-    box = [cp.hstack(rest) >= 0, cp.hstack(rest) <= C, cp.sum(alpha, axis=1) == 0]
-    first = cp.Problem(cp.Maximize(sum(own) - cp.sum_squares(X.T @ alpha) / 2), box)
+    X, own = problem.X, np.eye(k)[problem.y]
+    alpha = cp.Variable((20, k))
+    rest = -cp.multiply(1 - own, alpha)
+    gain = cp.sum(cp.multiply(own, alpha)) - cp.sum_squares(X.T @ alpha) / 2
+    box = [rest >= 0, rest <= C, cp.sum(alpha, axis=1) == 0]
+    first = cp.Problem(cp.Maximize(gain), box)
 
-    beta = cp.Variable((n, k - 1))
-    place = [np.eye(k)[y[i]] - np.eye(k)[others[i]] for i in range(n)]  # (k - 1, k) each
-    image = cp.vstack([beta[i] @ place[i] for i in range(n)])
+    beta = cp.Variable((20, k))  # that of the own class is zero
+    image = cp.multiply(own, cp.sum(beta, axis=1, keepdims=True) @ np.ones((1, k))) - beta
     gain = cp.sum(beta) - cp.sum_squares(X.T @ image) / 2
-    second = cp.Problem(cp.Maximize(gain), [beta >= 0, beta <= C])
+    box = [beta >= 0, beta <= C, cp.multiply(own, beta) == 0]
+    second = cp.Problem(cp.Maximize(gain), box)
     for solved in (first, second):
         solved.solve(solver=cp.CLARABEL)
     assert first.value == pytest.approx(second.value, rel=1e-6)
     assert_allclose(X.T @ alpha.value, X.T @ image.value, atol=1e-4)
-    back = np.array([-alpha.value[i, others[i]] for i in range(n)])
-    assert_allclose(np.array([back[i] @ place[i] for i in range(n)]), alpha.value, atol=1e-6)
+    beta.value = rest.value
+    assert_allclose(image.value, alpha.value, atol=1e-6)
 
 
 def solved(X, y, C, margin=1.0, offset=False):

@@ -102,6 +102,11 @@ def wrong(name, problem, best, least):
 @each("name", STATED)
 def test_every_way_to_the_optimum_is_right_and_others_get_what_they_can_prove(name, blobs, capsys):
     problem, told = blobs(60, 5, 4), []
+
+    def answer(W):
+        check_certified(W, problem, name, **STATED[name])
+        return capsys.readouterr().out
+
     ways = RIGHT[name] | {"modelling language": modelled}
     found = {way: find(name, problem) for way, find in ways.items()}
     values = {way: value(name, problem, W) for way, W in found.items()}
@@ -110,15 +115,12 @@ def test_every_way_to_the_optimum_is_right_and_others_get_what_they_can_prove(na
     assert verify(proof, problem).gap <= GAP / 20
     for way, W in found.items():
         assert values[way] < (1 + 0.9 * GAP) * least, way
-        check_certified(W, problem, name, **STATED[name])
-        printed = capsys.readouterr().out
-        assert printed.startswith("right: certainly within "), (way, printed)
+        assert answer(W).startswith("right: certainly within "), way
     best = found[min(values, key=values.get)]
     for W, hint in wrong(name, problem, best, least):
         excess = value(name, problem, W) / least - 1
         assert excess > 1.1 * GAP
-        check_certified(W, problem, name, **STATED[name])
-        printed = capsys.readouterr().out
+        printed = answer(W)
         assert printed.startswith("try again: ") and hint in printed
         credit, why = CREDIT.search(printed).groups()
         assert np.clip(-np.log10(excess), 0, 3) - 0.15 < float(credit) <= max(-np.log10(excess), 0)
@@ -127,7 +129,6 @@ def test_every_way_to_the_optimum_is_right_and_others_get_what_they_can_prove(na
     shape = "should have the shape"
     odd = (best * np.nan, "not finite"), (1e300 * best, "enormous"), (best[:2], shape)
     for W, hint in (*odd, (best.T, shape), ("best", shape)):
-        check_certified(W, problem, name, **STATED[name])
-        printed = capsys.readouterr().out
+        printed = answer(W)
         assert printed.startswith("try again: ") and hint in printed
     assert len(set(told)) > 15  # the feedback is on the weights

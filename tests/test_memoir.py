@@ -1,6 +1,5 @@
 """MEMOIR: the boxes and averaged steps, iterate by iterate against their plain form; runs."""
 
-import copy
 from itertools import islice
 
 import numpy as np
@@ -17,7 +16,6 @@ from workbench.memoir.averaged import memoir_averaged
 from workbench.memoir.mips.oracle import Random
 
 SOLVERS = {"l1": memoir_l1, "l2": memoir_l2, "averaged": memoir_averaged}
-each_form = each("dense", [True, False])
 
 
 def documents(n=150, d=40, k=12, *, seed=0, sparse=True, words=6):
@@ -108,24 +106,6 @@ def after(count, kind, problem, **given):
     """Return the state after `count` rounds."""
     *_, state = islice(SOLVERS[kind](problem, **given), count + 1)
     return state
-
-
-@each("kind", SOLVERS)
-@each_form
-@each("mips", ["exact", "random", "simple_lsh"])
-def test_a_pause_changes_nothing(kind, dense, mips):
-    given = {"dense": dense, "seed": 4}
-    if kind != "averaged":
-        given |= {"mips": mips, "batch_size": 70}
-    problem = documents(300, 60)
-    whole = after(6, kind, problem, **given)
-    half = copy.deepcopy(after(3, kind, problem, **given))
-    resumed = after(3, kind, problem, **given, state=half)
-    assert as_dense(resumed.model()).tobytes() == as_dense(whole.model()).tobytes()
-    one, other = resumed.info(), whole.info()
-    assert all(one[name] == other[name] for name in one if "seconds" not in name)
-    assert one.keys() == other.keys() and resumed.round == 6
-    assert resumed.rng.bit_generator.state == whole.rng.bit_generator.state
 
 
 def test_sparse_weights_take_few_bytes_and_forget_zeros():

@@ -172,6 +172,11 @@ def test_lambda_is_by_the_definition_also_with_weights(kind, ratio):
         assert not square or float(risk.tau[c, j]) == pytest.approx(float(mean), rel=1e-13)
 
 
+def check_theorem_2(row, exact, M):
+    slack = row["eps2_hat"] * np.abs(M).sum()
+    assert row["R"] - slack - 1e-7 <= exact <= row["R"] + row["eps1_hat"] + 1e-7
+
+
 @each("columns", [True, False])
 def test_theorem_2_holds_in_every_round(columns, answers):
     """With many samples, R never decreases either."""
@@ -180,8 +185,7 @@ def test_theorem_2_holds_in_every_round(columns, answers):
     for problem, lambda0, exact, M in answers[::3]:
         R = []
         for row, _ in watch(mrc_ccg(problem, lambda0=lambda0, columns=columns, **most, **EXACT)):
-            slack = row["eps2_hat"] * np.abs(M).sum()
-            assert row["R"] - slack - 1e-7 <= exact <= row["R"] + row["eps1_hat"] + 1e-7
+            check_theorem_2(row, exact, M)
             checked += row["eps1_hat"] > 1e-3
             R.append(row["R"])
         assert columns or np.all(np.diff(R) >= -1e-9), problem.name
@@ -199,8 +203,7 @@ def test_a_start_from_the_splitting_keeps_theorem_2_and_saves_rounds(columns, an
         for problem, lambda0, exact, M in answers[::6]:
             steps = mrc_ccg(problem, lambda0=lambda0, columns=columns, n_max=2, m_max=2, **EXACT)
             for row, _ in watch(steps):
-                slack = row["eps2_hat"] * np.abs(M).sum()
-                assert row["R"] - slack - 1e-7 <= exact <= row["R"] + row["eps1_hat"] + 1e-7
+                check_theorem_2(row, exact, M)
             assert row["gap"] < 1e-6, problem.name
             taken[-1] += row["round"]
     assert taken[1] < taken[0]

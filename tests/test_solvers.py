@@ -113,8 +113,13 @@ def objective(name, problem, M, parameters):
     return oracles.objective(name, problem, M, parameters)
 
 
+SEARCHED = product(("memoir_l1", "memoir_l2"), (True, False), ("random", "simple_lsh"))
+PAUSED = [(name, {"dense": dense, "mips": mips}) for name, dense, mips in SEARCHED]
+PAUSED += [("memoir_averaged", {"dense": dense}) for dense in (True, False)]
+
+
 @each("sparse", [False, True])
-@each_case
+@each("name, parameters", CASES + PAUSED)
 def test_a_copied_state_goes_on_bit_for_bit(name, parameters, sparse, blobs):
     if sparse and name in DENSE_ONLY:
         pytest.skip(f"{name} takes dense rows")

@@ -73,6 +73,14 @@ def test_a_board_keeps_its_scale_and_has_test_rows_of_its_own():
     assert standard.X_test.std(axis=0) == pytest.approx(1, abs=0.05)
 
 
+WRONG = """; wine + fourier; wine + 20; + 20 fourier; synthetic 200x5; checkers; checkers 1;
+checkers 3000x2; checkers 1e4; digits | 1 classes; digits | 11 classes; digits | 2.5
+classes; digits | 0 % rows; digits | fun; digits + 1.2.3 fourier; wine | 14 pca;
+digits + 2 constant; digits | constant; wine | 3 log counts; wine | 0 % test; wine | 3
+classes | 30 % test; wine | 30 % test | 20 % test; wine + 30 % test; wine | 0 a class;
+wine | 71 a class; text 20x300"""
+
+
 def test_steps_follow_one_another():
     whole = load("digits | 30 % test", seed=2)
     few = load("digits | 30 % test | 4 classes | 50 % rows", seed=2)
@@ -90,37 +98,18 @@ def test_steps_follow_one_another():
     assert np.linalg.norm(waves.X[:, 12:-1], axis=1) == pytest.approx(1)
     words = load("text 2000x50 @ given | 3 log counts")
     assert words.is_sparse and words.X.data.min() == pytest.approx(np.log(2))
-    for wrong in (
-        *("", "wine + fourier", "wine + 20", "+ 20 fourier", "synthetic 200x5"),
-        *("checkers", "checkers 1", "checkers 3000x2", "checkers 1e4"),
-        *("digits | 1 classes", "digits | 11 classes", "digits | 2.5 classes"),
-        *("digits | 0 % rows", "digits | fun", "digits + 1.2.3 fourier", "wine | 14 pca"),
-        *("digits + 2 constant", "digits | constant", "wine | 3 log counts"),
-        *("wine | 0 % test", "wine | 3 classes | 30 % test", "wine | 30 % test | 20 % test"),
-        *("wine + 30 % test", "wine | 0 a class", "wine | 71 a class", "text 20x300"),
-    ):
+    for wrong in WRONG.replace("\n", " ").split("; "):
         with pytest.raises((ValueError, FileNotFoundError)):
             load(wrong)
     with refuses("already"):
         load("wine | 30 a class", test=0.3)
 
 
-@each(
-    "folder",
-    [
-        *(
-            "this or that",
-            "a @ unit",
-            "a, b",
-            "a + 2 fourier",
-            "a | 2 classes",
-            "c#d",
-            "größe",
-            "~",
-        ),
-        *("~ann", "[x]", "50 % rows", "digits or wine"),
-    ],
-)
+FOLDERS = """this or that; a @ unit; a, b; a + 2 fourier; a | 2 classes; c#d; größe; ~;
+~ann; [x]; 50 % rows; digits or wine"""
+
+
+@each("folder", FOLDERS.replace("\n", " ").split("; "))
 def test_a_path_is_a_path_whatever_its_signs(folder, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path(folder).mkdir()
