@@ -24,7 +24,7 @@ import pytest
 import scipy.sparse as sp
 
 from workbench import SOLVERS, as_problem, load
-from workbench.runs import engine
+from workbench.runs import engine, results
 
 
 def pytest_configure(config):
@@ -55,6 +55,11 @@ def _write_registers_out():
     rows.add_rows = add_rows
     gaussian.power = lambda t: gaussian._power(numba.typeof(t))(t)
     gaussian.power_of_two = lambda m, like: np.ldexp(type(like)(1.0), m)
+
+
+@pytest.fixture
+def rng():
+    return np.random.default_rng(0)
 
 
 @pytest.fixture(scope="session")
@@ -164,6 +169,17 @@ def execute():
         return ran
 
     return run
+
+
+@pytest.fixture
+def redraw(monkeypatch):
+    """Return a function that lets all runs come from a file of results."""
+
+    def read(path):
+        results._recalled.cache_clear()
+        monkeypatch.setenv("WORKBENCH_RESULTS", str(path))
+
+    return read
 
 
 @pytest.fixture

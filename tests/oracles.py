@@ -246,7 +246,10 @@ def features(X, parameters, state, nystroem):
         K = np.exp(-gamma * ((X[:, None] - X[None]) ** 2).sum(axis=2))
     else:
         K = X @ X.T
-    if not nystroem:
-        values, vectors = np.linalg.eigh(K)
-        return vectors * np.sqrt(np.maximum(values, 0.0))
-    return K[:, state.landmarks] @ state.root
+    return K[:, state.landmarks] @ state.root if nystroem else rows_of(K)
+
+
+def rows_of(K):
+    """Return rows whose inner products are K."""
+    values, vectors = np.linalg.eigh(K)
+    return vectors * np.sqrt(np.maximum(values, 0.0))

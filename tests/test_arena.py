@@ -16,7 +16,6 @@ from workbench.arena.entries import ENTRIES, FAMILIES, Entry, entry
 from workbench.arena.match import Match, match_key, problem_of
 from workbench.core import stream
 from workbench.core.trace import read_trace
-from workbench.runs import results
 from workbench.runs.results import write_results
 from workbench.runs.run import resolve
 from workbench.runs.worker import Limits
@@ -114,13 +113,12 @@ def test_runs_that_ended_keep_their_last_error_and_a_round_that_does_not_end_is_
             pass
 
 
-def test_no_entry_sees_test_rows(blobs, monkeypatch, tmp_path):
+def test_no_entry_sees_test_rows(blobs, monkeypatch, tmp_path, rng):
     whole = blobs(200, k=4).split(0.3)
     with refuses("must not be given test rows"):
         search.search(toy, {}, {}, whole, budget=1.0, fit=1.0)
     monkeypatch.setattr(search, "MAX_TRIALS", 4)
     seen, chosen = [], []
-    rng = np.random.default_rng(0)
     scrambled = replace(whole, y_test=rng.permutation(whole.y_test), X_test=whole.X_test + 3.0)
 
     def spying(problem, **parameters):
@@ -168,14 +166,15 @@ def test_a_failure_stops_no_other_match_and_nothing_runs_twice(tmp_path, no_work
     assert "1 point, 1 to run" in lines
 
 
-def test_a_contest_from_results_runs_nothing_and_reads_no_data(tmp_path, monkeypatch, no_workers):
+def test_a_contest_from_results_runs_nothing_and_reads_no_data(
+    tmp_path, monkeypatch, no_workers, redraw
+):
     entries, settings = ["mrc_splitting", "centroid"], {"partitions": 2, "budget": 0.2}
     done = contest(["text 150x3"], entries, **settings, folder=tmp_path, say=lambda line: None)
     before = done.frame().drop(columns="key")
     assert before["status"].tolist() == ["refused", "done"] * 2
     write_results(tmp_path / "results" / "x.parquet", done.kept(), {})
-    results._recalled.cache_clear()
-    monkeypatch.setenv("WORKBENCH_RESULTS", str(tmp_path / "results" / "x.parquet"))
+    redraw(tmp_path / "results" / "x.parquet")
     monkeypatch.setitem(contest.__globals__, "problem_of", None)
     for names in (entries, None):  # by default those that took part
         again = contest(["text 150x3"], names, **settings)

@@ -121,7 +121,7 @@ def test_run_and_judge_take_the_option_that_a_message_advises(advised, capsys, t
     "command, message",
     {
         "judge {} iris --loss hinge": "must be an .npz file with an array W",
-        "sweep {}": "a grid must be YAML entries such as",
+        "sweep {}": "must contain 'name: value' lines of solvers",
         "replay {}": "w.txt: not a trace, its first line",
         "run mrc_ccg {} -o test=x": "-o: must be an option of the file's reader, got 'test'",
         "run mrc_ccg {}.csv": "there is no file",

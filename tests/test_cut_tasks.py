@@ -30,8 +30,7 @@ def chain(rng, K=3):
     return Chain(rng.permutation(ROWS)[:17], y, STARTS, K)
 
 
-def test_of_equally_violating_labels_the_first_answers_and_never_the_own():
-    rng = np.random.default_rng(0)
+def test_of_equally_violating_labels_the_first_answers_and_never_the_own(rng):
     for K in (3, 4, 19):
         y, F = rng.integers(K, size=60).astype(np.int32), rng.integers(3, size=(60, K)).astype("f4")
         violation = np.where(np.arange(K) == y[:, None], 0, 1 - (F[np.arange(60), y][:, None] - F))

@@ -25,8 +25,7 @@ def made(generator, X, b):
 
 
 @each("turns, atol", [(50, 5e-5), (0.5, 1e-6)])
-def test_the_cosine_is_one(turns, atol):
-    rng = np.random.default_rng(0)
+def test_the_cosine_is_one(turns, atol, rng):
     Z = rng.uniform(-turns, turns, size=(40, 500)).astype(np.float32)
     shift = rng.random(500, np.float32) * (turns > 1)
     expected = np.sqrt(2) * np.cos(2 * np.pi * (Z.astype(float) + shift))

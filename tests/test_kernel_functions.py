@@ -31,8 +31,7 @@ def held(kernel, X, megabytes):
 @each("dtype", [np.float32, np.float64])
 @each("d", [1, 9, 60])
 @each("kind, sparse", KINDS)
-def test_products_with_a_kernel_are_those_of_scikit_learn(kind, d, sparse, dtype):
-    rng = np.random.default_rng(0)
+def test_products_with_a_kernel_are_those_of_scikit_learn(kind, d, sparse, dtype, rng):
     X, Z = (2.0 / np.sqrt(d) * rng.normal(size=(m, d)) + 1.0 for m in (701, 203))
     if sparse:
         X, Z = (sp.csr_matrix(np.where(A < 0.8, 0, A)) for A in (X, Z))
@@ -57,12 +56,13 @@ def test_products_with_a_kernel_are_those_of_scikit_learn(kind, d, sparse, dtype
 @each("dtype", [np.float32, np.float64])
 @each("d", [7, 150])
 @each("kind, sparse", KINDS)
-def test_a_row_of_the_kernel_matrix_does_not_depend_on_its_company(kind, sparse, d, dtype, blobs):
+def test_a_row_of_the_kernel_matrix_does_not_depend_on_its_company(
+    kind, sparse, d, dtype, blobs, rng
+):
     X = blobs(n=501, d=d, k=3, sparse=sparse).X
     gram = held(at(X, kind, dtype), X, 512)
     whole = gram.rows(np.arange(501))
     assert whole.dtype == dtype
-    rng = np.random.default_rng(0)
     for r in (1, 3, 15, 16, 17, 40, 64):
         some = rng.permutation(501)[:r]
         assert np.array_equal(gram.rows(some), whole[some])
@@ -107,12 +107,11 @@ def test_gamma_is_scikit_learn_s_and_of_weighted_rows_that_of_repeated_ones(wrap
     assert scale(as_problem(0 * X, problem.y)) == scale(as_problem(0 * rows + 0.1, problem.y)) == 1
 
 
-def test_the_rows_kept_are_within_their_budget_and_those_used_last(blobs):
+def test_the_rows_kept_are_within_their_budget_and_those_used_last(blobs, rng):
     X = blobs(n=120, d=5, k=3).X
     gram = held(at(X, "rbf"), X, 40 * 120 * 8 / 2**20 + 1e-6)
     exact = gram.rows(np.arange(120))
     assert gram.most == 40 and gram.held.nbytes <= 40 * 120 * 8
-    rng = np.random.default_rng(0)
     for _ in range(50):
         wanted = rng.permutation(120)[: rng.integers(1, 41)]
         assert np.array_equal(gram.held[gram.at(wanted)], exact[wanted])

@@ -1,5 +1,7 @@
 """Kernel peers: their fits are scikit-learn's, their objectives those of the definition."""
 
+from itertools import combinations
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -50,18 +52,15 @@ def test_libsvms_objectives_are_those_of_its_pairs(k, blobs):
     X, y = problem.X, problem.y
     K = rbf_kernel(X, gamma=0.2)
     primal = pairs = 0.0
-    for i in range(k):
-        for j in range(i + 1, k):
-            rows = np.flatnonzero((y == i) | (y == j))
-            z = np.where(y[rows] == i, 1.0, -1.0)
-            model = SVC(C=C, tol=1e-6, kernel="precomputed")
-            model.fit(K[np.ix_(rows, rows)], z)
-            a = np.zeros(len(rows))
-            a[model.support_] = model.dual_coef_[0]
-            f = K[np.ix_(rows, rows)] @ a
-            hinges = np.maximum(0.0, 1.0 - z * (f + model.intercept_[0])).sum()
-            primal += a @ f / 2 + C * hinges
-            pairs += C * len(rows)
+    for i, j in combinations(range(k), 2):
+        rows = np.flatnonzero((y == i) | (y == j))
+        z, pair = np.where(y[rows] == i, 1.0, -1.0), K[np.ix_(rows, rows)]
+        model = SVC(C=C, tol=1e-6, kernel="precomputed").fit(pair, z)
+        (a,) = model.dual_coef_
+        f = pair[:, model.support_] @ a
+        hinges = np.maximum(0.0, 1.0 - z * (f + model.intercept_[0])).sum()
+        primal += a @ f[model.support_] / 2 + C * hinges
+        pairs += C * len(rows)
     assert last.info()["primal"] == pytest.approx(primal, rel=1e-6)
     assert before == pairs  # at w = 0
     loose = fitted("libsvm", problem, C=C, tol=0.5, **GAUSSIAN)

@@ -88,15 +88,19 @@ def test_the_rounds_of_algorithm_1(link, solver, blobs):
     H = X.T @ (weights[:, None] * X) / n + alpha / l * np.eye(3)
     W = stepped = np.zeros((3, 3))
     theta, lower, upper = 1.0, 0.0, np.inf
-    for s in islice(solver(problem, **settings), 8):
+
+    def at(W, alpha):
         loss, R = by_formula(link, X @ W, T, weights)
         gradient = X.T @ R / n + alpha * W
         primal = loss / n + alpha / 2 * (W**2).sum()
-        lower = max(lower, primal - (gradient**2).sum() / (2 * alpha))
-        upper = min(upper, primal)
+        return gradient, loss / n, primal, primal - (gradient**2).sum() / (2 * alpha)
+
+    for s in islice(solver(problem, **settings), 8):
+        gradient, loss, primal, bound = at(W, alpha)
+        lower, upper = max(lower, bound), min(upper, primal)
         assert_allclose(s.W, W, atol=1e-12)
         found = s.loss, s.primal, s.lower, s.upper, s.theta
-        assert_allclose(found, [loss / n, primal, lower, upper, theta], atol=1e-12)
+        assert_allclose(found, [loss, primal, lower, upper, theta], atol=1e-12)
         assert_allclose(s.stepped, stepped, atol=1e-12)
         before, stepped = stepped, W - np.linalg.solve(H, gradient) / l
         W = stepped
@@ -108,11 +112,9 @@ def test_the_rounds_of_algorithm_1(link, solver, blobs):
     assert (again.lower, again.upper, again.theta, again.primal) == kept
     other = next(solver(problem, **settings | {"alpha": 0.6}, state=s))
     assert other.theta == 1.0 and other.alpha == 0.6 and other.upper == other.primal
-    loss, R = by_formula(link, X @ s.W, T, weights)
-    gradient = X.T @ R / n + 0.6 * s.W
-    expected = loss / n + 0.3 * (s.W**2).sum()
+    _, _, expected, bound = at(s.W, 0.6)
     assert other.primal == pytest.approx(expected, rel=1e-12)
-    assert other.lower == pytest.approx(max(0.0, expected - (gradient**2).sum() / 1.2), abs=1e-12)
+    assert other.lower == pytest.approx(max(0.0, bound), abs=1e-12)
 
 
 @each("power", [1, 2, 3])
@@ -121,15 +123,19 @@ def test_the_rounds_of_algorithm_2(power, blobs):
     X, alpha, k, weights = problem.X, 0.1, 3, problem.weights[:, None]
     P = between = refitted = np.zeros((20, k))
     Ws, Vs = [], []
+
+    def squared_error(P):
+        return pytest.approx((weights * (T - P) ** 2).sum() / n, abs=1e-9)
+
     for s in islice(ls_calibrated(problem, alpha=alpha, basis=power), 5):
         assert_allclose(s.predictions, P, atol=1e-9)
         assert_allclose(s.W, np.reshape(Ws, (-1, 3, k)), atol=1e-9)
         assert_allclose(s.V, np.reshape(Vs, (-1, power * k, k)), atol=1e-5)
-        assert s.squared_error == pytest.approx((weights * (T - P) ** 2).sum() / n, abs=1e-9)
+        assert s.squared_error == squared_error(P)
         assert s.round == len(Ws)
         if Ws:
-            assert s.fitted == pytest.approx((weights * (T - between) ** 2).sum() / n, abs=1e-9)
-            assert s.refitted == pytest.approx((weights * (T - refitted) ** 2).sum() / n, abs=1e-9)
+            assert s.fitted == squared_error(between)
+            assert s.refitted == squared_error(refitted)
             assert_allclose(s.scores(X), P, atol=1e-9)
         else:
             assert s.fitted == s.refitted == s.squared_error

@@ -54,8 +54,7 @@ def test_newton_s_method_goes_on_until_the_mass_is_right():
         assert P.sum() == pytest.approx(mass, rel=1e-12 if scale == 1.0 else 1e-8)
 
 
-def test_splitting_goes_on_where_no_row_is_above_phi():
-    rng = np.random.default_rng(0)
+def test_splitting_goes_on_where_no_row_is_above_phi(rng):
     risk = minimax_risk(as_problem(rng.normal(size=(30, 2)), np.arange(30) % 3), 0.3)
     s = splitting.start(risk, weight=5.0)
     s.Z_S[:] = rng.normal(size=s.Z_S.shape)

@@ -55,8 +55,7 @@ def test_machines_of_two_classes_have_bounds_in_every_round_and_agree_with_cvxpy
 
 
 @each("k", [2, 3, 5])
-def test_the_multiclass_machine_agrees_with_cvxpy(k):
-    rng = np.random.default_rng(0)
+def test_the_multiclass_machine_agrees_with_cvxpy(k, rng):
     for seed in range(20):
         problem, lam = tiny(seed, k)
         exact = exact_value("svm_multi", problem, lam)

@@ -148,6 +148,10 @@ def status(dashboard, *expected):
     wait(lambda: dashboard.player.status in expected)
 
 
+def pends(sent, text):
+    wait(lambda: sent and sent[-1][0]["pending"] == text)
+
+
 def click(dashboard, name, *expected):
     dashboard.buttons[name].click()
     status(dashboard, *expected)
@@ -173,7 +177,7 @@ def test_steps_go_back_and_branch_and_a_parameter_that_cannot_change_starts_a_ne
     wait(lambda: dashboard.player.lanes[0].state.round == 2)
     assert dashboard.chart.curves[0].latest[1] == 2
     dashboard.sliders.widgets["n_max"].value = 50
-    wait(lambda: sent and sent[-1][0]["pending"] == "pending until run or step is pressed: n_max")
+    pends(sent, "pending until run or step is pressed: n_max")
     steps(dashboard, 3)
     wait(lambda: len(dashboard.chart.curves) == 2 and dashboard.player.status == "paused")
     assert labels(dashboard)[1] == f"MRC-CCG, {IRIS}, n_max = 50, from round 2"
@@ -253,10 +257,9 @@ def test_sliders_that_moved_in_mid_run_count_from_the_next_press_of_run_on(toys,
     wait(lambda: any(lane.state and lane.state.round == 2 for lane in toys.player.lanes))
     sliders = toys.sliders.widgets
     sliders["alpha"].value, sliders["C"].value = 1e-4, 0.25
-    waiting = "pending until run or step is pressed: C, alpha"
-    wait(lambda: sent and sent[-1][0]["pending"] == waiting)
+    pends(sent, "pending until run or step is pressed: C, alpha")
     toys.run()
-    wait(lambda: sent[-1][0]["pending"] == "pending until the round in progress ends: C, alpha")
+    pends(sent, "pending until the round in progress ends: C, alpha")
     toys.chart._answer(None, {"remove": 1}, [])
     assert len(toys.chart.curves) == 1, "not while it is playing"
     gate.release(10**6)
@@ -265,8 +268,7 @@ def test_sliders_that_moved_in_mid_run_count_from_the_next_press_of_run_on(toys,
     assert lane.state.parameters == (0.25, 1e-4, 0.1, 64) and lane.since == 2
     assert labels(toys)[1] == "ww_toy, iris, C = 0.25, alpha = 0.0001, from round 2"
     toys.data.value, sliders["block"].value = "wine", 128  # which cannot change in mid-run
-    waiting = "pending until run or step is pressed: data, block"
-    wait(lambda: sent[-1][0]["pending"] == waiting)
+    pends(sent, "pending until run or step is pressed: data, block")
     toys.run()
     wait(lambda: toys.player.lanes[0].parameters["block"] == 128 and not sent[-1][0]["pending"])
     toys.player.stop()

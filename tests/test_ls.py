@@ -114,9 +114,8 @@ def test_no_step_of_algorithm_2_raises_the_squared_error(basis, seed, blobs):
     assert_allclose(state.scores(problem.X), state.predictions, atol=1e-10)
 
 
-def test_calibration_is_by_theorem_2_within_22_kappa_squared_over_t():
+def test_calibration_is_by_theorem_2_within_22_kappa_squared_over_t(rng):
     # Without noise: y = g(W'x) for a g between the identity and the uniform distribution.
-    rng = np.random.default_rng(0)
     X = rng.normal(size=(300, 4)) / 4
     U = X @ rng.normal(size=(4, 3))
     Y = 1 / 3 + 0.1 * (U - U.mean(axis=1, keepdims=True))

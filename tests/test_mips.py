@@ -169,11 +169,10 @@ def differing_bits(a, b):
 
 @both
 @each("bits", [4096, 4000])
-def test_bits_agree_as_often_as_theory_says(sparse, bits):
+def test_bits_agree_as_often_as_theory_says(sparse, bits, rng):
     """The share of bits that agrees is binomial: four of its deviations are allowed."""
     assert_allclose(mips.collision_probability([-1, 0, 0.5, 1]), [0, 1 / 2, 2 / 3, 1])
     assert mips.collision_probability(1 + 1e-9) == 1
-    rng = np.random.default_rng(0)
     x = rng.normal(size=D)
     towards = np.linspace(-1, 1, 9)
     W = rng.normal(size=(D, 9)) * np.sqrt(1 - towards**2) + 3 * np.outer(x, towards)

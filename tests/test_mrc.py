@@ -74,8 +74,7 @@ def test_bounds_hold_and_meet_at_cvxpys_optimum(
     assert np.median(reached) <= median
 
 
-def test_the_subgradient_method_takes_the_steps_of_the_paper():
-    rng = np.random.default_rng(0)
+def test_the_subgradient_method_takes_the_steps_of_the_paper(rng):
     problem = as_problem(rng.normal(size=(30, 3)), np.arange(30) % 3)
     risk, subsets = minimax_risk(problem), all_subsets(3)
     size = subsets.sum(axis=1)
@@ -131,8 +130,7 @@ def test_psi_is_the_root_of_the_water_filling_equation_for_many_classes():
     assert_allclose(single, t, rtol=1e-6, atol=1e-4)
 
 
-def test_any_classifier_and_any_distribution_give_a_bound(answers):
-    rng = np.random.default_rng(0)
+def test_any_classifier_and_any_distribution_give_a_bound(answers, rng):
     for problem, lambda0, exact, M in answers[:50]:
         risk = minimax_risk(problem, lambda0)
         M = np.where(risk.active, M, 0.0)

@@ -27,15 +27,14 @@ silent = str
 
 
 @pytest.fixture
-def kept(tmp_path, monkeypatch, no_workers):
+def kept(tmp_path, redraw, no_workers):
     """A sweep and its file of results, from which figures are drawn."""
     points = grid(
         {"ww_walrus": {"C": [0.1, 1.0]}}, ["wine @ range"], stop={"rounds": 3}, seeds=2, test=0.3
     )
     done = sweep(points, folder=tmp_path / "points", say=silent)
     write_results(tmp_path / "results" / "x.parquet", done.traces(), {"C": 0.5, "timing": False})
-    results._recalled.cache_clear()
-    monkeypatch.setenv("WORKBENCH_RESULTS", str(tmp_path / "results" / "x.parquet"))
+    redraw(tmp_path / "results" / "x.parquet")
     return points, done
 
 
@@ -73,7 +72,7 @@ def test_a_point_without_a_result_is_a_failure_and_not_another_point(kept, tmp_p
     assert len({setting(about), setting(about | {"timed": True}), setting({})}) == 3
 
 
-def test_one_run_asked_for_by_two_names_is_found_by_both(tmp_path, no_workers, monkeypatch):
+def test_one_run_asked_for_by_two_names_is_found_by_both(tmp_path, no_workers, redraw):
     names = ["wine @ range", "wine @ range or iris"]
     (point,) = grid({"ww_walrus": {}}, names[:1], stop={"rounds": 1}, test=0.3)
     (trace,) = sweep([point], folder=tmp_path / "points", say=silent).traces()
@@ -81,8 +80,7 @@ def test_one_run_asked_for_by_two_names_is_found_by_both(tmp_path, no_workers, m
     write_results(tmp_path / "z.parquet", [trace, other], {})
     found, _ = read_results(tmp_path / "z.parquet")
     assert sorted(t.header["data"] for t in found) == names and found[0].rows == found[1].rows
-    results._recalled.cache_clear()
-    monkeypatch.setenv("WORKBENCH_RESULTS", str(tmp_path / "z.parquet"))
+    redraw(tmp_path / "z.parquet")
     assert there(", ".join(names)) == names
 
 
@@ -202,7 +200,7 @@ def counting(calls, stopped_by="rounds"):
     return fit
 
 
-def test_a_run_is_kept_by_its_values_made_once_and_recalled(figures, tmp_path, monkeypatch):
+def test_a_run_is_kept_by_its_values_made_once_and_recalled(figures, tmp_path, redraw):
     calls = []
     first, again, other = (figures.kept(counting(calls))("wine", C) for C in (0.5, 0.5, 2.0))
     assert calls == [("wine", 0.5), ("wine", 2.0)]
@@ -222,8 +220,7 @@ def test_a_run_is_kept_by_its_values_made_once_and_recalled(figures, tmp_path, m
         figures.kept(counting(made_again := []))("iris", 0.5)
         assert made_again == [("iris", 0.5)] and len(damaged.read_bytes()) == len(whole)
     figures._keep([])  # though no figure shows them
-    results._recalled.cache_clear()
-    monkeypatch.setenv("WORKBENCH_RESULTS", str(tmp_path / "results" / "ww_path.parquet"))
+    redraw(tmp_path / "results" / "ww_path.parquet")
     figures.key = "of another code"
     again = figures.kept(counting(calls))("wine", 0.5)
     assert len(calls) == 5 and again.rows == first.rows
@@ -233,15 +230,14 @@ def test_a_run_is_kept_by_its_values_made_once_and_recalled(figures, tmp_path, m
         figures.kept(counting(calls))("wine", 3.0)
 
 
-def test_a_figure_redrawn_from_results_keeps_its_proofs(figures, tmp_path, monkeypatch):
+def test_a_figure_redrawn_from_results_keeps_its_proofs(figures, tmp_path, redraw):
     proof = tmp_path / "a.npz"
     proof.write_bytes(b"proof")
     save = partial(figures.save, plt.figure(), "time", "No runs.")
     save(proofs=[proof])
     trace = Trace({"solver": "a", "key": "a"}, [{"round": 0}])
     write_results(tmp_path / "results" / "ww_path.parquet", [trace], {})
-    results._recalled.cache_clear()
-    monkeypatch.setenv("WORKBENCH_RESULTS", str(tmp_path / "results" / "ww_path.parquet"))
+    redraw(tmp_path / "results" / "ww_path.parquet")
     save()
     record = json.loads((figures.folder / "time.json").read_text("utf-8"))
     assert record["proofs"] == ["time.proofs/a.npz"]

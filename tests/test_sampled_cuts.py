@@ -9,7 +9,7 @@ import pytest
 import scipy.sparse as sp
 from helpers import each, refuses
 from numpy.testing import assert_allclose
-from oracles import TIGHT
+from oracles import TIGHT, rows_of
 from sklearn.metrics.pairwise import rbf_kernel
 
 from checks.sequences import as_sequences
@@ -37,12 +37,6 @@ def kernel_matrix(problem, kernel, gamma):
     return rbf_kernel(problem.X, gamma=gamma) if kernel == "rbf" else problem.X @ problem.X.T
 
 
-def features(K):
-    """Rows whose inner products are K."""
-    values, vectors = np.linalg.eigh(K)
-    return vectors * np.sqrt(np.maximum(values, 0))
-
-
 def all_outputs(problem, phi):
     """dPsi, loss and unit of every output, each by its definition."""
     if problem.k == 2 and not hasattr(problem, "starts"):
@@ -66,7 +60,7 @@ def all_outputs(problem, phi):
 
 def optimum(problem, kernel, gamma, C):
     """The value of the whole dual, a multiplier for every output of every unit."""
-    D, losses, units = all_outputs(problem, features(kernel_matrix(problem, kernel, gamma)))
+    D, losses, units = all_outputs(problem, rows_of(kernel_matrix(problem, kernel, gamma)))
     weights = cp.Variable(len(losses), nonneg=True)
     of_unit = (units == np.arange(units.max() + 1)[:, None]).astype(float)
     dual = cp.Maximize(losses @ weights - cp.sum_squares(D.T @ weights) / 2)

@@ -23,11 +23,12 @@ from workbench.tuning.weston_watkins import certify_path
 each_solver = each("name", OURS)
 
 
-def begun(name, problem, most=2):
-    """Return a solver's function, its settings and a state after some rounds."""
+def begun(name, blobs, most=2):
+    """Return a problem, a solver's function, its settings and a state after some rounds."""
+    problem = suited(name, blobs(n=30))
     steps, parameters = SOLVERS[name].steps, SHORT.get(name, {})
     *_, state = islice(steps(problem, **parameters), most + 1)
-    return steps, parameters, state
+    return problem, steps, parameters, state
 
 
 def moved(problem):
@@ -46,8 +47,7 @@ def heavier(problem):
 @each("change", [moved, longer, heavier])
 @each_solver
 def test_a_state_of_another_problem_is_refused(name, change, blobs):
-    problem = suited(name, blobs(n=30))
-    steps, parameters, state = begun(name, problem)
+    problem, steps, parameters, state = begun(name, blobs)
     with refuses(r"^problem: must be the one that the state was made for"):
         steps(change(problem), **parameters, state=state)
     steps(replace(problem, name="other"), **parameters, state=state)  # its rows are the same
@@ -55,8 +55,7 @@ def test_a_state_of_another_problem_is_refused(name, change, blobs):
 
 @each_solver
 def test_only_live_parameters_may_have_another_value(name, blobs):
-    problem = suited(name, blobs(n=30))
-    steps, parameters, state = begun(name, problem)
+    problem, steps, parameters, state = begun(name, blobs)
     declared = inspect.signature(steps).parameters
     for key in declared.keys() - {"problem", "state", *steps.live}:
         with refuses(rf"^{key}: must be .*, as in the run of the state"):
@@ -86,8 +85,7 @@ def test_a_run_goes_on_after_an_earlier_one(name, blobs, tmp_path):
 @each("name", CERTIFIED)
 def test_a_lambda_that_resumes_certifies_truly(name, blobs):
     """Warming up with a state of the caller's, as this lambda does, leaves that state alone."""
-    problem = suited(name, blobs(n=30))
-    steps, parameters, state = begun(name, problem)
+    problem, steps, parameters, state = begun(name, blobs)
     trace, _ = run(lambda p: steps(p, **parameters, state=state), problem, rounds(5))
     lower, upper = optimum(name, problem, parameters, state)
     slack = 1e-6 * max(1.0, abs(upper))
@@ -99,8 +97,7 @@ def test_a_lambda_that_resumes_certifies_truly(name, blobs):
 @each("act", [press, fail])
 @each_solver
 def test_a_plain_loop_that_is_cut_leaves_an_iterate_or_a_refusal(name, act, blobs):
-    problem = suited(name, blobs(n=30))
-    steps, parameters, start = begun(name, problem, 1)
+    problem, steps, parameters, start = begun(name, blobs, 1)
     settings = {"problem": problem, **parameters}
     whole = {s.round: s.scores(problem.X).tobytes() for s in islice(steps(**settings), 5)}
     done, cuts = set(), 0
@@ -126,8 +123,7 @@ def test_a_plain_loop_that_is_cut_leaves_an_iterate_or_a_refusal(name, act, blob
 
 
 def test_what_no_solver_has_yielded_is_refused(blobs):
-    problem = blobs(n=30)
-    steps, _, state = begun("ww_walrus", problem)
+    problem, steps, _, state = begun("ww_walrus", blobs)
     for given in (3, {}, replace(state), next(SOLVERS["ww_shark"].steps(problem))):
         with refuses(r"^state: (must be one|was made by .*ww_shark)"):
             steps(problem, state=given)
@@ -222,13 +218,16 @@ def counting(within):
     return steps
 
 
+IN_A_ROUND = "^state: must not be copied while a round changes it"
+
+
 @each("copied", [copy, deepcopy])
 def test_a_copy_made_within_a_round_is_refused(copied, blobs):
     """Another thread may copy a state at any time; a copy of half a round is none."""
     stream = counting(copied)(blobs(n=30))
     twin = copied(next(stream))
     assert twin.round == 0
-    with refuses(r"^state: must not be copied while a round changes it"):
+    with refuses(IN_A_ROUND):
         next(stream)
 
 
@@ -241,7 +240,7 @@ def test_a_copy_during_which_a_round_ends_is_refused(blobs):
             next(stream)  # as in another thread
 
     state.slow = Slow()
-    with refuses(r"^state: must not be copied while a round changes it"):
+    with refuses(IN_A_ROUND):
         deepcopy(state)
 
 

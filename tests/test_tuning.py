@@ -127,9 +127,8 @@ def test_pivoting_solves_as_far_as_it_is_asked():
     assert np.all(state.B >= 0.0) and np.all(state.B <= 1.0)
 
 
-def test_roots_and_spans():
+def test_roots_and_spans(rng):
     t = np.linspace(-1.0, 2.0, 3001)
-    rng = np.random.default_rng(0)
     for _ in range(200):
         a, b, c = rng.random(), rng.normal(), rng.normal()
         a *= 10.0 ** rng.integers(-12, 2)

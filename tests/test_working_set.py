@@ -46,8 +46,7 @@ def test_bounds_close_around_the_optimum(given, is_sparse, blobs):
     assert row["full"] == 0
 
 
-def test_blocks_are_solved_exactly():
-    rng = np.random.default_rng(0)
+def test_blocks_are_solved_exactly(rng):
     for _ in range(300):
         m, cost, curvature = rng.integers(2, 7), rng.uniform(0.1, 3), rng.uniform(0.1, 4)
         g, delta, room = 3 * rng.normal(size=m), np.empty(m), np.empty(m)

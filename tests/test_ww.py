@@ -142,8 +142,7 @@ def test_a_path_ends_where_only_rounding_is_left_or_rounds_run_out(blobs):
 
 
 @each("kind", ["normal", "tied", "multiples of C", "above C", "of all sizes"])
-def test_the_solution_is_optimal_for_numbers_of_any_size(kind):
-    rng = np.random.default_rng(0)
+def test_the_solution_is_optimal_for_numbers_of_any_size(kind, rng):
     for _ in range(300):
         m, C = int(np.exp(rng.uniform(0, np.log(1000.99)))), 10.0 ** rng.uniform(-6, 6)
         v = rng.normal(size=m) * 10.0 ** rng.uniform(-3, 3)
