@@ -24,9 +24,9 @@ def sparse_arrays(B):
     rows = np.flatnonzero((B > 0).any(axis=1))
     inside = B[rows] > 0
     return {
-        "rows": rows.astype(np.uint16),
-        "ends": inside.sum(axis=1).cumsum().astype(np.uint16),
-        "columns": np.nonzero(inside)[1].astype(np.uint8),
+        "rows": rows.astype("u2"),
+        "ends": inside.sum(axis=1).cumsum().astype("u2"),
+        "columns": np.nonzero(inside)[1].astype("u1"),
         "values": B[rows][inside],
     }
 
@@ -34,7 +34,7 @@ def sparse_arrays(B):
 def npz(header, arrays):
     file = io.BytesIO()
     text = header if isinstance(header, bytes) else json.dumps(header).encode()
-    np.savez(file, header=np.frombuffer(text, np.uint8), **arrays)
+    np.savez(file, header=np.frombuffer(text, "u1"), **arrays)
     return file.getvalue()
 
 
@@ -47,7 +47,7 @@ def draw_rows(rng):
     X = X * rng.choice([1, 1, 1e-3, 1e4], d)
     X = X + rng.choice([0, 0, 0, 1e3, 1e6]) * (rng.random() < 0.4)
     if rng.random() < 0.3:
-        X = X.astype(np.float32)
+        X = X.astype("f4")
     if rng.random() < 0.3:
         X = sp.csr_matrix(X * (rng.random(X.shape) < 0.6))
     return X, y, k
@@ -181,7 +181,7 @@ def check_minimax(rng, X, y, k):
     header["checksum"] = checker.checksum(X, y)
     p = np.eye(k)[y] + rng.choice([0.01, 0.3]) * rng.random((len(y), k))
     M = rng.normal(size=(k, X.shape[1] + 1)) / (1 + np.abs(X).max())
-    arrays = {"M": M.astype(np.float32)} | sparse_arrays(p)
+    arrays = {"M": M.astype("f4")} | sparse_arrays(p)
     v = checker.verify(checker.Proof(header, arrays), X, y)
     stated = exact.MinimaxRisk(header, X, y)
     value, best = stated.primal(exact.exact(arrays["M"])), stated.dual(exact.exact(p))
@@ -220,7 +220,7 @@ def base_proofs(rng):
             W, extra = (W[:d], W[d:]) if header["family"] == "linear" else (W, W[:0])
             arrays = {"W": W, "b": extra[0] if len(extra) else b}
             if "kernel" in kind:
-                arrays["basis"] = np.arange(n, dtype=np.uint8)
+                arrays["basis"] = np.arange(n, dtype="u1")
             if header.get("intercept") is None:
                 del arrays["b"]
             if dual is not None:
@@ -271,7 +271,7 @@ def mutate(rng, header, arrays, trap):
     elif way == 9:
         flat[i] = pick(flat)  # repeated rows among others
     elif way == 10:
-        wide = flat.astype(np.int64)
+        wide = flat.astype("i8")
         wide[i] = pick([-1, 0, 11, 12, 13, 2**31, 2**62, -(2**63)])
         arrays[name] = wide.reshape(array.shape)
     elif way == 11:

@@ -105,7 +105,7 @@ def optimum(name, problem, parameters=None, state=None):
     """
     parameters = parameters or {}
     X = problem.X.toarray() if problem.is_sparse else problem.X
-    X, Y = X.astype(np.float64), np.eye(problem.k)[problem.y]
+    X, Y = X.astype(float), np.eye(problem.k)[problem.y]
     weights = problem.weights
     if name.startswith("mrc"):
         low, high, *_ = minimax_risk(X, Y, weights, parameters.get("lambda0", 0.01))

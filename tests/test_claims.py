@@ -140,7 +140,7 @@ def solved(X, y, C, margin=1.0, offset=False):
 @each("C", (0.05, 1.0))
 def test_the_two_formulations_have_one_solution(C, blobs):
     """Proposition A.29: margins of 2 with 2C, and of 1 with C, up to a factor of 2."""
-    problem = blobs(n=30, d=3, k=3)
+    problem = blobs(n=30, d=3)
     one, two = (solved(problem.X, problem.y, m * C, margin=m)[0] for m in (1, 2))
     assert_allclose(two, 2 * one, atol=1e-4)
 

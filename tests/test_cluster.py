@@ -23,7 +23,7 @@ def memory():
     rng = np.random.default_rng(0)
     y = rng.integers(3, size=N)
     X = rng.standard_normal((3, D))[y] + rng.standard_normal((N, D))
-    return as_problem(X.astype(np.float32), y)
+    return as_problem(X.astype("f4"), y)
 
 
 @pytest.fixture(scope="module")

@@ -15,7 +15,7 @@ def images(n=30, side=12, channels=3, seed=0):
     """Smooth noise, pixel by pixel, with values as those of photographs."""
     rng = np.random.default_rng(seed)
     X = rng.standard_normal((n, side, side, channels)).cumsum(axis=1).cumsum(axis=2)
-    return (128 + 10 * X).astype(np.float32).reshape(n, -1)
+    return (128 + 10 * X).astype("f4").reshape(n, -1)
 
 
 @each("channels", [1, 3])
@@ -41,7 +41,7 @@ def test_equals_correlation_by_brute_force(channels, side):
 def test_blocks_are_those_of_all_filters(how):
     problem = as_problem(images(), np.arange(30) % 3).split(0.3)
     generator = start(problem, 56, 24, how, 5).generator
-    Z = [np.empty((len(problem.X), generator.width(b)), np.float32) for b in range(3)]
+    Z = [np.empty((len(problem.X), generator.width(b)), "f4") for b in range(3)]
     for b, part in enumerate(Z):
         generator.make(b)(problem.X, part)
     bank = filters(problem.X, 7, how, 5)

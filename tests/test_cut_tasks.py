@@ -22,17 +22,17 @@ def binary(rng):
 
 
 def multiclass(rng):
-    return Multiclass(rng.permutation(ROWS)[:17], rng.integers(4, size=17).astype(np.int32), 4)
+    return Multiclass(rng.permutation(ROWS)[:17], rng.integers(4, size=17).astype("i4"), 4)
 
 
 def chain(rng, K=3):
-    y = rng.integers(K, size=17).astype(np.int32)
+    y = rng.integers(K, size=17).astype("i4")
     return Chain(rng.permutation(ROWS)[:17], y, STARTS, K)
 
 
 def test_of_equally_violating_labels_the_first_answers_and_never_the_own(rng):
     for K in (3, 4, 19):
-        y, F = rng.integers(K, size=60).astype(np.int32), rng.integers(3, size=(60, K)).astype("f4")
+        y, F = rng.integers(K, size=60).astype("i4"), rng.integers(3, size=(60, K)).astype("f4")
         violation = np.where(np.arange(K) == y[:, None], 0, 1 - (F[np.arange(60), y][:, None] - F))
         labels = np.where(violation.max(axis=1) > 0, violation.argmax(axis=1), y)
         answers = Multiclass(np.arange(60), y, K).answers(F, np.zeros(0))

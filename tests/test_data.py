@@ -80,7 +80,7 @@ def test_bad_arguments_are_named(arguments, error, message):
 
 
 def test_the_mirror_goes_first_and_any_name_in_it_is_known(mirror):
-    write_npz(mirror / "mine.npz", Rows(X.astype(np.uint8), Y, 4))
+    write_npz(mirror / "mine.npz", Rows(X.astype("u1"), Y, 4))
     problem = data.load("mine @ given")
     assert problem.name == "mine" and problem.X.dtype == np.float32
     assert (problem.n, len(problem.y_test)) == (4, 2)

@@ -203,7 +203,7 @@ def test_libsvm_files(tmp_path, name, pack, lines):
     assert not problem.is_sparse and problem.classes.tolist() == [0.5, 1]
 
 
-@each("matrix", [X.astype(np.uint8), X, sp.csr_matrix(X.astype(np.int16))])
+@each("matrix", [X.astype("u1"), X, sp.csr_matrix(X.astype("i2"))])
 def test_npz_round_trip_and_what_is_cut_short(tmp_path, matrix):
     labels = np.array(["no", "yes"])[Y]
     path = tmp_path / "deep" / "rows.npz"

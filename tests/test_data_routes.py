@@ -68,8 +68,8 @@ def test_planes_of_colour_become_pixels(tmp_path):
 
 
 def test_idx_files(tmp_path):
-    images = np.arange(48, dtype=np.uint8).reshape(3, 4, 4)
-    labels = np.array([3, 1, 3], np.uint8)
+    images = np.arange(48, dtype="u1").reshape(3, 4, 4)
+    labels = np.array([3, 1, 3], "u1")
     paths = [tmp_path / name for name in SOURCES["mnist"].files]
     for path, a in zip(paths, (images[:2], labels[:2], images[2:], labels[2:]), strict=True):
         header = bytes([0, 0, 8, a.ndim]) + struct.pack(f">{a.ndim}I", *a.shape)

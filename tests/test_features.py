@@ -91,7 +91,7 @@ def test_pca_keeps_inner_products_and_waves_those_of_the_kernel(problem):
     assert_allclose(full.X @ full.X.T, centred @ centred.T, rtol=1e-3, atol=1e-2)
     line = as_problem(np.array([[0.0], [3.0], [9.0]]), [0, 1, 1])
     assert features.median_distance(line) == 6  # of 3, 6 and 9
-    problem = make(dtype=np.float64)
+    problem = make(dtype=float)
     s = features.median_distance(problem) ** 2
     far = replace(problem, X=problem.X * 10)
     assert_allclose(features.median_distance(far) ** 2, 100 * s)

@@ -14,19 +14,19 @@ from workbench.data.generators import JITTER, RANDOM, Generator, cosines, fitted
 @pytest.fixture(scope="module")
 def problem():
     rng = np.random.default_rng(0)
-    X = rng.normal(size=(120, 9)).astype(np.float32)
+    X = rng.normal(size=(120, 9)).astype("f4")
     return as_problem(X, np.arange(120) % 3)
 
 
 def made(generator, X, b):
-    Z = np.full((X.shape[0], generator.width(b)), np.nan, np.float32)
+    Z = np.full((X.shape[0], generator.width(b)), np.nan, "f4")
     generator.make(b)(X, Z)
     return Z
 
 
 @each("turns, atol", [(50, 5e-5), (0.5, 1e-6)])
 def test_the_cosine_is_one(turns, atol, rng):
-    Z = rng.uniform(-turns, turns, size=(40, 500)).astype(np.float32)
+    Z = rng.uniform(-turns, turns, size=(40, 500)).astype("f4")
     shift = rng.random(500, np.float32) * (turns > 1)
     expected = np.sqrt(2) * np.cos(2 * np.pi * (Z.astype(float) + shift))
     cosines(Z, shift)

@@ -59,7 +59,7 @@ def test_products_with_a_kernel_are_those_of_scikit_learn(kind, d, sparse, dtype
 def test_a_row_of_the_kernel_matrix_does_not_depend_on_its_company(
     kind, sparse, d, dtype, blobs, rng
 ):
-    X = blobs(n=501, d=d, k=3, sparse=sparse).X
+    X = blobs(n=501, d=d, sparse=sparse).X
     gram = held(at(X, kind, dtype), X, 512)
     whole = gram.rows(np.arange(501))
     assert whole.dtype == dtype
@@ -98,7 +98,7 @@ def test_the_exponential_is_exact_to_its_last_digits(dtype, digits, least):
 @each("wrap", [np.asarray, sp.csr_matrix, np.float32])
 @each("offset", [0.0, 1e7])
 def test_gamma_is_scikit_learn_s_and_of_weighted_rows_that_of_repeated_ones(wrap, offset, blobs):
-    problem, times = blobs(n=30, d=4), np.arange(30) % 3 + 1
+    problem, times = blobs(n=30), np.arange(30) % 3 + 1
     X = wrap(problem.X + offset)
     rows = X.toarray() if sp.issparse(X) else X.astype(float)
     expected = SVC(gamma="scale").fit(np.repeat(rows, times, axis=0), problem.y.repeat(times))
@@ -108,7 +108,7 @@ def test_gamma_is_scikit_learn_s_and_of_weighted_rows_that_of_repeated_ones(wrap
 
 
 def test_the_rows_kept_are_within_their_budget_and_those_used_last(blobs, rng):
-    X = blobs(n=120, d=5, k=3).X
+    X = blobs(n=120, d=5).X
     gram = held(at(X, "rbf"), X, 40 * 120 * 8 / 2**20 + 1e-6)
     exact = gram.rows(np.arange(120))
     assert gram.most == 40 and gram.held.nbytes <= 40 * 120 * 8

@@ -81,7 +81,7 @@ def test_momentum_by_hand():
 @each("solver", [ls_generalized, ls_accelerated])
 @each("link", ["identity", "softmax"])
 def test_the_rounds_of_algorithm_1(link, solver, blobs):
-    problem, n, T = weighted(blobs(n=20, d=3, k=3))
+    problem, n, T = weighted(blobs(n=20, d=3))
     settings = {"alpha": 0.3, "link": link}
     X, alpha, weights = problem.X, 0.3, problem.weights
     l = LINKS[link].L
@@ -119,7 +119,7 @@ def test_the_rounds_of_algorithm_1(link, solver, blobs):
 
 @each("power", [1, 2, 3])
 def test_the_rounds_of_algorithm_2(power, blobs):
-    problem, n, T = weighted(blobs(n=20, d=3, k=3))
+    problem, n, T = weighted(blobs(n=20, d=3))
     X, alpha, k, weights = problem.X, 0.1, 3, problem.weights[:, None]
     P = between = refitted = np.zeros((20, k))
     Ws, Vs = [], []
@@ -159,13 +159,13 @@ def test_the_rounds_of_algorithm_2(power, blobs):
 @each("features", ["fourier", "nystroem"])
 @each("link", ["identity", "softmax"])
 def test_the_rounds_of_algorithm_3(link, features, calibrated, blobs):
-    problem, n, T = weighted(blobs(n=30, d=3, k=3))
+    problem, n, T = weighted(blobs(n=30, d=3))
     k, alpha, L, weights = 3, 0.2, LINKS[link].L, problem.weights
     sizes = {"features": features, "n_features": 8, "block": 4}
     generator = fitted(problem, features, 8, 4, 1.0, 0)
     Z, M = [], []
     for b in range(2):
-        Z.append(np.empty((30, generator.width(b)), np.float32))
+        Z.append(np.empty((30, generator.width(b)), "f4"))
         generator.make(b)(problem.X, Z[b])
         penalty = generator.penalty(b)
         M.append(np.eye(Z[b].shape[1]) if penalty is None else penalty)
@@ -216,6 +216,6 @@ def test_a_block_stays_where_every_step_leads_uphill(blobs, monkeypatch):
         return self
 
     monkeypatch.setattr(products.Factor, "raised", raised)
-    for s in ls_stagewise(blobs(n=30, d=3, k=3), n_features=4, block=4, alpha=0.2, passes=1):
+    for s in ls_stagewise(blobs(n=30, d=3), n_features=4, block=4, alpha=0.2, passes=1):
         assert not s.W.any() and s.primal == pytest.approx(np.log(3))
     assert tuple(shares) == RAISES

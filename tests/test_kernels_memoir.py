@@ -48,7 +48,7 @@ def test_a_step_ends_in_the_ball():
 
 
 def test_a_small_scale_is_multiplied_into_the_weights():
-    b, scale = dense(np.full((2, 3), 4.0, np.float32)), 5e-4
+    b, scale = dense(np.full((2, 3), 4.0, "f4")), 5e-4
     steps.fold(b, numbers := numbers_of(scale, 16.0, 2.0, 6.0, 7.0))
     assert_allclose(b.values, 4.0 * scale, rtol=1e-6)
     assert_allclose(numbers, [1.0, 16.0 * scale**2, 2.0, 6.0 * scale, 7.0], rtol=1e-12)
@@ -56,11 +56,11 @@ def test_a_small_scale_is_multiplied_into_the_weights():
 
 @uncompiled
 def test_what_steps_carry_along():
-    X = np.array([[3.0, 0.0], [0.0, 1.0], [1.0, 1.0], [2.0, 0.0]], np.float32)
-    rows, y, k = rows_of(X), np.array([0, 1, 2, 0], np.int32), 4
-    b, numbers = dense(np.zeros((2, k), np.float32), sums=True), numbers_of(0.5, 0.0)
+    X = np.array([[3.0, 0.0], [0.0, 1.0], [1.0, 1.0], [2.0, 0.0]], "f4")
+    rows, y, k = rows_of(X), np.array([0, 1, 2, 0], "i4"), 4
+    b, numbers = dense(np.zeros((2, k), "f4"), sums=True), numbers_of(0.5, 0.0)
     R = np.zeros(k, bool)
-    taken, order, etas = Taken(np.zeros(4, np.int32), np.zeros(4)), np.arange(4), np.full(4, 0.8)
+    taken, order, etas = Taken(np.zeros(4, "i4"), np.zeros(4)), np.arange(4), np.full(4, 0.8)
     etas[2:] = 0.3
     assert visit(b, 0, rows, order, y, NO_ANSWERS, etas, numbers, R, taken, k) == (4, 0)
     W, S, scale, violated, total, met = np.zeros((2, k)), np.zeros((2, k)), 0.5, 0, 0.0, set()
@@ -91,7 +91,7 @@ def test_what_steps_carry_along():
 
     best = max((X[1] @ W)[[0, 2, 3]])
     assert best > 0 and found()[1] == pytest.approx((X[1] @ W)[1] - best, rel=1e-6)
-    given = found(np.array([2], np.int32))
+    given = found(np.array([2], "i4"))
     assert given[0] == 2 and given[1] == pytest.approx((X[1] @ W)[1] - (X[1] @ W)[2], abs=1e-6)
     assert abs((X[1] @ W)[2]) > 0.1
     b.values[:] = 1e-9 * np.arange(8)
@@ -100,8 +100,8 @@ def test_what_steps_carry_along():
     assert found() == (0, 0.0)  # the lowest of equals
     b.values[4:], before = [2.0, 0.0, 0.0, 0.0], numbers[steps.VIOLATED]
     numbers[steps.SCALE] = 0.5
-    one = np.array([1]), np.zeros(4, np.int32), NO_ANSWERS, np.ones(1)
-    visit(b, 0, rows, *one, numbers, R, Taken(np.zeros(0, np.int32), np.zeros(0)), k)
+    one = np.array([1]), np.zeros(4, "i4"), NO_ANSWERS, np.ones(1)
+    visit(b, 0, rows, *one, numbers, R, Taken(np.zeros(0, "i4"), np.zeros(0)), k)
     assert numbers[steps.VIOLATED] == before  # at a scale of 1/2 the margin is exactly one: enough
 
 
@@ -140,7 +140,7 @@ def test_a_row_lacks_what_more_classes_would_take():
     for c in range(4):  # the pool has no slot left, and the block has room for two more
         add_outer(b, one, np.uint64(0), np.ones(1), np.array([c]), 0.0, k)
     given = np.array([0]), np.array([30]), NO_ANSWERS, np.ones(1), numbers_of(1.0, 4.0)
-    taken = Taken(np.zeros(0, np.int32), np.zeros(0))
+    taken = Taken(np.zeros(0, "i4"), np.zeros(0))
     assert visit(b, 0, one, *given, np.zeros(k, bool), taken, k) == (1, 0)
     b = empty(1, k, slots=4)
     b.values[slot_of(b, 0, 0, k)] = 7.0  # in the first slot of the pool
@@ -189,7 +189,7 @@ def filled(k, kind, **given):
     b, W, S = fill(k, **given)
     b = roomier(b, k, 8)
     if kind == "dense":
-        b = dense(W.astype(np.float32), **given)
+        b = dense(W.astype("f4"), **given)
         b.sums[:] = S.ravel()[: len(b.sums)]
     return b, W, S
 
@@ -265,7 +265,7 @@ def test_scores_are_the_product_with_the_values_taken_towards_zero(k, kind):
             assert_allclose(entries(b, k, l1=l1 or 0.0), nearer, atol=1e-5)
         for X, rows in documents():
             for i in range(len(X)):
-                out, g = np.full(k + 1, 2, np.float32), np.empty(2)
+                out, g = np.full(k + 1, 2, "f4"), np.empty(2)
                 add_scores(b, rows, np.uint64(i), l1, out, k)
                 assert_allclose(out[:k] - 2, X[i] @ nearer, atol=1e-4)
                 assert out[k] == 2  # empty slots add nothing, to a class that does not exist
@@ -292,7 +292,7 @@ def test_a_row_finds_the_room_that_was_asked_for_and_changes_its_classes(k, kind
             W[:, pair] += np.outer(X[i], steps)
             S[:, pair] += 3.0 * np.outer(X[i], steps)
             assert b.end[0] <= len(b.values)
-    thresholds = np.random.default_rng(0).choice([0.0, 0.5, 3.0], k).astype(np.float32)
+    thresholds = np.random.default_rng(0).choice([0.0, 0.5, 3.0], k).astype("f4")
     for _ in range(2):  # as they are, and each class taken towards zero by its threshold
         assert_allclose(entries(b, k), W, atol=1e-4)
         assert square_of(b) == pytest.approx((W**2).sum(), rel=1e-5)

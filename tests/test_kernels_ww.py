@@ -107,7 +107,7 @@ def test_the_arguments_of_a_block_by_hand():
 def test_an_epoch_of_walrus(sparse, k):
     rng = np.random.default_rng(k)
     n, d = 12, 7
-    X, y = rng.normal(size=(n, d)), (np.arange(n) % k).astype(np.int32)
+    X, y = rng.normal(size=(n, d)), (np.arange(n) % k).astype("i4")
     X[3] = 0.0
     if sparse:
         X[rng.random((n, d)) < 0.6] = 0.0
@@ -128,7 +128,7 @@ def test_an_epoch_of_walrus(sparse, k):
 
 
 def test_a_row_that_is_solved_changes_nothing():
-    X, y = np.array([[2.0, 0.0], [0.0, 2.0]]), np.array([0, 1], np.int32)
+    X, y = np.array([[2.0, 0.0], [0.0, 2.0]]), np.array([0, 1], "i4")
     W, B, counts = np.zeros((2, 4)), np.zeros((2, 4)), []
     for _ in range(2):
         given = rows_of(X), y, squared_norms(X), 10.0, np.array([0, 1]), W, B, 2, width(4)

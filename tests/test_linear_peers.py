@@ -92,12 +92,12 @@ def test_a_round_is_one_fit_of_scikit_learn_to_the_last_bit(name, k, blobs):
 def test_ridge_is_the_normal_equations_and_scikit_learns(k, blobs):
     problem, alpha = blobs(50, 6, k), 0.02
     X, Y = problem.X, np.eye(k)[problem.y]
-    for made in (X, sp.csr_matrix(X), X.astype(np.float32)):
+    for made in (X, sp.csr_matrix(X), X.astype("f4")):
         *_, last = STREAMS["ridge"](as_problem(made, problem.y), alpha=alpha)
         exact = np.linalg.solve(X.T @ X / 50 + alpha * np.eye(6), X.T @ Y / 50)
         assert_allclose(last.W, exact, atol=1e-6)
         assert last.W.dtype == made.dtype and last.round == last.info()["iterations"] == 1
-    model = Ridge(alpha=50 * alpha, fit_intercept=False).fit(X.astype(np.float32), Y)
+    model = Ridge(alpha=50 * alpha, fit_intercept=False).fit(X.astype("f4"), Y)
     assert_allclose(last.W.T, model.coef_, atol=1e-6)
 
 

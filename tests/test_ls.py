@@ -62,7 +62,7 @@ def cvxpy_optimum(problem, link, alpha):
 def test_the_bounds_hold_far_from_zero_and_for_any_weights(
     dtype, sparse, offset, decades, solver, link, blobs
 ):
-    problem = blobs(n=60, d=4, k=3)
+    problem = blobs()
     X = (problem.X + offset).astype(dtype)
     problem = as_problem(sp.csr_matrix(X) if sparse else X, problem.y)
     if decades:
@@ -103,7 +103,7 @@ def test_too_many_features_for_one_gram_matrix_are_refused(solver):
 @each("seed", range(2))
 @each("basis", [1, 3])
 def test_no_step_of_algorithm_2_raises_the_squared_error(basis, seed, blobs):
-    problem = blobs(n=70, d=4, k=3, seed=seed)
+    problem = blobs(n=70, seed=seed)
     so_far = 1.0
     for state in islice(ls_calibrated(problem, alpha=1e-3, basis=basis), 30):
         steps = [so_far, state.fitted, state.refitted, state.squared_error]

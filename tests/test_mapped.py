@@ -19,7 +19,7 @@ N, D = 200, 6
 @pytest.fixture
 def twins(blobs, tmp_path):
     """Return a problem in memory, and the same loaded from a file."""
-    given = blobs(n=N, d=D, k=3, dtype=np.float32)
+    given = blobs(n=N, d=D, dtype="f4")
     np.save(tmp_path / "rows.npy", given.X)
     np.save(tmp_path / "rows.labels.npy", given.classes[given.y])
     return given, load(tmp_path / "rows.npy")

@@ -58,7 +58,7 @@ KINDS = {  # in addition to the awkward ones of test_solvers.py
 
 @each("kind", KINDS)
 def test_the_bounds_close_around_the_optimum(kind, blobs):
-    problem = as_problem(*KINDS[kind](blobs(n=60, d=4, k=5).X, np.arange(60) % 5))
+    problem = as_problem(*KINDS[kind](blobs(k=5).X, np.arange(60) % 5))
     low, high = optimum("memoir_pegasos", problem, {"lam": 0.05})
     for batch_size in BATCHES:
         for s in islice(memoir_pegasos(problem, lam=0.05, batch_size=batch_size), 1001):
@@ -87,7 +87,7 @@ def test_it_is_the_box_and_the_weights_are_dual_feasible(lam, batch_size, k, blo
 
 def test_many_projections_do_not_underflow(blobs):
     # Every step of the first rounds ends far outside the ball.
-    problem = blobs(n=3000, d=4, k=3)
+    problem = blobs(n=3000)
     problem = as_problem(1e3 * problem.X, problem.y)
     state = after(2, problem, lam=1e-9)
     assert np.isfinite(state.W).all() and 0 < state.mass <= 1

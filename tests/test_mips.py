@@ -37,7 +37,7 @@ def reals(seed, sparse):
     """Return the same of real numbers, dense or sparse."""
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(N, D)) * (rng.random((N, D)) < 0.3)
-    W = (rng.normal(size=(D, C)) * (rng.random((D, C)) < 0.3)).astype(np.float32)
+    W = (rng.normal(size=(D, C)) * (rng.random((D, C)) < 0.3)).astype("f4")
     return stored(X, sparse), stored(W, sparse), rng.integers(C, size=N)
 
 
@@ -99,7 +99,7 @@ def test_answers_by_hand(x_sparse, w_sparse):
         ([1, 0, 0, 0], [0, 1], [1, 0]),  # only the label is good
         ([np.nan] * 4, [0, 2], [1, 0]),  # scores that are not numbers
     ):
-        X, W = np.ones((2, 3), np.float32), np.array([row] * 3, np.float32)
+        X, W = np.ones((2, 3), "f4"), np.array([row] * 3, "f4")
         r = ask("exact", stored(X, x_sparse), stored(W, w_sparse), np.array(y))
         assert_array_equal(r, answers)
 
@@ -107,7 +107,7 @@ def test_answers_by_hand(x_sparse, w_sparse):
 @both
 def test_class_numbers_beyond_sixteen_bits(sparse):
     k = 2**16 + 5
-    W, X = np.zeros((2, k), np.float32), stored(np.eye(2, dtype=np.float32), sparse)
+    W, X = np.zeros((2, k), "f4"), stored(np.eye(2, dtype="f4"), sparse)
     W[0, -1], W[0, 3], W[1, -2] = 2, 1, 1
     for name, y, answers, options in (
         ("exact", [0, 0], [k - 1, k - 2], {}),
@@ -136,7 +136,7 @@ def test_no_oracle_answers_the_label(name, x_sparse, w_sparse):
 
 def test_chance_is_uniform_over_the_other_classes_and_seeded():
     y = np.full(6000, 2)
-    X, W = np.zeros((6000, D), np.float32), np.zeros((D, 4), np.float32)
+    X, W = np.zeros((6000, D), "f4"), np.zeros((D, 4), "f4")
     first = ask("random", X, W, y, seed=3)
     counts = np.bincount(first, minlength=4)
     assert counts[2] == 0
@@ -154,10 +154,10 @@ def test_inexactness_of_answers_that_are_known(sparse):
 
     def query(X, rows, y):
         oracle.query_seconds = 0.1
-        return np.array([2, 1, 3, 4], np.int32)
+        return np.array([2, 1, 3, 4], "i4")
 
     oracle.query = query
-    W, X = stored(np.array([[9, 4, 3, 1, 4]], np.float32), sparse), stored(np.ones((4, 1)), sparse)
+    W, X = stored(np.array([[9, 4, 3, 1, 4]], "f4"), sparse), stored(np.ones((4, 1)), sparse)
     found = inexactness(oracle, W, X, np.arange(4), np.zeros(4, int))
     assert oracle.query_seconds == 7.0
     assert found == {"recall": 0.5, "epsilon_mean": 1.0}  # answers 1 and 4 share the best score
@@ -176,7 +176,7 @@ def test_bits_agree_as_often_as_theory_says(sparse, bits, rng):
     x = rng.normal(size=D)
     towards = np.linspace(-1, 1, 9)
     W = rng.normal(size=(D, 9)) * np.sqrt(1 - towards**2) + 3 * np.outer(x, towards)
-    W = (W * np.linspace(0.2, 5, 9)).astype(np.float32)
+    W = (W * np.linspace(0.2, 5, 9)).astype("f4")
     longest = np.linalg.norm(W, axis=0).max()
     theory = mips.collision_probability(x @ W / (np.linalg.norm(x) * longest))
     assert np.ptp(theory) > 0.4

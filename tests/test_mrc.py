@@ -125,7 +125,7 @@ def test_psi_is_the_root_of_the_water_filling_equation_for_many_classes():
     V = vectors(300, 200, seed=0)
     t = psi(V)
     assert_allclose(np.maximum(V - t[:, None], 0).sum(axis=1), 1.0, atol=1e-9)
-    single = psi(V.astype(np.float32))
+    single = psi(V.astype("f4"))
     assert single.dtype == np.float32
     assert_allclose(single, t, rtol=1e-6, atol=1e-4)
 
@@ -219,12 +219,12 @@ def test_a_constraint_with_a_multiplier_stays_whatever_its_rounding_error(blobs)
 
 
 def test_rounds_of_ccg_add_at_most_what_they_may_and_remove_among_many_samples_only(blobs):
-    problem = blobs(n=60, d=30, k=3)
+    problem = blobs(d=30)
     rows = [row for row, _ in watch(mrc_ccg(problem, n_max=7, m_max=3, columns=True, **EXACT))]
     for key, most in (("constraints", 7), ("features", 3)):
         added = np.diff([row[key] for row in rows])
         assert 0 <= added.min() and added.max() == most
-    steps = mrc_ccg(blobs(n=200, d=4, k=4), n_max=10, columns=False, **EXACT)
+    steps = mrc_ccg(blobs(n=200, k=4), n_max=10, columns=False, **EXACT)
     assert min(np.diff([row["constraints"] for row, _ in watch(steps)])) < 0
     for eps1, eps2 in ((0.05, 1e-3), (1e-3, 1e-5)):
         *_, (row, _) = watch(mrc_ccg(blobs(), eps1=eps1, eps2=eps2, columns=True))

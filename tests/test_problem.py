@@ -48,11 +48,11 @@ STARTS = sp.csr_matrix(X).indptr
 DAMAGED = {
     "a column far away": poked("indices", 0, 10**8),
     "a column before the first": poked("indices", 3, -1),
-    "a column beyond 32 bits": poked("indices", 0, 2**32, dtype=np.int64),
+    "a column beyond 32 bits": poked("indices", 0, 2**32, dtype="i8"),
     "decreasing starts": poked("indptr", 4, 2),
     "starts that return to zero": changed(indptr=np.where(np.arange(9) % 8, 10**8, 0)),
     "starts whose differences overflow": changed(
-        indptr=np.array([0, 2**31 - 1, -2, *STARTS[3:]], np.int32)
+        indptr=np.array([0, 2**31 - 1, -2, *STARTS[3:]], "i4")
     ),
     "too few starts": changed(indptr=STARTS[:-1]),
     "fewer values than columns": changed(data=np.ones(3)),
@@ -185,7 +185,7 @@ def test_tiny_is_small_for_many_classes():
     tiny = as_problem(np.ones((4000, 2)), y).tiny()
     assert tiny.k == 512 and np.bincount(tiny.y).tolist() == [2] * 512
     assert tiny.classes.tolist() == list(range(512))
-    tiny = as_problem(np.ones((2**16, 2), np.float32), np.arange(2**16)).tiny()
+    tiny = as_problem(np.ones((2**16, 2), "f4"), np.arange(2**16)).tiny()
     assert tiny.k == 2**16 and tiny.n == 512  # codes of four bytes are for kernels of their own
 
 
@@ -193,7 +193,7 @@ def test_checksum_tells_rows_labels_and_split_apart():
     problem = as_problem(X, Y)
     assert len(problem.checksum) == 16
     assert as_problem(X.copy(), Y).checksum == problem.checksum
-    others = [as_problem(X + 1, Y), as_problem(X, Y[::-1]), as_problem(X.astype(np.float32), Y)]
+    others = [as_problem(X + 1, Y), as_problem(X, Y[::-1]), as_problem(X.astype("f4"), Y)]
     others += [problem.split(0.5), as_problem(sp.csr_matrix(X), Y)]
     assert len({problem.checksum, *(other.checksum for other in others)}) == 6
 

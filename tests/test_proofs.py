@@ -45,7 +45,7 @@ each_case = each("case", CASES)
 
 def made(blobs, solver, **options):
     """Return the problem of a case, its classes merged into two where a solver has no more."""
-    problem = blobs(n=120, d=6, k=3, **options)
+    problem = blobs(n=120, d=6, **options)
     if solver in ("svm_lp", "svm_ccg"):
         problem = as_problem(problem.X, problem.y % 2)
     return problem
@@ -123,7 +123,7 @@ def test_the_best_lower_bound_is_proved_even_if_an_earlier_iterate_had_it(case, 
 
 @pytest.mark.filterwarnings("ignore:Liblinear failed to converge")  # of one round
 def test_the_excess_of_weights(blobs, tmp_path):
-    problem, path = blobs(n=150, d=5, k=3), tmp_path / "proof.npz"
+    problem, path = blobs(n=150, d=5), tmp_path / "proof.npz"
     parameters = {"alpha": 1 / 150, "link": "squared_hinge"}
     run("ls_accelerated", problem, below("gap", 1e-9), parameters=parameters, proof=path)
     header = read(path).header  # LinearSVC's C sums what the mean divides by n
@@ -161,7 +161,7 @@ def test_the_excess_of_weights(blobs, tmp_path):
 
 @each("name", ["ww_walrus_fast", "ls_accelerated"])
 def test_a_constant_column_is_stated_as_an_intercept(name, blobs, tmp_path):
-    problem = blobs(n=60, d=4, k=3)
+    problem = blobs()
     rows = as_problem(np.hstack([problem.X, np.ones((60, 1))]), problem.y)
     trace, state = run(name, rows, rounds(40))
     write(tmp_path / "p.npz", rows, state, constant=True, **trace.header["parameters"])
@@ -215,7 +215,7 @@ def test_files_that_are_no_proofs_are_refused_in_one_sentence(tmp_path, capsys):
 
     def written(**changed):
         text = json.dumps(header | changed).encode()
-        np.savez(bad, header=np.frombuffer(text, np.uint8), **arrays)
+        np.savez(bad, header=np.frombuffer(text, "u1"), **arrays)
 
     def pickled():
         np.savez(bad, state=np.array([{}], dtype=object), allow_pickle=True)

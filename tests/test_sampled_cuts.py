@@ -76,7 +76,7 @@ def few_sequences(seed=0):
 
 PROBLEMS = {
     "binary": lambda blobs: blobs(n=40, d=3, k=2),
-    "multiclass": lambda blobs: blobs(n=30, d=3, k=3),
+    "multiclass": lambda blobs: blobs(n=30, d=3),
     "chain": lambda blobs: few_sequences(),
 }
 each_problem = each("make", PROBLEMS.values(), ids=PROBLEMS)

@@ -171,7 +171,7 @@ def test_a_state_scores_rows_of_any_kind(name, parameters, blobs):
     scores = state.scores(problem.X)
     assert scores.shape == (30, problem.k) and np.isfinite(scores).all()
     rounding = 1e-5 if scores.dtype == np.float32 else 1e-12
-    for X in (problem.X.astype(np.float32), sp.csr_matrix(problem.X), sp.csr_array(problem.X)):
+    for X in (problem.X.astype("f4"), sp.csr_matrix(problem.X), sp.csr_array(problem.X)):
         assert isinstance(state.scores(X), np.ndarray)
         assert_allclose(state.scores(X), scores, atol=rounding)
     assert_allclose(state.scores(problem.X[7:8]), scores[7:8], atol=rounding)
@@ -285,7 +285,7 @@ def test_the_warm_up_compiles_all_that_the_run_needs():
 
 @each_case
 def test_two_hundred_classes(name, parameters, blobs):
-    problem = blobs(n=200, d=4, k=200)
+    problem = blobs(n=200, k=200)
     steps = SOLVERS[name].steps
     if name in REFUSES_MANY_CLASSES:
         with refuses(f"problem: .*{REFUSES_MANY_CLASSES[name]}"):
@@ -324,7 +324,7 @@ AWKWARD = {  # rows and columns that break careless code
 @each("kind", AWKWARD)
 @each("name", CERTIFIED)
 def test_awkward_data_give_bounds_around_the_right_answer(name, kind, blobs, record_property):
-    made = blobs(n=30, d=3, k=3)
+    made = blobs(n=30, d=3)
     X = AWKWARD[kind](made.X.copy(), made.y)
     problem = suited(name, as_problem(X, made.y[: len(X)], name=kind))
     parameters = {"mrc_ccg": {"eps1": 0.0, "eps2": 0.0}, "svm_ccg": {"eps": 0.0}}.get(name)

@@ -30,7 +30,7 @@ def joint(problem, generator, alpha, link):
 
 @each("link", ["identity", "softmax", "squared_hinge"])
 def test_passes_lead_to_the_solution_for_all_features(link, blobs):
-    problem = blobs(n=80, d=5, k=3)
+    problem = blobs(n=80, d=5)
     settings = SMALL | {"alpha": 0.1, "link": link, "passes": 60}
     primal = [state.primal for state in ls_stagewise(problem, **settings) if state.round % 3 == 0]
     exact = joint(problem, next(ls_stagewise(problem, **settings)).generator, 0.1, link)
@@ -45,7 +45,7 @@ def test_passes_lead_to_the_solution_for_all_features(link, blobs):
 def test_nearly_equal_features_do_not_make_it_diverge(features, link):
     X, y = make_moons(300, noise=0.2, random_state=0)
     sizes = {"features": features, "n_features": 128, "block": 64, "passes": 6}
-    for problem in (as_problem(X.astype(np.float32), y), load("iris", scale="standard")):
+    for problem in (as_problem(X.astype("f4"), y), load("iris", scale="standard")):
         for alpha in (1e-3, 1e-8):
             steps = ls_stagewise(problem, alpha=alpha, link=link, **sizes)
             primal = np.array([state.primal for state in steps])
@@ -53,7 +53,7 @@ def test_nearly_equal_features_do_not_make_it_diverge(features, link):
 
 
 def test_steps_that_raise_the_objective_are_taken_again(blobs, monkeypatch):
-    problem = blobs(n=80, d=5, k=3)
+    problem = blobs(n=80, d=5)
     expected = [state.primal for state in ls_stagewise(problem, **SMALL)][-1]
     solve = products.Factor.solve
     long = {}
@@ -77,7 +77,7 @@ def test_pieces_of_rows_and_features_made_again_do_not_change_the_iterates(
     solver, blobs, monkeypatch
 ):
     sizes = {"n_features": 48, "block": 16} if solver is ls_stagewise else {"block": 2}
-    problem = blobs(n=103, d=5, k=3)
+    problem = blobs(n=103, d=5)
 
     def trace():
         steps = solver(problem, link="softmax", alpha=1e-3, **sizes)
@@ -92,7 +92,7 @@ def test_pieces_of_rows_and_features_made_again_do_not_change_the_iterates(
 
 @each("settings", [{"features": f} for f in RANDOM] + [{"calibrate": True}])
 def test_the_model_is_its_seed_and_weights(settings, blobs):
-    problem = blobs(n=80, d=5, k=3)
+    problem = blobs(n=80, d=5)
     more = {"link": "identity", "passes": 1} if "calibrate" in settings else {}
     losses = []
     for state in ls_stagewise(problem, **SMALL | settings | more):
@@ -108,7 +108,7 @@ def test_the_model_is_its_seed_and_weights(settings, blobs):
 @each("sparse", [False, True])
 @each("link", ["identity", "softmax"])
 def test_columns_lead_to_the_solution_for_all_columns(link, sparse, blobs):
-    problem = blobs(n=80, d=11, k=3, sparse=sparse)
+    problem = blobs(n=80, d=11, sparse=sparse)
     *_, exact = islice(ls_accelerated(problem, alpha=0.05, link=link), 300)
     steps = ls_columns(problem, alpha=0.05, link=link, block=4, passes=40)
     seen = [s.primal for s in steps]
@@ -117,7 +117,7 @@ def test_columns_lead_to_the_solution_for_all_columns(link, sparse, blobs):
 
 
 def test_columns_come_by_the_length_of_their_gradient(blobs):
-    problem = blobs(n=80, d=6, k=3)
+    problem = blobs(n=80, d=6)
     X = problem.X * [1, 0, 10, 1, 100, 0.1]
     steps = ls_columns(replace(problem, X=X), block=2)
     state = next(islice(steps, 1, None))

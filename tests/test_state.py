@@ -127,7 +127,7 @@ def test_what_no_solver_has_yielded_is_refused(blobs):
     for given in (3, {}, replace(state), next(SOLVERS["ww_shark"].steps(problem))):
         with refuses(r"^state: (must be one|was made by .*ww_shark)"):
             steps(problem, state=given)
-    for name, value in (("W", state.W[:2]), ("B", state.B.astype(np.float32)), ("W", None)):
+    for name, value in (("W", state.W[:2]), ("B", state.B.astype("f4")), ("W", None)):
         changed = deepcopy(state)
         setattr(changed, name, value)
         with refuses(rf"^state: its array {name} has changed"):

@@ -55,14 +55,14 @@ def test_the_trees_are_scikit_learns(name, k, blobs):
 
 @each_kind
 def test_a_class_without_training_rows_is_never_predicted(name, blobs):
-    problem = blobs(n=90, d=4, k=3)
+    problem = blobs(n=90)
     left = problem.y != 1
     problem = replace(problem, X=problem.X[left], y=problem.y[left], weights=problem.weights[left])
     assert not (last(name, problem, 4).scores(problem.X).argmax(axis=1) == 1).any()
 
 
 def test_forests_take_sparse_rows_and_end_at_the_last_budget(monkeypatch, blobs):
-    problem = blobs(n=60, d=6, k=3, sparse=True)
+    problem = blobs(d=6, sparse=True)
     monkeypatch.setattr("workbench.peers.trees.MAX_TREES", 5)
     grown = [(s.info()["trees"], s) for s in SOLVERS["random_forest"].steps(problem)]
     s = grown[-1][1]

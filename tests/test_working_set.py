@@ -50,7 +50,7 @@ def test_blocks_are_solved_exactly(rng):
     for _ in range(300):
         m, cost, curvature = rng.integers(2, 7), rng.uniform(0.1, 3), rng.uniform(0.1, 4)
         g, delta, room = 3 * rng.normal(size=m), np.empty(m), np.empty(m)
-        alpha = np.zeros(m, np.float32)
+        alpha = np.zeros(m, "f4")
         alpha[1:] = -cost / m * rng.uniform(0, 1, m - 1) * (rng.random(m - 1) < 0.6)
         alpha[0] = -alpha[1:].astype(float).sum()
 

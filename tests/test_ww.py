@@ -61,7 +61,7 @@ def test_the_optimum_is_that_of_a_conic_solver(name, n, d, k, C, sparse, blobs):
 
 @each_solver
 def test_the_gap_ratio_of_the_paper(name, blobs):
-    trace, _ = run(name, blobs(n=60, k=3), rounds(15), parameters={"C": 50.0}, warm_up=False)
+    trace, _ = run(name, blobs(), rounds(15), parameters={"C": 50.0}, warm_up=False)
     gaps = trace.column("primal") - trace.column("dual")
     assert "gap_ratio" not in trace.rows[0] and trace.rows[1]["gap_ratio"] == 1
     assert_allclose(trace.column("gap_ratio")[1:], gaps[1:] / gaps[1])
@@ -73,7 +73,7 @@ def test_the_gap_ratio_of_the_paper(name, blobs):
 
 
 def test_what_is_left_alone_is_found_again_with_fewer_visits(blobs):
-    problem = blobs(n=200, d=4, k=4)
+    problem = blobs(n=200, k=4)
     *_, plain = islice(ww_walrus(problem), 2)
     *_, fast = islice(ww_walrus_fast(problem), 2)
     assert (plain.round, fast.round, fast.visits) == (1, 1, 1)
@@ -85,7 +85,7 @@ def test_what_is_left_alone_is_found_again_with_fewer_visits(blobs):
 
 
 def test_a_large_C_is_reached_by_smaller_ones(blobs):
-    problem, C = blobs(n=200, d=4, k=4), 64.0
+    problem, C = blobs(n=200, k=4), 64.0
     norms = squared_norms(problem.X)
     assert easiest(C, norms) < C and easiest(0.01 / norms.mean(), norms) == 0.01 / norms.mean()
     trace, _ = solved("ww_walrus_fast", problem, C, 1e-5)
@@ -95,14 +95,14 @@ def test_a_large_C_is_reached_by_smaller_ones(blobs):
     value = optimum(problem, C)
     assert np.all(trace.column("lower") <= value * (1 + 1e-8))
     assert np.all(trace.column("upper") >= value * (1 - 1e-8))
-    rough = blobs(n=90, d=4, k=3)  # an easy problem that is hard is not waited for
+    rough = blobs(n=90)  # an easy problem that is hard is not waited for
     problem = as_problem(rough.X * np.array([1, 30, 900, 3e4]), rough.y)
     trace, _ = run("ww_walrus_fast", problem, rounds(170), warm_up=False)
     assert trace.last["C"] == 1.0
 
 
 def test_the_path_solves_every_C_to_the_gap_asked_for(blobs):
-    problem, Cs = blobs(n=120, d=4, k=4), [4.0, 0.01, 0.1, 0.1, 32.0]
+    problem, Cs = blobs(n=120, k=4), [4.0, 0.01, 0.1, 0.1, 32.0]
     found = []
     for row, s in watch(ww_path(problem, Cs)):
         found.append(row)
@@ -119,7 +119,7 @@ def test_the_path_solves_every_C_to_the_gap_asked_for(blobs):
 
 def test_a_path_of_weighted_rows_stays_in_their_box(blobs):
     """A row of zeros has weight C (k - 1) in the optimum, whatever W is, and half of it here."""
-    rows, zeros, k = blobs(n=60, d=3, k=3), 20, 3
+    rows, zeros, k = blobs(d=3), 20, 3
     X = np.vstack([rows.X, np.zeros((zeros, 3))])
     problem = as_problem(X, np.r_[rows.y, np.arange(zeros) % k])
     problem = replace(problem, weights=np.repeat([1.0, 0.5], [60, zeros]))

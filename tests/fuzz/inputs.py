@@ -81,8 +81,8 @@ def swapped(X):
 
 
 def unaligned(X):
-    raw = np.zeros(X.nbytes + 1, np.uint8)
-    raw[1:] = np.frombuffer(X.tobytes(), np.uint8)
+    raw = np.zeros(X.nbytes + 1, "u1")
+    raw[1:] = np.frombuffer(X.tobytes(), "u1")
     return raw[1:].view(X.dtype).reshape(X.shape)
 
 
@@ -115,7 +115,7 @@ def doubled(X):
 
 def long_indices(X):
     X = sp.csr_matrix(X)
-    X.indices, X.indptr = X.indices.astype(np.int64), X.indptr.astype(np.int64)
+    X.indices, X.indptr = X.indices.astype("i8"), X.indptr.astype("i8")
     return X
 
 
@@ -177,7 +177,7 @@ def rows(draw, n, d):
     X = np.abs(X) if dtype.kind in "u?" else X
     X = (np.floor(X) if dtype.kind in "iu?" else X).astype(dtype)
     stored = draw(st.sampled_from(["array", "sparse", "list"]))
-    plain = X.astype(np.float64)
+    plain = X.astype(float)
     if stored == "array":
         return Rows(STORED[draw(st.sampled_from(sorted(STORED)))](X), plain)
     if stored == "list":

@@ -16,7 +16,7 @@ Y = [0, 1, 0, 1]
 
 
 def test_small_integers_of_the_same_place_add_up_beyond_their_type():
-    twice = sp.coo_matrix((np.array([100, 100], np.int8), ([0, 0], [0, 0])), shape=(2, 1))
+    twice = sp.coo_matrix((np.array([100, 100], "i1"), ([0, 0], [0, 0])), shape=(2, 1))
     assert as_problem(twice, [0, 1]).X[0, 0] == 200
 
 
@@ -32,7 +32,7 @@ def test_values_whose_squares_are_no_numbers_are_refused():
     some = as_problem(np.where(X == 1, 1e-300, X), Y)  # next to others they are harmless
     assert some.X[0, 1] == 1e-300
     with refuses("X_test: contains NaN or infinite"):
-        as_problem(X.astype(np.float32), Y, X_test=X * 1e50, y_test=Y)
+        as_problem(X.astype("f4"), Y, X_test=X * 1e50, y_test=Y)
 
 
 @each("name", ["mrc_lp", "svm_multi", "memoir_l1"])

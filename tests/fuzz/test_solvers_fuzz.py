@@ -37,7 +37,7 @@ def test_any_rows_end_in_numbers_or_a_clear_error(name, data):
     single = data.draw(st.booleans())
     given_ = {"parameters": SHORT.get(name, {}), "warm_up": False}
     with np.errstate(all="ignore"):
-        X = X.astype(np.float32) if single else X
+        X = X.astype("f4") if single else X
         try:
             problem = as_problem(sp.csr_matrix(X) if sparse else X, y)
             trace, state = run(name, problem, rounds(4), **given_)
