@@ -65,16 +65,14 @@ def test_what_steps_carry_along():
     assert visit(b, 0, rows, order, y, NO_ANSWERS, etas, numbers, R, taken, k) == (4, 0)
     W, S, scale, violated, total, met = np.zeros((2, k)), np.zeros((2, k)), 0.5, 0, 0.0, set()
     for i in order:
-        before = W.copy()
-        scores = X[i] @ W
-        margin = scores[y[i]] - np.delete(scores, y[i]).max()
+        scores, step = X[i] @ W, etas[i] / scale
         r = np.argmax(np.where(np.arange(k) == y[i], -np.inf, scores))
         met |= {int(y[i]), int(r)}
-        if scale * margin < 1:
-            violated, total = violated + 1, total + etas[i] / scale
-            W[:, y[i]] += etas[i] / scale * X[i]
-            W[:, r] -= etas[i] / scale * X[i]
-        S += i * scale * (W - before)
+        if scale * (scores[y[i]] - scores[r]) < 1:
+            violated, total = violated + 1, total + step
+            change = step * np.outer(X[i], np.eye(k)[y[i]] - np.eye(k)[r])
+            W += change
+            S += i * scale * change
     assert_allclose(b.values.reshape(2, k), W, rtol=1e-6, atol=1e-6)
     assert_allclose(b.sums.reshape(2, k), S, rtol=1e-6, atol=1e-6)
     expected = [scale, (W**2).sum(), 4 * scale, total, violated]
@@ -89,11 +87,11 @@ def test_what_steps_carry_along():
     def found(classes=NO_ANSWERS):
         return steps.search(b, rows, 1, 1, 0, classes, *scratch, k)
 
-    best = max((X[1] @ W)[[0, 2, 3]])
-    assert best > 0 and found()[1] == pytest.approx((X[1] @ W)[1] - best, rel=1e-6)
-    given = found(np.array([2], "i4"))
-    assert given[0] == 2 and given[1] == pytest.approx((X[1] @ W)[1] - (X[1] @ W)[2], abs=1e-6)
-    assert abs((X[1] @ W)[2]) > 0.1
+    scores = X[1] @ W
+    best = max(scores[[0, 2, 3]])
+    assert best > 0 and found()[1] == pytest.approx(scores[1] - best, rel=1e-6)
+    assert found(np.array([2], "i4")) == (2, pytest.approx(scores[1] - scores[2], abs=1e-6))
+    assert abs(scores[2]) > 0.1
     b.values[:] = 1e-9 * np.arange(8)
     assert found() == (3, pytest.approx(-2e-9, rel=1e-6))
     b.values[:] = [-1.0] * 4 + [-2.0] * 4

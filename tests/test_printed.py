@@ -24,6 +24,7 @@ from workbench.figures.saved import Figures
 from workbench.live import explore
 from workbench.live.lane import Lane
 from workbench.live.replay import Replay, record
+from workbench.registry import Solver
 from workbench.runs.grid import grid, read_points
 from workbench.runs.mill import fan_out
 from workbench.runs.notebooks import CHECKOUT, PROFILES, find, read
@@ -74,7 +75,7 @@ STANDS_FOR = dict(line.split(": ") for line in STANDS_FOR.split("\n")[1:-1])  # 
 PYTHON = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
 CALL = re.compile(r"(?<!`)`((?:load|run|contest|explore|grid|sweep|certify)\([^`]*\))`")
 FUNCTIONS = (below, certify, contest, explore, grid, load, record, report, run, sweep)
-FUNCTIONS += (write_results, Figures, Lane, Replay, SOLVERS["mrc_ccg"].steps)
+FUNCTIONS += (write_results, Figures, Lane, Replay, Solver, SOLVERS["mrc_ccg"].steps)
 PUBLIC = {function.__name__: function for function in FUNCTIONS} | {"pd": pd}
 MAKES_OWN = {"ARGS", "MAKEFLAGS", "MAKELEVEL", "MFLAGS"}  # of the make that runs this
 OUTPUT = {"handout", "teacher", "docs", "course"}  # folders that scripts write

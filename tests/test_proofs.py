@@ -7,6 +7,7 @@ from itertools import islice
 import numpy as np
 import pytest
 from helpers import each, refuses
+from oracles import objective
 from sklearn.linear_model import LogisticRegression
 from sklearn.svm import LinearSVC
 from test_solvers import NEW
@@ -135,11 +136,10 @@ def test_the_excess_of_weights(blobs, tmp_path):
     poor = LinearSVC(C=1.0, fit_intercept=False, max_iter=1).fit(problem.X, problem.y)
     least, most = bound_excess(poor, problem.X, problem.y, path)
     W = poor.coef_.T
-    margins = np.where(np.arange(3) == problem.y[:, None], 1.0, -1.0) * (problem.X @ W)
-    objective = ((np.maximum(0, 1 - margins) ** 2).sum() + (W**2).sum() / 2) / 150
+    value = objective("ls_accelerated", problem, np.c_[W.T, np.zeros(3)], parameters)
     found = verify(path, problem)
-    assert least == pytest.approx(objective / found.upper - 1, abs=1e-9)
-    assert 0.0 < least <= objective / found.lower - 1 + 1e-12 and least <= most
+    assert least == pytest.approx(value / found.upper - 1, abs=1e-9)
+    assert 0.0 < least <= value / found.lower - 1 + 1e-12 and least <= most
     assert bound_excess(W, problem, None, path) == (least, most)
     with refuses("must have 3 outputs, got 1"):
         bound_excess(W[:, :1], problem, None, path)
