@@ -140,9 +140,7 @@ def terms(name, k, weights, parameters):
 
 
 def objective(name, problem, M, parameters):
-    """Return the objective at (k, d + 1) coefficients; None for a solver that is not known."""
-    if name not in FAMILIES:
-        return None
+    """Return the objective of a problem of :data:`FAMILIES` at (k, d + 1) coefficients."""
     costs, loss, ridge, l1, _ = terms(name, problem.k, problem.weights, parameters)
     M = M / 2 if loss is hinge else M  # the scores of these are f and -f
     V = problem.X @ M[:, :-1].T + M[:, -1]
