@@ -7,9 +7,14 @@ import pytest
 each = pytest.mark.parametrize
 
 
-def refuses(message):
-    """Expect a ValueError whose text matches `message`."""
-    return pytest.raises(ValueError, match=message)
+def each_path(paths):
+    """Run a test for each of these paths, which are named by their stems."""
+    return each("path", paths, ids=lambda path: path.stem)
+
+
+def refuses(message, kind=ValueError):
+    """Expect an error of this kind whose text matches `message`."""
+    return pytest.raises(kind, match=message)
 
 
 def wait(condition, limit=60.0, process=None):

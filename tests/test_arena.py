@@ -78,7 +78,7 @@ def test_the_budget_ends_the_search_and_a_fit_ends_the_run(problem, clock):
     assert len(cheap["trials"]) == 2 and 15.0 <= cheap["search_cpu"] < 17.0
     assert cheap["rounds"] == 3 and cheap["cpu"] == pytest.approx(0.3)
     # Rounds that take longer than a fit may do not count, and the search says so.
-    with pytest.raises(RuntimeError, match=r"no round ended within 1\.5 s"):
+    with refuses(r"no round ended within 1\.5 s", RuntimeError):
         found(problem, budget=15.0, fit=1.5, cost=2.5)
     assert len(found(problem, budget=MANY, fit=MANY, ends=5)["trials"]) == search.MAX_TRIALS
     # The best value wins, and an edge is reported.

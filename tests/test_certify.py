@@ -11,6 +11,7 @@ import pytest
 import scipy.sparse as sp
 from helpers import each, refuses
 from oracles import LINKS, crammer_singer
+from pytest import approx
 from sklearn import config_context
 from sklearn.base import BaseEstimator, clone
 from sklearn.calibration import CalibratedClassifierCV
@@ -141,7 +142,7 @@ def checked(found, problem, W, b, given, ridge=1.0):
     best = problem.solve(solver="CLARABEL") / ridge
     W.value, b.value = given
     value = problem.objective.value / ridge
-    assert found.objective == pytest.approx(value, rel=1e-7)
+    assert found.objective == approx(value, rel=1e-7)
     assert found.lower <= best * (1 + 1e-6) and best * (1 - 1e-6) <= found.upper
     excess = value / best - 1
     assert found.at_least - 1e-6 <= excess <= found.at_most + 1e-6
@@ -177,7 +178,7 @@ def test_the_optimum_of_the_documented_problem_is_in_the_interval(case, weights)
     problem = stated(loss, rows, y, K, matrix=matrix, **how)
     checked(found, *problem, given, 8.0 if loss == "ridge" else 1.0)
     error = 1 - model.score(X, y, sample_weight=weights)
-    assert found.errors["training error"][0] == pytest.approx(error, abs=1e-12)
+    assert found.errors["training error"][0] == approx(error, abs=1e-12)
 
 
 @each("weights", [None, OFTEN + 1])
@@ -194,10 +195,10 @@ def test_an_svc_of_three_classes_is_the_sum_of_its_pairs(kernel, weights):
         parts.append(certify(binary, X[rows], THREE[rows], sample_weight=own))
     for name in ("objective", "lower", "upper"):
         total = sum(getattr(part, name) for part in parts)
-        assert getattr(whole, name) == pytest.approx(total, rel=1e-6)
+        assert getattr(whole, name) == approx(total, rel=1e-6)
     assert whole.at_most - whole.at_least < 1e-4 and "the sum of 3 such problems" in str(whole)
     error = 1 - model.score(X, THREE, weights)
-    assert whole.errors["training error"][0] == pytest.approx(error, abs=1e-12)
+    assert whole.errors["training error"][0] == approx(error, abs=1e-12)
 
 
 OURS = [
@@ -261,7 +262,7 @@ def test_models_in_pipelines_and_searches_are_certified(model, output, rows):
         Z = X if model is NESTED[0] else StandardScaler().fit_transform(X)
         far = certify(make_pipeline(HARD).fit(rows * 3, THREE), rows * 3, THREE)
     same = certify(clone(SVM).fit(np.asarray(Z), THREE), np.asarray(Z), THREE)
-    assert found.objective == pytest.approx(same.objective, rel=1e-9)
+    assert found.objective == approx(same.objective, rel=1e-9)
     assert found.errors["held-out error"] == same.errors["training error"]
     assert far.advice == "none found in 3 trials"
 
@@ -271,9 +272,9 @@ def test_our_own_estimators_are_as_close_as_they_say(model, y):
     model = clone(model).fit(X, y)
     found = certify(model, X, y)
     assert found.lower <= model.upper_ * (1 + 1e-6) and model.lower_ <= found.upper * (1 + 1e-6)
-    assert found.objective == pytest.approx(model.upper_, rel=1e-4)
+    assert found.objective == approx(model.upper_, rel=1e-4)
     assert found.at_most <= model.gap_ / model.lower_ + 1e-4
-    assert found.errors["training error"][0] == pytest.approx(1 - model.score(X, y))
+    assert found.errors["training error"][0] == approx(1 - model.score(X, y))
 
 
 @each("loss", ["hinge", "logistic", "softmax", "crammer_singer"])
@@ -307,7 +308,7 @@ def test_nothing_is_changed_and_held_out_rows_are_compared(capsys):
     said = capsys.readouterr()
     assert said.out == "" and "certify: 89 rows of 13 features, 3 classes, up to 60 s\n" in said.err
     error = 1 - pipeline.score(held[0].copy(), held[1])
-    assert found.errors["held-out error"][0] == pytest.approx(error)
+    assert found.errors["held-out error"][0] == approx(error)
     assert "held-out error" in str(found) and "proved to be in [" in str(found)
 
 

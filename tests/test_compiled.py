@@ -123,7 +123,7 @@ def test_a_damaged_file_is_compiled_and_written_again(damage, answer, tmp_path):
 
 def kernels_of(path):
     """Return the compiled functions of a file, and its imports from the package by name."""
-    tree = ast.parse(path.read_text(encoding="utf-8"))
+    tree = ast.parse(path.read_text("utf-8"))
     imports = {
         alias.asname or alias.name: node.module
         for node in ast.walk(tree)

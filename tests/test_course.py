@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import nbformat
 import pytest
-from helpers import each, refuses, wait
+from helpers import each_path, refuses, wait
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
 import course
@@ -68,7 +68,7 @@ def sound(text):
     return page
 
 
-@each("path", LESSONS + SHEETS, ids=lambda path: path.stem)
+@each_path(LESSONS + SHEETS)
 def test_every_lesson_and_cheat_sheet_becomes_a_sound_page(path):
     cells = course.read(path).cells
     text = course.page(course.read(path), path, LESSONS)
@@ -108,7 +108,7 @@ def test_the_contents_name_the_lessons_as_they_do_and_search_words_without_formu
 
 
 def test_the_weeks_of_the_syllabus_are_even_and_begin_with_lessons():
-    text = SYLLABUS.read_text(encoding="utf-8")
+    text = SYLLABUS.read_text("utf-8")
     taught = instructor.weeks(text)
     assert [*taught] == [*range(1, 13)] and set().union(*taught.values()) <= set(LESSONS)
     hours = [float(hour) for hour in re.findall(r" \| ([\d.]+) \| ", text)]
@@ -180,7 +180,7 @@ def test_pages_fit_their_window_and_search_from_files(browser, tmp_path):
     found = []
     for path in (*LESSONS, SYLLABUS):
         text = course.page(course.read(path), path, LESSONS)
-        (tmp_path / f"{path.stem}.html").write_text(text, encoding="utf-8")
+        (tmp_path / f"{path.stem}.html").write_text(text, "utf-8")
         found += course.passages(f"{path.stem}.html", text)
     (tmp_path / "index.html").write_text(course.page(new_notebook(), None, LESSONS, found))
     wide = """for (const each of document.querySelectorAll("details")) each.open = true;
@@ -209,7 +209,7 @@ def test_every_cheat_sheet_prints_on_one_page(browser, printed, tmp_path):
         assert len(pages) == 1, path.stem
 
 
-@each("path", LESSONS, ids=lambda path: path.stem)
+@each_path(LESSONS)
 def test_student_copies_hold_no_solution_and_graded_ones_a_check_behind_each_exercise(path):
     tagged = lambda cells, tag: [c for c in cells if tag in c.metadata.get("tags", ())]  # noqa: E731
     ours, theirs = course.read(path).cells, course.student_copy(path).cells

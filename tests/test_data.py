@@ -75,7 +75,7 @@ def test_a_pair_of_rows_and_labels():
     ],
 )
 def test_bad_arguments_are_named(arguments, error, message):
-    with pytest.raises(error, match=message):
+    with refuses(message, error):
         data.load(**arguments)
 
 
@@ -123,7 +123,7 @@ def test_only_files_that_can_be_read_are_data_sets(mirror, tmp_path):
     assert available_files() == {"mine": ("cache", tmp_path / "cache" / "mine.npz")}
     assert state_of_folders() == before
     assert data.load("mine").n == 6
-    with pytest.raises(FileNotFoundError, match=r"there is no file .*, only a folder"):
+    with refuses(r"there is no file .*, only a folder", FileNotFoundError):
         data.load(mirror / "mine.npz")
 
 

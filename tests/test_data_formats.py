@@ -6,7 +6,6 @@ import re
 
 import numpy as np
 import pandas as pd
-import pytest
 import scipy.sparse as sp
 from helpers import each, refuses
 from test_data import X, Y
@@ -176,7 +175,7 @@ def test_a_full_disk_is_named(tmp_path, monkeypatch):
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(np, "savez_compressed", full)
-    with pytest.raises(OSError, match=r"No space left on device: '.*/rows\.npz'"):
+    with refuses(r"No space left on device: '.*/rows\.npz'", OSError):
         write_npz(tmp_path / "rows.npz", Rows(X, Y))
     assert not [*tmp_path.iterdir()]
 

@@ -10,7 +10,7 @@ from unittest.mock import MagicMock
 
 import nbformat
 import pytest
-from helpers import each
+from helpers import each, each_path
 from nbformat.v4 import new_output
 from papermill import inspect_notebook
 
@@ -31,7 +31,7 @@ SWEPT = {  # the notebooks with the swept parameters, at a small scale
 }
 
 
-@each("path", ALL, ids=lambda path: path.stem)
+@each_path(ALL)
 def test_committed_notebooks_have_no_outputs(path):
     notebook = nbformat.read(path, as_version=4)
     nbformat.validate(notebook)
@@ -142,7 +142,7 @@ def test_every_figure_notebook_runs_at_its_smallest_scale(
         assert record["data"] and record["solvers"] and record["profile"] == "smoke"
 
 
-@each("path", GRIDS, ids=lambda path: path.stem)
+@each_path(GRIDS)
 def test_every_grid_reads(path):
     points = read_points(path)
     assert len(points) > 1 and len({point.label for point in points}) == len(points)
@@ -156,7 +156,7 @@ def test_every_hyper_parameter_has_its_sweep():
 
 
 @pytest.mark.slow
-@each("path", SWEEPS, ids=lambda path: path.stem)
+@each_path(SWEEPS)
 def test_every_notebook_runs_over_a_grid_of_its_parameters(path, execute):
     """As tests/test_fanout.py holds of any notebook, each run is then kept as executed."""
     runs = fan_out(read(path), SWEPT[path.stem])

@@ -5,9 +5,9 @@ from dataclasses import replace
 from itertools import islice
 
 import numpy as np
-import pytest
 from helpers import each
 from numpy.testing import assert_allclose
+from pytest import approx
 from scipy.special import log_softmax
 
 from workbench.data.generators import fitted
@@ -49,7 +49,7 @@ def test_links_by_their_formulas(name):
     for dtype, close in ((np.float64, 1e-12), (np.float32, 1e-5)):
         found = np.empty(F.shape, dtype)
         of = LINKS[name].residuals(F.astype(dtype), Y, found, weights)
-        assert of == pytest.approx(loss, rel=close)
+        assert of == approx(loss, rel=close)
         assert_allclose(found, R, rtol=close, atol=close / 10)
 
 
@@ -113,8 +113,8 @@ def test_the_rounds_of_algorithm_1(link, solver, blobs):
     other = next(solver(problem, **settings | {"alpha": 0.6}, state=s))
     assert other.theta == 1.0 and other.alpha == 0.6 and other.upper == other.primal
     _, _, expected, bound = at(s.W, 0.6)
-    assert other.primal == pytest.approx(expected, rel=1e-12)
-    assert other.lower == pytest.approx(max(0.0, bound), abs=1e-12)
+    assert other.primal == approx(expected, rel=1e-12)
+    assert other.lower == approx(max(0.0, bound), abs=1e-12)
 
 
 @each("power", [1, 2, 3])
@@ -125,7 +125,7 @@ def test_the_rounds_of_algorithm_2(power, blobs):
     Ws, Vs = [], []
 
     def squared_error(P):
-        return pytest.approx((weights * (T - P) ** 2).sum() / n, abs=1e-9)
+        return approx((weights * (T - P) ** 2).sum() / n, abs=1e-9)
 
     for s in islice(ls_calibrated(problem, alpha=alpha, basis=power), 5):
         assert_allclose(s.predictions, P, atol=1e-9)
@@ -179,10 +179,10 @@ def test_the_rounds_of_algorithm_3(link, features, calibrated, blobs):
         penalty = sum(np.vdot(W[p], m @ W[p]) for p, m in zip(parts, M))
         assert_allclose(s.W, W, atol=2e-5)
         assert_allclose(s.F, F, atol=2e-5)
-        assert s.loss == pytest.approx(loss, abs=1e-5)
-        assert s.primal == pytest.approx(loss + alpha / 2 * penalty, abs=1e-5)
+        assert s.loss == approx(loss, abs=1e-5)
+        assert s.primal == approx(loss + alpha / 2 * penalty, abs=1e-5)
         again = next(ls_stagewise(problem, **settings, calibrate=calibrated, state=deepcopy(s)))
-        assert again.primal == pytest.approx(s.primal, rel=1e-12)
+        assert again.primal == approx(s.primal, rel=1e-12)
         seen.append(s.round)
         b = s.round % 2
         ZF, V, m = Z[b].astype(float), np.zeros((Z[b].shape[1], k)), M[b]
@@ -217,5 +217,5 @@ def test_a_block_stays_where_every_step_leads_uphill(blobs, monkeypatch):
 
     monkeypatch.setattr(products.Factor, "raised", raised)
     for s in ls_stagewise(blobs(n=30, d=3), n_features=4, block=4, alpha=0.2, passes=1):
-        assert not s.W.any() and s.primal == pytest.approx(np.log(3))
+        assert not s.W.any() and s.primal == approx(np.log(3))
     assert tuple(shares) == RAISES

@@ -6,6 +6,7 @@ import scipy.sparse as sp
 from helpers import each
 from numba import config
 from numpy.testing import assert_allclose, assert_array_equal
+from pytest import approx
 
 from workbench.kernels.rows import rows_of
 from workbench.memoir import blocks, steps
@@ -40,8 +41,8 @@ def test_a_step_ends_in_the_ball():
         assert_allclose(numbers, [scale, square, 3.0, 7.0, 2.0], rtol=1e-15)
         return scale
 
-    assert scale_after(0.25, 100.0) == pytest.approx(0.2, rel=1e-15)  # |W| = 8, radius 2
-    assert scale_after(0.25, 9.0) == pytest.approx(0.8 / 1.2, rel=1e-15)
+    assert scale_after(0.25, 100.0) == approx(0.2, rel=1e-15)  # |W| = 8, radius 2
+    assert scale_after(0.25, 9.0) == approx(0.8 / 1.2, rel=1e-15)
     # Inside of it, inside of a ball of radius 1/2, without a ball, and negative by rounding.
     for lam, square in ((0.25, 1.0), (4.0, 0.01), (0.0, 1e9), (0.25, -1e-9)):
         assert scale_after(lam, square) == 0.8
@@ -89,11 +90,11 @@ def test_what_steps_carry_along():
 
     scores = X[1] @ W
     best = max(scores[[0, 2, 3]])
-    assert best > 0 and found()[1] == pytest.approx(scores[1] - best, rel=1e-6)
-    assert found(np.array([2], "i4")) == (2, pytest.approx(scores[1] - scores[2], abs=1e-6))
+    assert best > 0 and found()[1] == approx(scores[1] - best, rel=1e-6)
+    assert found(np.array([2], "i4")) == (2, approx(scores[1] - scores[2], abs=1e-6))
     assert abs(scores[2]) > 0.1
     b.values[:] = 1e-9 * np.arange(8)
-    assert found() == (3, pytest.approx(-2e-9, rel=1e-6))
+    assert found() == (3, approx(-2e-9, rel=1e-6))
     b.values[:] = [-1.0] * 4 + [-2.0] * 4
     assert found() == (0, 0.0)  # the lowest of equals
     b.values[4:], before = [2.0, 0.0, 0.0, 0.0], numbers[steps.VIOLATED]
@@ -212,7 +213,7 @@ def test_blocks_are_the_matrix_whose_changes_they_took(k):
         for c in [*met[:200], *np.setdiff1d(np.arange(min(k, 200)), met)] if b.sizes[f] else met:
             p = position(b.starts, b.sizes, b.classes, f, c, k)
             if W[f, c]:
-                assert b.classes[p] == c and b.values[p] == pytest.approx(W[f, c], abs=1e-5)
+                assert b.classes[p] == c and b.values[p] == approx(W[f, c], abs=1e-5)
             else:
                 assert b.values[p] == 0 if b.sizes[f] == WHOLE else p < 0
     # Blocks lie side by side and are never full.
@@ -293,7 +294,7 @@ def test_a_row_finds_the_room_that_was_asked_for_and_changes_its_classes(k, kind
     thresholds = np.random.default_rng(0).choice([0.0, 0.5, 3.0], k).astype("f4")
     for _ in range(2):  # as they are, and each class taken towards zero by its threshold
         assert_allclose(entries(b, k), W, atol=1e-4)
-        assert square_of(b) == pytest.approx((W**2).sum(), rel=1e-5)
+        assert square_of(b) == approx((W**2).sum(), rel=1e-5)
         truncate(b, thresholds, k)
         W = np.sign(W) * np.maximum(np.abs(W) - thresholds, 0)
     if sums:

@@ -11,7 +11,7 @@ from functools import partial
 import nbformat
 import numpy as np
 import pytest
-from helpers import each, refuses, wait
+from helpers import each, each_path, refuses, wait
 from numpy.testing import assert_array_equal
 
 import workbench.live
@@ -30,7 +30,7 @@ from workbench.runs.run import resolve
 
 IRIS = "iris | 30 % test"
 NOTEBOOKS = sorted((CHECKOUT / "notebooks").glob("*/*.ipynb"))
-LIVE = [path for path in NOTEBOOKS if "live import explore" in path.read_text(encoding="utf-8")]
+LIVE = [path for path in NOTEBOOKS if "live import explore" in path.read_text("utf-8")]
 DASHBOARDS = [path for path in LIVE if path.parent.name == "explore"]
 
 
@@ -403,7 +403,7 @@ def shown(path):
     return workbench.live._shown
 
 
-@each("path", LIVE, ids=lambda path: path.stem)
+@each_path(LIVE)
 def test_the_cell_with_the_dashboard_needs_no_other_cell(path):
     assert "application/vnd.jupyter.widget-view+json" in shown(path)._repr_mimebundle_()
 
@@ -417,7 +417,7 @@ def test_memoir_learns_with_the_settings_that_its_dashboard_starts_from():
 
 
 @pytest.mark.slow
-@each("path", DASHBOARDS, ids=lambda path: path.stem)
+@each_path(DASHBOARDS)
 def test_a_notebook_runs_at_its_smallest_scale(path, execute):
     ran = {cell.id: rest for cell, *rest in execute(path, {"data": IRIS, "max_seconds": 0.1})}
     assert ran["still"][1] and isinstance(ran["live"][2], Dashboard)

@@ -12,6 +12,7 @@ import scipy.sparse as sp
 from exact import solve
 from helpers import each
 from numpy.testing import assert_allclose
+from pytest import approx
 
 from workbench import SOLVERS, as_problem, below, load, rounds, run
 from workbench.core.stream import until, watch
@@ -91,7 +92,7 @@ def test_the_subgradient_method_takes_the_steps_of_the_paper(rng):
         before = after
     *_, s = islice(mrc_subgradient(problem, steps=20), 4)
     assert_allclose(s.M, M, atol=1e-12)
-    assert s.upper == pytest.approx(min(best, 2 / 3), abs=1e-12)
+    assert s.upper == approx(min(best, 2 / 3), abs=1e-12)
 
 
 def vectors(k, count, seed):
@@ -113,8 +114,8 @@ def test_psi_and_algorithm_2_equal_brute_force(k):
     assert_allclose(psi(V), best, atol=2e-11)
     for v, expected in zip(V, best):
         value, mask = greedy_subset(v)
-        assert value == pytest.approx(expected, abs=2e-11)
-        assert (v[mask].sum() - 1.0) / mask.sum() == pytest.approx(expected, abs=2e-11)
+        assert value == approx(expected, abs=2e-11)
+        assert (v[mask].sum() - 1.0) / mask.sum() == approx(expected, abs=2e-11)
     assert psi(np.array([[1e17, 0.0]])).tolist() == [1e17]  # where subtracting 1 changes nothing
     assert greedy_subset(np.array([2.0, 0.5, -1.0]))[1].tolist() == [True, False, False]
     assert greedy_subset(np.array([0.25, 1.0, 0.75]))[1].tolist() == [False, True, True]
@@ -134,8 +135,8 @@ def test_any_classifier_and_any_distribution_give_a_bound(answers, rng):
     for problem, lambda0, exact, M in answers[:50]:
         risk = minimax_risk(problem, lambda0)
         M = np.where(risk.active, M, 0.0)
-        assert risk.upper(M) == pytest.approx(exact, abs=1e-6)
-        assert risk.upper(np.zeros_like(M)) == pytest.approx(1 - 1 / problem.k)
+        assert risk.upper(M) == approx(exact, abs=1e-6)
+        assert risk.upper(np.zeros_like(M)) == approx(1 - 1 / problem.k)
         empirical = np.eye(problem.k)[problem.y] / problem.n
         assert risk.rho((risk.X.T @ empirical).T) == 1.0
         for share in (1e-4, 0.01, 0.1, 1.0):
@@ -166,8 +167,8 @@ def test_lambda_is_by_the_definition_also_with_weights(kind, ratio):
         of = [Fraction(x) * int(label == c) for x, label in zip(X[:, j].tolist(), y)]
         mean = sum(map(mul, w, of)) / sum(w)
         square = sum(v * (x - mean) ** 2 for v, x in zip(w, of)) / sum(w)
-        assert Fraction(float(risk.lam[c, j])) ** 2 == pytest.approx(square, rel=1e-12, abs=0)
-        assert not square or float(risk.tau[c, j]) == pytest.approx(float(mean), rel=1e-13)
+        assert Fraction(float(risk.lam[c, j])) ** 2 == approx(square, rel=1e-12, abs=0)
+        assert not square or float(risk.tau[c, j]) == approx(float(mean), rel=1e-13)
 
 
 def check_theorem_2(row, exact, M):
@@ -247,7 +248,7 @@ def test_real_data_reach_a_certified_gap_of_1e_6(name, solver, expected, toleran
     parameters = EXACT | {"n_max": 400} if solver == "mrc_ccg" else {}
     trace, _ = run(solver, problem, below("gap", 1e-6), rounds(100), parameters=parameters)
     assert trace.stopped_by == "gap <= 1e-06" and trace.last["gap"] >= -1e-9
-    assert trace.last["upper"] == pytest.approx(expected, abs=tolerance)
+    assert trace.last["upper"] == approx(expected, abs=tolerance)
 
 
 @each("seed", [0, 1])
@@ -287,5 +288,5 @@ def test_pdhg_s_weights_that_do_not_sum_to_one_are_judged_as_if_they_did(blobs):
         return renew_lower(s, risk, sp.csr_matrix(risk.X.T), *tables, p)
 
     for total in (0.5, 1.001):
-        assert lower(total * p) == pytest.approx(lower(p), rel=1e-9)
+        assert lower(total * p) == approx(lower(p), rel=1e-9)
     assert 0 < s.lower <= list(SOLVERS["mrc_lp"].steps(problem, lambda0=0.1))[-1].R + 1e-9

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from helpers import each
 from matplotlib.colors import to_hex, to_rgb
+from pytest import approx
 
 import scaling_plots
 from printed_tables import beside
@@ -70,7 +71,7 @@ def test_convergence_draws_median_and_quartiles(ax):
     low, high = np.quantile(gaps, [0.25, 0.75])
     corner = band.get_paths()[0].vertices
     ends = corner[corner[:, 0] == 2.0][:, 1]
-    assert ends.min() == pytest.approx(low) and ends.max() == pytest.approx(high)
+    assert ends.min() == approx(low) and ends.max() == approx(high)
     assert ax.get_xscale() == ax.get_yscale() == "log"
     assert ax.get_xlabel() == "solver time (s), approximate"
     for run in runs["mrc_ccg"]:
@@ -115,7 +116,7 @@ def test_scaling_fits_the_exponent_of_the_finished_sizes(ax):
     assert not scaling_plots.scaling(ax, {"mrc_ccg": runs[3:]}, size, tolerance=1e-3)
     ax.clear()
     exponents = scaling_plots.scaling(ax, {"mrc_ccg": runs}, size, tolerance=1e-3, symbol="k")
-    assert exponents == {"mrc_ccg": pytest.approx(1.5)}
+    assert exponents == {"mrc_ccg": approx(1.5)}
     label = f"{SOLVERS['mrc_ccg'].label}  ∝ $k^{{1.5}}$"
     assert ax.get_legend_handles_labels()[1] == [label]
     assert hollow(ax) == [(10_000, 60.0)]
@@ -123,7 +124,7 @@ def test_scaling_fits_the_exponent_of_the_finished_sizes(ax):
     ax.clear()
     scaling_plots.over(ax, {"a set": runs[:-1]}, size, ended)
     assert ax.lines[0].get_xdata().tolist() == SIZES
-    assert ax.lines[0].get_ydata() == pytest.approx([1e-3 * n**1.5 for n in SIZES])
+    assert ax.lines[0].get_ydata() == approx([1e-3 * n**1.5 for n in SIZES])
     assert [tick.get_text() for tick in ax.get_xticklabels()] == ["10", "40", "100", "1,000"]
 
 
@@ -172,7 +173,7 @@ def test_ours_and_the_papers_are_drawn_side_by_side(ax):
     ours = measured("mrc", ["II", "V"], "pulsar", "MRC-CCG", "training time", [1.0, 3.0], "s")
     ours += measured("mrc", ["II"], "pulsar", "MRC-LP", "training time", [], "s")
     assert [(row["table"], row["value"]) for row in ours] == [("II", 2.0), ("V", 2.0), ("II", None)]
-    assert ours[0]["spread"] == pytest.approx(np.sqrt(2)) and ours[2]["runs"] == 0
+    assert ours[0]["spread"] == approx(np.sqrt(2)) and ours[2]["runs"] == 0
     ours += measured("mrc", ["II"], "pulsar", "MRC-SUB", "training time", [60.0], "s", cut=1)
     beside(ax, ours, printed("mrc"), "training time")
     drawn = [(line.get_marker(), x) for line in ax.lines for x in line.get_xdata()]

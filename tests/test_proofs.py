@@ -185,7 +185,7 @@ def test_recipes(monkeypatch):
     monkeypatch.setattr("workbench.data.fetch_into_cache", lambda *_: pytest.fail("a download"))
     monkeypatch.setattr("workbench.data.specs.available_files", dict)
     assert remade({"panel": "letter or iris | 2 classes", "seed": 2}).checksum == spec.checksum
-    with pytest.raises(FileNotFoundError, match="letter is not available; run"):
+    with refuses("letter is not available; run", FileNotFoundError):
         remade({"panel": "letter"})
 
 

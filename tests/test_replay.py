@@ -111,7 +111,7 @@ def test_what_cannot_be_played_is_refused(recorded, tmp_path, capsys):
 
 def test_it_plays_in_a_browser_from_a_file(recorded, tmp_path, browser):
     page = tmp_path / "page.html"
-    page.write_text(Replay(*recorded).page("Two"), encoding="utf-8")
+    page.write_text(Replay(*recorded).page("Two"), "utf-8")
     browser.get(page.as_uri())
     slide = """const slider = document.querySelector(".replay input");
         slider.value = arguments[0]; slider.dispatchEvent(new Event("input"));"""

@@ -364,8 +364,8 @@ def test_nothing_hostile_is_active_in_the_report(tmp_path, capsys):
     )
     record["parameters"] |= {EVIL: EVIL}
     record["numbers"][0] |= {"value": 1.0, "runs": EVIL}
-    (folder / f"{name}.json").write_text(json.dumps(record), encoding="utf-8")
-    (folder / "broken.json").write_text(json.dumps({EVIL: EVIL}), encoding="utf-8")
+    (folder / f"{name}.json").write_text(json.dumps(record), "utf-8")
+    (folder / "broken.json").write_text(json.dumps({EVIL: EVIL}), "utf-8")
     printed = pd.DataFrame([dict.fromkeys((*room.KEYS, "unit", "hardware", "note"), EVIL)])
     printed["value"], printed["spread"] = 1.0, EVIL
     path = report(tmp_path / "r.html", figures=folder.parent, printed=printed)

@@ -60,7 +60,7 @@ def test_a_sweep_from_results_runs_nothing_and_reads_no_data(kept, tmp_path, mon
     before = done.frame()
     assert again.failures == {} and again.frame()[list(before)].equals(before)
     assert there("wine @ range, iris") == ["wine @ range"]
-    with pytest.raises(FileNotFoundError, match="no results for 'iris'"):
+    with refuses("no results for 'iris'", FileNotFoundError):
         there("iris")
 
 
@@ -226,7 +226,7 @@ def test_a_run_is_kept_by_its_values_made_once_and_recalled(figures, tmp_path, r
     assert len(calls) == 5 and again.rows == first.rows
     assert there("wine, digits") == ["wine"]
     message = r"do not contain the run ww_path: fit\('wine', 3\.0\)"
-    with pytest.raises(FileNotFoundError, match=message):
+    with refuses(message, FileNotFoundError):
         figures.kept(counting(calls))("wine", 3.0)
 
 

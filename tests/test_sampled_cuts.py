@@ -10,6 +10,7 @@ import scipy.sparse as sp
 from helpers import each, refuses
 from numpy.testing import assert_allclose
 from oracles import TIGHT, rows_of
+from pytest import approx
 from sklearn.metrics.pairwise import rbf_kernel
 
 from checks.sequences import as_sequences
@@ -92,7 +93,7 @@ def test_exact_cuts_find_the_optimum_of_the_whole_problem(make, kernel, stabilis
     given = {"kernel": kernel, "gamma": 0.25, "C": C, "eps": eps, "stabilised": stabilised}
     for s in islice(cuts_exact(problem, **given), 400):
         assert s.lower <= best * (1 + 1e-7) and best * (1 - 1e-7) <= s.upper
-    assert [s.lower, s.upper, s.primal] == pytest.approx([best] * 3, rel=1e-5)
+    assert [s.lower, s.upper, s.primal] == approx([best] * 3, rel=1e-5)
     assert s.upper - s.lower <= C * task_of(problem).n * eps * (1 + 1e-6)
 
 
@@ -130,7 +131,7 @@ def test_few_landmarks_give_an_upper_bound_of_the_whole_problem(make, landmarks,
     K = kernel_matrix(problem, "rbf", 0.25)
     s = last(cuts_nystroem(problem, gamma=0.25, C=1.5, landmarks=landmarks, eps=1e-4))
     primal, F = objective(problem, s, K, 1.5)
-    assert s.primal == pytest.approx(primal, rel=1e-8)
+    assert s.primal == approx(primal, rel=1e-8)
     assert len(s.landmarks) == landmarks and set(s.expansion()[0]) <= set(s.landmarks)
     assert optimum(problem, "rbf", 0.25, 1.5) <= s.primal
     scores = s.scores(problem.X)
@@ -146,9 +147,9 @@ def test_linear_time_is_exact_where_all_violators_are_taken(make, stabilised, bl
     # Single precision against double: the first rounds agree, and the last in what they reach.
     near = 2e-4 if stabilised else 2e-5  # a line search ends within 0.05 C n eps
     for s, other in islice(zip(exact, linear), 1, 8):
-        assert [s.primal, s.model] == pytest.approx([other.primal, other.model], rel=near)
+        assert [s.primal, s.model] == approx([other.primal, other.model], rel=near)
     s, other = last(exact), last(linear)
-    assert other.primal == pytest.approx(s.primal, abs=2e-4 * task_of(problem).n)
+    assert other.primal == approx(s.primal, abs=2e-4 * task_of(problem).n)
     assert other.violation <= 1e-4
 
 
@@ -179,8 +180,8 @@ def test_a_sampled_cut_is_unbiased_and_errs_as_one_over_the_root_of_r(kind):
 
     for r in (25, 400):
         values, theory = [sampled(r) for _ in range(500)], deviation / np.sqrt(r)
-        assert np.mean(values) == pytest.approx(exact_risk, abs=4 * theory / 500**0.5)
-        assert np.std(values) == pytest.approx(theory, rel=0.15)  # five deviations
+        assert np.mean(values) == approx(exact_risk, abs=4 * theory / 500**0.5)
+        assert np.std(values) == approx(theory, rel=0.15)  # five deviations
 
 
 def test_a_cut_takes_a_value_of_the_kernel_for_every_row_and_every_row_of_its_own():
@@ -212,7 +213,7 @@ def test_dropped_cuts_leave_the_solution_alone(megabytes):
     for s in islice(exact(task, space, first, 1e-4), 500):
         if len(s.h) < cuts:
             drops += 1
-            assert s.primal == pytest.approx(objective(problem, s, K, 50.0)[0], rel=1e-9)
+            assert s.primal == approx(objective(problem, s, K, 50.0)[0], rel=1e-9)
             assert s.w.any() and len(s.h) == len(s.G) == len(s.alpha) == len(s.ends) - 1
         cuts = len(s.h)
     assert drops >= 2 and s.violation <= 1e-4

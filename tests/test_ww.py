@@ -5,9 +5,9 @@ from itertools import islice
 
 import numpy as np
 import oracles
-import pytest
 from helpers import each
 from numpy.testing import assert_allclose, assert_array_equal
+from pytest import approx
 
 from workbench import as_problem, below, rounds, run
 from workbench.core.stream import watch
@@ -48,8 +48,8 @@ def test_the_optimum_is_that_of_a_conic_solver(name, n, d, k, C, sparse, blobs):
     trace, s = solved(name, problem, C)
     # Shark's subproblem solver leaves violations of its tolerance, of which each costs C at most.
     left = C * n * (k - 1) * TOLERANCE if name == "ww_shark" else 0.0
-    assert trace.last["upper"] == pytest.approx(value, rel=1e-6, abs=left)
-    assert trace.last["lower"] == pytest.approx(value, rel=1e-6, abs=left)
+    assert trace.last["upper"] == approx(value, rel=1e-6, abs=left)
+    assert trace.last["lower"] == approx(value, rel=1e-6, abs=left)
     B, own = s.B[:, :k], (np.arange(n), problem.y)
     assert not s.B[:, k:].any() and not s.W[:, k:].any() and not B[own].any()
     assert B.min() >= 0 and B.max() <= C
@@ -77,11 +77,11 @@ def test_what_is_left_alone_is_found_again_with_fewer_visits(blobs):
     *_, plain = islice(ww_walrus(problem), 2)
     *_, fast = islice(ww_walrus_fast(problem), 2)
     assert (plain.round, fast.round, fast.visits) == (1, 1, 1)
-    assert fast.first == pytest.approx(plain.first, rel=1e-9)  # the first sweep is the same
+    assert fast.first == approx(plain.first, rel=1e-9)  # the first sweep is the same
     fast, plain = (solved(name, problem, 1.0, 1e-6)[0] for name in ("ww_walrus_fast", "ww_walrus"))
     assert fast.stopped_by == "gap_ratio <= 1e-06"
     assert fast.last["visits"] < plain.last["visits"] / 2
-    assert fast.last["upper"] == pytest.approx(plain.last["upper"], rel=1e-6)
+    assert fast.last["upper"] == approx(plain.last["upper"], rel=1e-6)
 
 
 def test_a_large_C_is_reached_by_smaller_ones(blobs):
@@ -107,9 +107,9 @@ def test_the_path_solves_every_C_to_the_gap_asked_for(blobs):
     for row, s in watch(ww_path(problem, Cs)):
         found.append(row)
         *_, cold = islice(ww_walrus_fast(problem, C=s.level), 2)
-        assert s.primal - s.dual <= 1e-3 * cold.first == pytest.approx(1e-3 * s.first)
+        assert s.primal - s.dual <= 1e-3 * cold.first == approx(1e-3 * s.first)
         found_again = objectives(problem, s.W, s.B, s.level)[:2]
-        assert found_again == pytest.approx((s.primal, s.dual), rel=1e-9)
+        assert found_again == approx((s.primal, s.dual), rel=1e-9)
         value = optimum(problem, s.level)
         assert s.lower <= value * (1 + 1e-8)
         assert value * (1 - 1e-8) <= s.upper <= value + 1e-3 * cold.first
@@ -138,7 +138,7 @@ def test_a_path_ends_where_only_rounding_is_left_or_rounds_run_out(blobs):
     early = next(ww_path(problem, [64.0], max_rounds=1))
     assert early.level == 64
     again = objectives(problem, early.W, early.B, 64.0)[:2]
-    assert again == pytest.approx((early.primal, early.dual))
+    assert again == approx((early.primal, early.dual))
 
 
 @each("kind", ["normal", "tied", "multiples of C", "above C", "of all sizes"])
