@@ -180,7 +180,7 @@ def check_minimax(rng, X, y, k):
     header = {"format": 1, "family": "mrc", "lambda0": lambda0, "outputs": k}
     header["checksum"] = checker.checksum(X, y)
     p = np.eye(k)[y] + rng.choice([0.01, 0.3]) * rng.random((len(y), k))
-    M = rng.normal(size=(k, X.shape[1] + 1)) / (1 + np.abs(X).max())
+    M = rng.normal(size=(k, X.shape[1] + 1)) / (1 + abs(X).max())
     arrays = {"M": M.astype("f4")} | sparse_arrays(p)
     v = checker.verify(checker.Proof(header, arrays), X, y)
     stated = exact.MinimaxRisk(header, X, y)
@@ -280,7 +280,7 @@ def mutate(rng, header, arrays, trap):
     elif way == 12:
         del arrays[name]
     elif way == 13:
-        arrays[pick(["W", "b", "basis", "M", "extra", "../../x", "header2"])] = array
+        arrays[pick("W b basis M extra ../../x header2".split())] = array
     elif way in (14, 15, 16):
         field = pick([f for f in header if f != "checksum"])
         if isinstance(header[field], float) or rng.random() < 0.2:

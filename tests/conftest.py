@@ -80,7 +80,7 @@ def blobs():
         X = rng.normal(size=(n, d)) + 1.5 * rng.normal(size=(k, d))[y]
         X = (np.round(8 * X) / 8).astype(dtype)
         if sparse:
-            X[np.abs(X) < 0.5] = 0
+            X[abs(X) < 0.5] = 0
             X = sp.csr_matrix(X)
         return as_problem(X, y, name=name, synthetic=True)
 
@@ -237,7 +237,7 @@ def browser():
     options = webdriver.ChromeOptions()
     options.binary_location = chromium
     for option in (
-        *("headless=new", "no-sandbox", "disable-gpu", "disable-quic", "no-first-run"),
+        *"headless=new no-sandbox disable-gpu disable-quic no-first-run".split(),
         *("disable-background-networking", "disable-component-update", "disable-sync"),
         *("disable-dev-shm-usage", "window-size=1280,800"),
     ):

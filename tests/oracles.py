@@ -111,7 +111,7 @@ def optimum(name, problem, parameters=None, state=None):
         low, high, *_ = minimax_risk(X, Y, weights, parameters.get("lambda0", 0.01))
     else:
         low, high = of_family(name, problem, X, Y, weights, parameters, state)
-    return (low if of_one_size(np.abs(X[X != 0.0])) else -np.inf), high
+    return (low if of_one_size(abs(X[X != 0.0])) else -np.inf), high
 
 
 def of_family(name, problem, X, Y, weights, parameters, state):
@@ -145,7 +145,7 @@ def objective(name, problem, M, parameters):
     M = M / 2 if loss is hinge else M  # the scores of these are f and -f
     V = problem.X @ M[:, :-1].T + M[:, -1]
     losses = (costs @ loss(V, np.eye(problem.k)[problem.y])).value
-    return losses + ridge / 2 * (M**2).sum() + l1 * np.abs(M[:, :-1]).sum()
+    return losses + ridge / 2 * (M**2).sum() + l1 * abs(M[:, :-1]).sum()
 
 
 def regularised(X, Y, costs, loss, ridge, l1, intercept):
@@ -182,7 +182,7 @@ def well_posed(X, costs, U):
     """
     sizes = np.linalg.svd(X, compute_uv=False), np.linalg.norm(X, axis=1), costs
     near = all(of_one_size(s[s > 1e-12 * s.max()]) for s in sizes)
-    return near and U is not None and np.abs(U).max() <= 1e4
+    return near and U is not None and abs(U).max() <= 1e4
 
 
 def of_one_size(values):
@@ -215,7 +215,7 @@ def minimax_risk(X, Y, weights, lambda0):
     psi = ((np.cumsum(ordered, axis=1) - 1) / np.arange(1, Y.shape[1] + 1)).max()
     exact = float(value.value + psi)
     # The more, the larger M: constraints are met to an absolute tolerance.
-    rounding = PRECISION * max(1.0, float(np.abs(M.value).max()))
+    rounding = PRECISION * max(1.0, float(abs(M.value).max()))
     trusted = well_posed(X, weights, M.value)
     low = min(low, exact) - rounding if trusted else -np.inf
     return low, exact + PRECISION, exact, seen * M.value / size, constraints[0].dual_value

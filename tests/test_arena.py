@@ -149,7 +149,7 @@ def test_a_failure_stops_no_other_match_and_nothing_runs_twice(tmp_path, no_work
         "dense": entry("mrc_splitting"),
     }
     settings = {"partitions": 1, "budget": 0.1, "folder": tmp_path}
-    done = contest(["text 150x3"], entries, **settings, say=lambda line: None)
+    done = contest(["text 150x3"], entries, **settings)
     frame = done.frame().set_index("entry")
     assert frame["status"].to_dict() == {"ridge": "done", "bad": "failed", "dense": "refused"}
     assert "tol: must be a positive number" in frame.loc["bad", "reason"]
@@ -170,7 +170,7 @@ def test_a_contest_from_results_runs_nothing_and_reads_no_data(
     tmp_path, monkeypatch, no_workers, redraw
 ):
     entries, settings = ["mrc_splitting", "centroid"], {"partitions": 2, "budget": 0.2}
-    done = contest(["text 150x3"], entries, **settings, folder=tmp_path, say=lambda line: None)
+    done = contest(["text 150x3"], entries, **settings, folder=tmp_path)
     before = done.frame().drop(columns="key")
     assert before["status"].tolist() == ["refused", "done"] * 2
     write_results(tmp_path / "results" / "x.parquet", done.kept(), {})
@@ -255,7 +255,7 @@ def test_entries_are_of_the_registry_and_equals_have_equal_ranges():
         decades = {p: round(np.log10(high / low), 9) for p, (low, high) in e.ranges.items()}
         assert all(decades.get(p, 6) == 6 for p in ("C", "alpha", "lam", "gamma"))
     assert entry("logistic_saga").ranges == {"C": ENTRIES["logistic_lbfgs"].ranges["C"]}
-    others = ("mrc_pdhg", "ww_shark", "memoir_l1", "ls_generalized", "cuts_exact", "vw", "boosting")
+    others = "mrc_pdhg ww_shark memoir_l1 ls_generalized cuts_exact vw boosting".split()
     assert [entry(name).family for name in others] == list(FAMILIES)
 
 

@@ -219,7 +219,7 @@ FRAMES = {
     "polars": pl.from_pandas(FRAME)[list("dcba")],
 }
 NAMED = [
-    *(MODELS[case] for case in ("svc", "linear kernel", "kernel", "softmax", "ridge", "sgd")),
+    *(MODELS[case] for case in "svc, linear kernel, kernel, softmax, ridge, sgd".split(", ")),
     *(model for model, _ in OURS[:6]),
     make_pipeline(StandardScaler(), LinearSVC(**FEW)),
     None,
@@ -475,7 +475,7 @@ def test_the_command_line_certifies_weights(tmp_path, capsys):
     table = np.column_stack([X, THREE])
     np.savetxt(tmp_path / "rows.csv", table, delimiter=",", header="a,b,c,d,label", comments="")
     call = ["judge", *map(str, (tmp_path / "w.npz", tmp_path / "rows.csv"))]
-    how = ["--loss", "squared_hinge", "-C", "0.5", "--intercept", "1"]
+    how = "--loss squared_hinge -C 0.5 --intercept 1".split()
     assert cli.main([*call, *how, "--held-out", str(tmp_path / "rows.csv")]) == 0
     said = capsys.readouterr().out
     whole = certify(model, X, THREE)

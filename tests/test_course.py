@@ -18,7 +18,7 @@ from markup import PARTS
 from workbench.live.replay import SCRIPT, hashed
 
 LESSONS, SHEETS = course.lessons(), course.sheets()
-HEADINGS = ["Problem", "Dual", "Update", "Cost", "Certificate"]
+HEADINGS = "Problem Dual Update Cost Certificate".split()
 HEADINGS += ["When to use it (and when not)", "Here"]
 EMPTY = {"br", "hr", "img", "input", "link", "meta"}
 SYLLABUS = instructor.SYLLABUS
@@ -37,7 +37,7 @@ class Reader(HTMLParser):
         given = dict(attributes)
         assert tag not in ("iframe", "object", "embed"), tag
         assert not any(name.startswith("on") for name in given), given
-        if tag in ("p", "div", "pre", "table", "details", "ul", "ol", "h2", "section"):
+        if tag in "p div pre table details ul ol h2 section".split():
             assert "p" not in self.open, f"<{tag}> in a <p>"
         assert (given.get("src") or "data:").startswith("data:")
         assert tag != "img" or given["alt"].strip()

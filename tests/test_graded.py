@@ -84,7 +84,7 @@ def wrong(name, problem, best, least):
         yield best.take(order, axis=axis), "The classes are in another order"
     for size in (0.2, 0.5, 2.0):
         for _ in range(2):
-            yield best + size * np.abs(best).max() * rng.normal(size=best.shape), ""
+            yield best + size * abs(best).max() * rng.normal(size=best.shape), ""
     for excess in (1.5 * GAP, 4 * GAP, 20 * GAP):  # nearly good enough
         D, low, high = rng.normal(size=best.shape), 0.0, 1.0
         for _ in range(60):

@@ -123,7 +123,7 @@ def test_a_state_that_an_error_cut_within_a_round_is_refused(name, blobs):
             assert isinstance(latest, Broken)
             with refuses(REFUSED):
                 steps(problem, **parameters, state=latest)
-            for ask in ("round", "info", "scores", "W", "M"):
+            for ask in "round info scores W M".split():
                 with refuses(REFUSED):
                     getattr(latest, ask)
         if not found:

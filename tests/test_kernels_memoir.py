@@ -259,7 +259,7 @@ def documents():
 def test_scores_are_the_product_with_the_values_taken_towards_zero(k, kind):
     b, W, _ = filled(k, kind)
     for l1 in (None, np.float32(1.0)):
-        nearer = np.sign(W) * np.maximum(np.abs(W) - (l1 or 0), 0)
+        nearer = np.sign(W) * np.maximum(abs(W) - (l1 or 0), 0)
         if kind == "sparse":
             assert_allclose(entries(b, k, l1=l1 or 0.0), nearer, atol=1e-5)
         for X, rows in documents():
@@ -296,6 +296,6 @@ def test_a_row_finds_the_room_that_was_asked_for_and_changes_its_classes(k, kind
         assert_allclose(entries(b, k), W, atol=1e-4)
         assert square_of(b) == approx((W**2).sum(), rel=1e-5)
         truncate(b, thresholds, k)
-        W = np.sign(W) * np.maximum(np.abs(W) - thresholds, 0)
+        W = np.sign(W) * np.maximum(abs(W) - thresholds, 0)
     if sums:
         assert_allclose(entries(b, k, "sums"), S, atol=1e-3)

@@ -25,8 +25,8 @@ def root(v, C):
 def vectors():
     """Arguments of every kind: alone, tied, all below zero, at C and around it."""
     rng = np.random.default_rng(0)
-    yield from (np.array(v) for v in ([0.5], [2.5], [-1.0], [0.0, 0.0], [1.0, 1.0, 1.0]))
-    yield from (np.array(v) for v in ([3.0, 2.0, 1.0, 0.0], [2.0, -1.0, 3.0, 1.4], [5.0, 4.5]))
+    few = "0.5; 2.5; -1; 0 0; 1 1 1; 3 2 1 0; 2 -1 3 1.4; 5 4.5"
+    yield from (np.array(v.split(), float) for v in few.split("; "))
     for m in (2, 3, 5, 9):
         yield from rng.normal(0.5, 1.0, size=(6, m))
         yield from np.round(2 * rng.normal(0.5, 1.0, size=(3, m))) / 2

@@ -135,7 +135,7 @@ def hashed(solver, monkeypatch):
     return {x for place in found for x in (place.rglob("*.py") if place.is_dir() else [place])}
 
 
-@each("name", ["mrc_splitting", "memoir_l1", "ww_walrus", "cuts_linear_time", "libsvm", "ridge"])
+@each("name", "mrc_splitting memoir_l1 ww_walrus cuts_linear_time libsvm ridge".split())
 def test_every_file_whose_functions_compute_counts(name, tmp_path, monkeypatch):
     """Ask the interpreter, and not the imports, what was run."""
     ran = set()

@@ -56,7 +56,7 @@ def definition(name, problem, W, weight):
     losses = loss(problem.X.astype(float) @ W, np.eye(problem.k)[problem.y]).value
     if name == "ridge":
         return losses.mean() + weight / 2 * squares
-    return (np.abs(W).sum() if name == "liblinear_l1" else squares / 2) + weight * losses.sum()
+    return (abs(W).sum() if name == "liblinear_l1" else squares / 2) + weight * losses.sum()
 
 
 def fitted(name, problem, **settings):

@@ -60,7 +60,7 @@ def plain(problem, kind, *, lam=0.0, gamma=0.0, eta0=0.1, eta_step=0.02, batch_s
         if kind == "l1":
             for c in R:
                 threshold = k / len(R) * gamma * eta
-                W[:, c] = np.sign(W[:, c]) * np.maximum(np.abs(W[:, c]) - threshold, 0)
+                W[:, c] = np.sign(W[:, c]) * np.maximum(abs(W[:, c]) - threshold, 0)
         W /= max(1, np.sqrt(lam) * np.linalg.norm(W))
         yield total / t if kind == "averaged" else W
 

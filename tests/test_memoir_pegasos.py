@@ -76,7 +76,7 @@ def test_it_is_the_box_and_the_weights_are_dual_feasible(lam, batch_size, k, blo
         a = by_the_box(problem, lam, batch_size, 5, rounds)
         W = weights(problem, a, lam)
         state = after(rounds, problem, lam=lam, batch_size=batch_size, seed=5)
-        assert_allclose(state.W, W, atol=1e-9 * np.abs(W).max())
+        assert_allclose(state.W, W, atol=1e-9 * abs(W).max())
         assert state.mass == pytest.approx(a.sum(), abs=1e-12)
         assert state.step == rounds * -(-problem.n // batch_size)
         assert a.min() >= 0 and a.sum(axis=1).max() <= (1 + 1e-12) / problem.n

@@ -76,7 +76,7 @@ OWN |= {
     "ls_columns": {"block": 2, "link": "softmax", "passes": 24},
     "cs_working_set": {"C": 0.1},
 }
-WEIGHTS = "lambda0", "lam", "C", "alpha", "gamma"
+WEIGHTS = "lambda0 lam C alpha gamma".split()
 COLUMNS = {"m_max", "eps2"}
 # What does not change the iterates, or hardly: memory, stops.
 UNSEEN = {"cache_mb"}
@@ -155,7 +155,7 @@ def stated(name, problem, s, parameters):
     if name not in ("memoir_l1", "memoir_l2", "memoir_averaged"):
         return objective(name, problem, M, parameters)
     lam, gamma = (value(name, parameters, key) or 0.0 for key in ("lam", "gamma"))
-    return objective("memoir_pegasos", problem, M, {"lam": lam}) + gamma / 2 * np.abs(M).sum()
+    return objective("memoir_pegasos", problem, M, {"lam": lam}) + gamma / 2 * abs(M).sum()
 
 
 def test_every_solver_says_which_of_its_parameters_are_live():

@@ -238,9 +238,9 @@ def test_files_that_are_no_proofs_are_refused_in_one_sentence(tmp_path, capsys):
 def test_sweeps_keep_proofs_on_request(no_workers, tmp_path):
     solvers = {"ww_walrus": {"C": [0.1]}, "ls_calibrated": {}}
     points = grid(solvers, "iris", stop={"rounds": 3}, test=0.3)
-    without = room.sweep(points, folder=tmp_path, say=lambda line: None)
+    without = room.sweep(points, folder=tmp_path)
     assert without.proofs() == list(tmp_path.rglob("*.npz")) == []
-    done = room.sweep(points, folder=tmp_path, proofs=True, say=lambda line: None)
+    done = room.sweep(points, folder=tmp_path, proofs=True)
     assert not done.failures and len(done.traces()) == 2
     [path] = tmp_path.rglob("*.npz")  # least squares has none
     assert done.proofs() == [path] and verify(path).lower > 0.0

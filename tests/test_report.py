@@ -176,7 +176,7 @@ def test_every_number_in_print_has_one_standing_and_the_readme_counts_them(commi
     assert f"print {found['printed']} distinct numbers, of which {found['settings']} are" in text
     for paper in PAPERS:
         found = counts(row for row in committed if row.names["paper"] == paper)
-        names = ("results", "own", "agrees", "undecided", "differs", "no claim")
+        names = "results, own, agrees, undecided, differs, no claim".split(", ")
         line = f"| {title(paper)} | {' | '.join(str(found[name]) for name in names)} |"
         assert line in text, line
     # A linear program without a result shows what the interior point has.
@@ -356,7 +356,7 @@ def test_nothing_hostile_is_active_in_the_report(tmp_path, capsys):
     name, folder = f"{place}javascript:alert(3)", tmp_path / "figures" / place
     write(folder.parent, place, name)
     row = dict.fromkeys((*room.KEYS, "unit", "reason", "data", "only"), "words")
-    texts = ("caption", "command", "commit", "date", "profile")
+    texts = "caption command commit date profile".split()
     record = hostile(
         dict.fromkeys(texts, "words")
         | {"data": [{"name": "rows"}], "parameters": {"p": "value"}, "numbers": [row]}

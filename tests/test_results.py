@@ -23,8 +23,6 @@ from workbench.runs.results import read_results, setting, there, write_results
 from workbench.runs.run import resolve
 from workbench.runs.sweep import sweep
 
-silent = str
-
 
 @pytest.fixture
 def kept(tmp_path, redraw, no_workers):
@@ -32,7 +30,7 @@ def kept(tmp_path, redraw, no_workers):
     points = grid(
         {"ww_walrus": {"C": [0.1, 1.0]}}, ["wine @ range"], stop={"rounds": 3}, seeds=2, test=0.3
     )
-    done = sweep(points, folder=tmp_path / "points", say=silent)
+    done = sweep(points, folder=tmp_path / "points")
     write_results(tmp_path / "results" / "x.parquet", done.traces(), {"C": 0.5, "timing": False})
     redraw(tmp_path / "results" / "x.parquet")
     return points, done
@@ -55,7 +53,7 @@ def test_traces_come_back_as_they_were(kept, tmp_path):
 def test_a_sweep_from_results_runs_nothing_and_reads_no_data(kept, tmp_path, monkeypatch):
     points, done = kept
     monkeypatch.setattr("workbench.runs.sweep.load", None)
-    again = sweep(points, folder=tmp_path / "elsewhere", say=silent)
+    again = sweep(points, folder=tmp_path / "elsewhere")
     assert not (tmp_path / "elsewhere").exists()
     before = done.frame()
     assert again.failures == {} and again.frame()[list(before)].equals(before)
@@ -66,7 +64,7 @@ def test_a_sweep_from_results_runs_nothing_and_reads_no_data(kept, tmp_path, mon
 
 def test_a_point_without_a_result_is_a_failure_and_not_another_point(kept, tmp_path):
     other = grid({"ww_walrus": {"C": [2.0]}}, ["wine @ range"], stop={"rounds": 3}, test=0.3)
-    (reason,) = sweep(other, say=silent).failures.values()
+    (reason,) = sweep(other).failures.values()
     assert reason == "no run with these settings is in the results"
     about = {"solver": "a", "stop": {}, "timed": False}
     assert len({setting(about), setting(about | {"timed": True}), setting({})}) == 3
@@ -75,7 +73,7 @@ def test_a_point_without_a_result_is_a_failure_and_not_another_point(kept, tmp_p
 def test_one_run_asked_for_by_two_names_is_found_by_both(tmp_path, no_workers, redraw):
     names = ["wine @ range", "wine @ range or iris"]
     (point,) = grid({"ww_walrus": {}}, names[:1], stop={"rounds": 1}, test=0.3)
-    (trace,) = sweep([point], folder=tmp_path / "points", say=silent).traces()
+    (trace,) = sweep([point], folder=tmp_path / "points").traces()
     other = Trace(trace.header | {"data": names[1]}, trace.rows)
     write_results(tmp_path / "z.parquet", [trace, other], {})
     found, _ = read_results(tmp_path / "z.parquet")
@@ -113,8 +111,8 @@ def test_a_table_has_a_row_for_each_row_and_the_columns_of_all(tmp_path):
     write_results(tmp_path / "t.parquet", [second, first, made("no rows", [])])
     table = pq.read_table(tmp_path / "t.parquet")
     assert set(table.column_names) == {
-        *("run", "solver", "data", "n", "d", "k", "seed", "repetition", "timed", "p_C"),
-        *("round", "seconds", "upper", "lower", "gap", "primal", "stopped_by"),
+        *"run solver data n d k seed repetition timed p_C".split(),
+        *"round seconds upper lower gap primal stopped_by".split(),
     }
     rows = {name: [r for r in table.to_pylist() if r["run"] == name] for name in "ab"}
     values = {name: value for name, value in rows["b"][0].items() if value is not None}
@@ -164,11 +162,11 @@ def test_runs_are_made_once_and_redraw_all_figures(tmp_path, monkeypatch, no_ker
     folder = tmp_path / "figures"
 
     def drawn(figures, **options):
-        options |= {"figures": figures, "executed": tmp_path, "say": silent}
+        options |= {"figures": figures, "executed": tmp_path}
         assert make(["ww_path"], "paper", **options) == []
         paths = [figures / "ww_path" / f"{figure}.json" for figure in notebook.figures]
         records = [json.loads(path.read_text("utf-8")) for path in paths]
-        wanted = ("caption", "numbers", "traces", "parameters", "data")
+        wanted = "caption numbers traces parameters data".split()
         return [{k: r.get(k) for k in wanted} for r in records]
 
     first = drawn(folder, overrides=SMALL)

@@ -22,7 +22,7 @@ def minus(rows, i, delta, W, width):
 def matrix(kind, dtype):
     X = np.random.default_rng(0).normal(size=(5, 11)).astype(dtype)
     if kind != "dense":
-        X[np.abs(X) < 1] = 0
+        X[abs(X) < 1] = 0
     X[3] = 0
     return X, sp.csr_matrix(X) if kind == "CSR" else X
 

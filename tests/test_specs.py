@@ -172,7 +172,7 @@ def test_the_same_words_are_the_same_problem_everywhere(words, tmp_path, monkeyp
     cli.main(["run", "mrc_subgradient", words, "--rounds", "1", "--out", "trace.jsonl"])
     assert read_trace(Path("trace.jsonl")).header["problem"]["checksum"] == problem.checksum
     points = grid("mrc_subgradient", words, stop={"rounds": 1})
-    [trace] = sweep(points, folder=tmp_path, say=lambda line: None).traces()
+    [trace] = sweep(points, folder=tmp_path).traces()
     assert trace.header["problem"]["checksum"] == problem.checksum
     dashboard = explore(words, "mrc_subgradient")
     dashboard.step()

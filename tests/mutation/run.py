@@ -89,7 +89,7 @@ def main():
     for kernel in args.kernels or KERNELS:
         trial = Trial(kernel, args.jobs)
         tests = [str(HERE.parent / test) for test in KERNELS[kernel].tests]
-        options = ["-q", "-p", "no:xdist", "-p", "no:cacheprovider", "-p", "no:terminalreporter"]
+        options = "-q -p no:xdist -p no:cacheprovider -p no:terminalreporter".split()
         if pytest.main([*options, *tests], plugins=[trial]):
             raise SystemExit(f"{kernel}: there are no tests, or they fail without a mutant")
         known = reasons.get(kernel, {})
