@@ -1,7 +1,5 @@
 """Attack the checker: random problems in exact arithmetic, and damaged or forged proofs."""
 
-from __future__ import annotations
-
 import io
 import json
 import pickle
@@ -21,22 +19,22 @@ SINGLE = "hinge", "squared_hinge", "logistic", "squared"
 LOSSES = *STORED, "squared_hinge", "logistic", "softmax", "squared"
 
 
-def sparse_arrays(B) -> dict[str, np.ndarray]:
+def sparse_arrays(B):
     """Return the arrays of the file for an (n, K) dual point without negative entries."""
     rows = np.flatnonzero((B > 0).any(axis=1))
     inside = B[rows] > 0
     return {
-        "rows": rows.astype(np.uint16),
-        "ends": inside.sum(axis=1).cumsum().astype(np.uint16),
-        "columns": np.nonzero(inside)[1].astype(np.uint8),
+        "rows": rows.astype("u2"),
+        "ends": inside.sum(axis=1).cumsum().astype("u2"),
+        "columns": np.nonzero(inside)[1].astype("u1"),
         "values": B[rows][inside],
     }
 
 
-def npz(header, arrays) -> bytes:
+def npz(header, arrays):
     file = io.BytesIO()
     text = header if isinstance(header, bytes) else json.dumps(header).encode()
-    np.savez(file, header=np.frombuffer(text, np.uint8), **arrays)
+    np.savez(file, header=np.frombuffer(text, "u1"), **arrays)
     return file.getvalue()
 
 
@@ -49,13 +47,13 @@ def draw_rows(rng):
     X = X * rng.choice([1, 1, 1e-3, 1e4], d)
     X = X + rng.choice([0, 0, 0, 1e3, 1e6]) * (rng.random() < 0.4)
     if rng.random() < 0.3:
-        X = X.astype(np.float32)
+        X = X.astype("f4")
     if rng.random() < 0.3:
         X = sp.csr_matrix(X * (rng.random(X.shape) < 0.6))
     return X, y, k
 
 
-def draw_header(rng, X, y, k) -> dict:
+def draw_header(rng, X, y, k):
     size = float(np.sqrt(np.mean((X.multiply(X) if sp.issparse(X) else X * X).sum(axis=1)))) or 1.0
     loss = str(rng.choice(LOSSES))
     single = k == 2 and loss in SINGLE and rng.random() < 0.5
@@ -106,7 +104,7 @@ def draw_point(rng, header, y, k):
     return p * costs
 
 
-def balance(loss, stated, W) -> np.ndarray:
+def balance(loss, stated, W):
     """Return the best free intercept for the weights W of a smooth loss."""
     scores = np.array([[float(exact.dot(x, w)) for w in zip(*exact.exact(W))] for x in stated.X])
     own, costs = np.array(stated.own, float), np.array(stated.c, float)
@@ -116,7 +114,7 @@ def balance(loss, stated, W) -> np.ndarray:
     return b.value[0]
 
 
-def check_case(rng) -> str:
+def check_case(rng):
     """Draw a problem and points, and hold the checker's interval against exact arithmetic."""
     X, y, k = draw_rows(rng)
     if rng.random() < 0.15:
@@ -177,13 +175,13 @@ def check_case(rng) -> str:
     return "vacuous" if not low else "close" if close else "loose"
 
 
-def check_minimax(rng, X, y, k) -> str:
+def check_minimax(rng, X, y, k):
     lambda0 = float(rng.choice([0.05, 0.3, 1]))
     header = {"format": 1, "family": "mrc", "lambda0": lambda0, "outputs": k}
     header["checksum"] = checker.checksum(X, y)
     p = np.eye(k)[y] + rng.choice([0.01, 0.3]) * rng.random((len(y), k))
-    M = rng.normal(size=(k, X.shape[1] + 1)) / (1 + np.abs(X).max())
-    arrays = {"M": M.astype(np.float32)} | sparse_arrays(p)
+    M = rng.normal(size=(k, X.shape[1] + 1)) / (1 + abs(X).max())
+    arrays = {"M": M.astype("f4")} | sparse_arrays(p)
     v = checker.verify(checker.Proof(header, arrays), X, y)
     stated = exact.MinimaxRisk(header, X, y)
     value, best = stated.primal(exact.exact(arrays["M"])), stated.dual(exact.exact(p))
@@ -222,7 +220,7 @@ def base_proofs(rng):
             W, extra = (W[:d], W[d:]) if header["family"] == "linear" else (W, W[:0])
             arrays = {"W": W, "b": extra[0] if len(extra) else b}
             if "kernel" in kind:
-                arrays["basis"] = np.arange(n, dtype=np.uint8)
+                arrays["basis"] = np.arange(n, dtype="u1")
             if header.get("intercept") is None:
                 del arrays["b"]
             if dual is not None:
@@ -242,7 +240,7 @@ class Bomb:
         return Path.mkdir, (self.path,)
 
 
-def mutate(rng, header, arrays, trap) -> bytes:
+def mutate(rng, header, arrays, trap):
     """Return the bytes of a proof that is damaged or forged in one of many ways."""
     pick = lambda options: options[int(rng.integers(len(options)))]  # noqa: E731
     arrays, header = {name: array.copy() for name, array in arrays.items()}, dict(header)
@@ -273,7 +271,7 @@ def mutate(rng, header, arrays, trap) -> bytes:
     elif way == 9:
         flat[i] = pick(flat)  # repeated rows among others
     elif way == 10:
-        wide = flat.astype(np.int64)
+        wide = flat.astype("i8")
         wide[i] = pick([-1, 0, 11, 12, 13, 2**31, 2**62, -(2**63)])
         arrays[name] = wide.reshape(array.shape)
     elif way == 11:
@@ -282,7 +280,7 @@ def mutate(rng, header, arrays, trap) -> bytes:
     elif way == 12:
         del arrays[name]
     elif way == 13:
-        arrays[pick(["W", "b", "basis", "M", "extra", "../../x", "header2"])] = array
+        arrays[pick("W b basis M extra ../../x header2".split())] = array
     elif way in (14, 15, 16):
         field = pick([f for f in header if f != "checksum"])
         if isinstance(header[field], float) or rng.random() < 0.2:
@@ -323,13 +321,13 @@ def mutate(rng, header, arrays, trap) -> bytes:
 class Attack:
     """Mutants of small proofs, each verdict held against the optimum of what it states."""
 
-    def __init__(self, seed: int, folder: Path) -> None:
+    def __init__(self, seed, folder):
         self.rng, self.file, self.trap = np.random.default_rng(seed), folder / "p", folder / "trap"
         self.base = list(base_proofs(self.rng))
-        self.optima: dict[str, float | None] = {}
-        self.judged: list[tuple] = []  # files, rows, labels and verdicts, None if refused
+        self.optima = {}
+        self.judged = []  # files, rows, labels and verdicts, None if refused
 
-    def optimum(self, header, X, y) -> float | None:
+    def optimum(self, header, X, y):
         """Return the optimum of a stated problem, None where the oracle finds none."""
         stated = {name: v for name, v in header.items() if name not in ("recipe", "text")}
         key = json.dumps(stated, sort_keys=True)
@@ -340,7 +338,7 @@ class Attack:
                 self.optima[key] = None
         return self.optima[key]
 
-    def one(self) -> str:
+    def one(self):
         X, y, header, arrays, optimum = self.base[self.rng.integers(len(self.base))]
         self.judged.append((mutate(self.rng, header, arrays, self.trap), X, y, None))
         self.file.write_bytes(self.judged[-1][0])

@@ -23,10 +23,8 @@ import psutil
 import pytest
 import scipy.sparse as sp
 
-from workbench.core.problem import as_problem
-from workbench.data import load
-from workbench.registry import SOLVERS
-from workbench.runs import engine
+from workbench import SOLVERS, as_problem, load
+from workbench.runs import engine, results
 
 
 def pytest_configure(config):
@@ -59,6 +57,11 @@ def _write_registers_out():
     gaussian.power_of_two = lambda m, like: np.ldexp(type(like)(1.0), m)
 
 
+@pytest.fixture
+def rng():
+    return np.random.default_rng(0)
+
+
 @pytest.fixture(scope="session")
 def iris():
     return load("iris", test=0.3)
@@ -77,7 +80,7 @@ def blobs():
         X = rng.normal(size=(n, d)) + 1.5 * rng.normal(size=(k, d))[y]
         X = (np.round(8 * X) / 8).astype(dtype)
         if sparse:
-            X[np.abs(X) < 0.5] = 0
+            X[abs(X) < 0.5] = 0
             X = sp.csr_matrix(X)
         return as_problem(X, y, name=name, synthetic=True)
 
@@ -169,6 +172,17 @@ def execute():
 
 
 @pytest.fixture
+def redraw(monkeypatch):
+    """Return a function that lets all runs come from a file of results."""
+
+    def read(path):
+        results._recalled.cache_clear()
+        monkeypatch.setenv("WORKBENCH_RESULTS", str(path))
+
+    return read
+
+
+@pytest.fixture
 def no_kernels(execute, no_workers, monkeypatch):
     """Let notebooks be made in this process: a kernel takes seconds to start."""
 
@@ -223,7 +237,7 @@ def browser():
     options = webdriver.ChromeOptions()
     options.binary_location = chromium
     for option in (
-        *("headless=new", "no-sandbox", "disable-gpu", "disable-quic", "no-first-run"),
+        *"headless=new no-sandbox disable-gpu disable-quic no-first-run".split(),
         *("disable-background-networking", "disable-component-update", "disable-sync"),
         *("disable-dev-shm-usage", "window-size=1280,800"),
     ):

@@ -3,8 +3,6 @@
 Nothing here is shared with the checker. Logarithms, exponentials and roots have sixty digits.
 """
 
-from __future__ import annotations
-
 import warnings
 from decimal import Context, Decimal
 from fractions import Fraction as Q
@@ -19,29 +17,29 @@ SIXTY = Context(prec=60)
 UNIT = Q(1, 10**50)  # more than sixty digits lose here
 
 
-def decimal(q: Q) -> Decimal:
+def decimal(q):
     return SIXTY.divide(Decimal(q.numerator), Decimal(q.denominator))
 
 
-def log(q: Q) -> Q:
+def log(q):
     return Q(SIXTY.ln(decimal(q)))
 
 
-def exp(q: Q) -> Q:
+def exp(q):
     return Q(SIXTY.exp(decimal(q)))
 
 
-def sqrt(q: Q) -> Q:
+def sqrt(q):
     return Q(SIXTY.sqrt(decimal(q)))
 
 
-def exact(array) -> list:
+def exact(array):
     """Return the numbers of an array as nested lists of Fractions."""
     array = array.toarray() if sp.issparse(array) else np.asarray(array)
     return [exact(part) for part in array] if array.ndim else Q(float(array))
 
 
-def dot(a, b) -> Q:
+def dot(a, b):
     return sum((x * y for x, y in zip(a, b) if x and y), Q(0))
 
 
@@ -75,7 +73,7 @@ class Stated:
             inner = exp(-Q(kernel["gamma"]) * square)
         return inner + (self.s**2 if self.kernel else 0)
 
-    def primal(self, W, b, basis=None) -> Q:
+    def primal(self, W, b, basis=None):
         """Return P at the weights W, their penalised intercept included, and a free intercept b."""
         columns = list(zip(*W))
         if basis is None:
@@ -90,7 +88,7 @@ class Stated:
         losses = sum(c * self.loss_of(*row) for c, *row in zip(self.c, scores, self.own, self.y))
         return losses / self.N + self.alpha / 2 * square + self.l1 * l1
 
-    def loss_of(self, F, own, label) -> Q:
+    def loss_of(self, F, own, label):
         margins = [f if o else -f for f, o in zip(F, own)]
         if self.loss == "hinge":
             return sum(max(Q(0), 1 - m) for m in margins)
@@ -107,7 +105,7 @@ class Stated:
             return sum(max(Q(0), 1 + z) for z in others)
         return log(1 + sum(exp(z) for z in others))
 
-    def point(self, i, F) -> list:
+    def point(self, i, F):
         """Return the dual point of row i of a smooth loss at scores F, at cost 1."""
         own = self.own[i]
         margins = [f if o else -f for f, o in zip(F, own)]
@@ -120,7 +118,7 @@ class Stated:
         total = sum(exp(f - max(F)) for f in F)
         return [exp(f - max(F)) / total for f in F]
 
-    def expand(self, i, p) -> tuple[list, Q]:
+    def expand(self, i, p):
         """Return A_i and the gain of a dual point of cost 1; it must be feasible."""
         own, tiny = self.own[i], UNIT
         signed = [v if o else -v for v, o in zip(p, own)]
@@ -142,7 +140,7 @@ class Stated:
         assert self.loss == "weston_watkins" or sum(p) <= 1
         return [sum(p) if o else -v for v, o in zip(p, own)], sum(p)
 
-    def balanced(self, points) -> list:
+    def balanced(self, points):
         """Return points of cost 1 whose columns of A sum to zero, near these."""
         A = [[c * a for a in self.expand(i, p)[0]] for i, (c, p) in enumerate(zip(self.c, points))]
         rest, total = [sum(column) for column in zip(*A)], sum(self.of_class)
@@ -164,7 +162,7 @@ class Stated:
                 mixed[-1] = [Q(0) if o else v for v, o in zip(mixed[-1], own)]
         return mixed
 
-    def dual(self, points) -> Q:
+    def dual(self, points):
         """Return D at feasible points (of cost 1), scaled by the best factor in [0, 1]."""
         points = self.balanced(points) if self.free else points
         pairs = [self.expand(i, p) for i, p in enumerate(points)]
@@ -200,13 +198,13 @@ class MinimaxRisk:
             root = [sqrt(s - t * t) for s, t in zip(squares, self.tau[-1])]
             self.lam.append([Q(header["lambda0"]) * r for r in root])
 
-    def primal(self, M) -> Q:
+    def primal(self, M):
         M = [[m if l else Q(0) for m, l in zip(*rows)] for rows in zip(M, self.lam)]
         value = sum(dot(l, map(abs, m)) for l, m in zip(self.lam, M)) - sum(map(dot, self.tau, M))
         scores = [[dot(x, m) for m in M] for x in self.X]
         return 1 + value + max((sum(s) - 1) / len(s) for v in scores for s in subsets(v))
 
-    def dual(self, P) -> Q:
+    def dual(self, P):
         total = sum(map(sum, P))
         P = [[p / total for p in row] for row in P]
         rho = Q(1)

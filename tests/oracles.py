@@ -4,8 +4,6 @@ Each problem is written down here once more, from its definition. Features are b
 about one first, and so is the objective: rows scaled by s with C / s^2 are the same problem.
 """
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Callable
 from typing import NamedTuple
@@ -95,7 +93,7 @@ def plain(row):
     return {key.removeprefix("span_"): value for key, value in row.items()}
 
 
-def optimum(name, problem, parameters=None, state=None) -> tuple[float, float]:
+def optimum(name, problem, parameters=None, state=None):
     """Return an interval that holds the optimum: the objective at a point found, and less.
 
     The upper end is the objective at some point, whatever Clarabel thinks of it; the lower end
@@ -107,37 +105,50 @@ def optimum(name, problem, parameters=None, state=None) -> tuple[float, float]:
     """
     parameters = parameters or {}
     X = problem.X.toarray() if problem.is_sparse else problem.X
-    X, Y = X.astype(np.float64), np.eye(problem.k)[problem.y]
+    X, Y = X.astype(float), np.eye(problem.k)[problem.y]
     weights = problem.weights
     if name.startswith("mrc"):
         low, high, *_ = minimax_risk(X, Y, weights, parameters.get("lambda0", 0.01))
     else:
         low, high = of_family(name, problem, X, Y, weights, parameters, state)
-    return (low if of_one_size(np.abs(X[X != 0.0])) else -np.inf), high
+    return (low if of_one_size(abs(X[X != 0.0])) else -np.inf), high
 
 
-def of_family(name, problem, X, Y, weights, parameters, state) -> tuple[float, float]:
+def of_family(name, problem, X, Y, weights, parameters, state):
     """Return the same for a problem of :data:`FAMILIES`."""
     assert name in FAMILIES, f"{name} certifies its rows: state its problem in tests/oracles.py"
+    if name in ("cuts_exact", "cuts_nystroem"):
+        X = features(X, parameters, state, name == "cuts_nystroem")
+    return regularised(X, Y, *terms(name, problem.k, weights, parameters))
+
+
+def terms(name, k, weights, parameters):
+    """Return the costs of rows, their loss, ridge and l1, and whether the intercept is free."""
     family = FAMILIES[name]
-    lam = parameters.get(*family.weight)
+    lam, loss = parameters.get(*family.weight), family.loss
     ridge, l1 = (1.0, parameters.get("l1", 0.02 if name == "cs_working_set" else 0.0))
     if family.of_loss:
         costs = lam * weights
     else:
         costs = weights / weights.sum()
         ridge, l1 = (lam, 0.0) if family.norm == "l2" else (0.0, lam)
-    loss = family.loss
     if name.startswith("ls"):
         loss = LINKS[parameters.get("link", "softmax")]
-    if name.startswith("cuts") and problem.k == 2:
+    if name.startswith("cuts") and k == 2:
         loss, ridge = hinge, 2.0  # of w / 2 and - w / 2, the norm of w
-    if name in ("cuts_exact", "cuts_nystroem"):
-        X = features(X, parameters, state, name == "cuts_nystroem")
-    return regularised(X, Y, costs, loss, ridge, l1, family.norm == "l1")
+    return costs, loss, ridge, l1, family.norm == "l1"
 
 
-def regularised(X, Y, costs, loss, ridge, l1, intercept) -> tuple[float, float]:
+def objective(name, problem, M, parameters):
+    """Return the objective of a problem of :data:`FAMILIES` at (k, d + 1) coefficients."""
+    costs, loss, ridge, l1, _ = terms(name, problem.k, problem.weights, parameters)
+    M = M / 2 if loss is hinge else M  # the scores of these are f and -f
+    V = problem.X @ M[:, :-1].T + M[:, -1]
+    losses = (costs @ loss(V, np.eye(problem.k)[problem.y])).value
+    return losses + ridge / 2 * (M**2).sum() + l1 * abs(M[:, :-1]).sum()
+
+
+def regularised(X, Y, costs, loss, ridge, l1, intercept):
     """Minimise ridge/2 |W|^2 + l1 |W|_1 + sum_i costs_i loss(X W)_i."""
     n, k = Y.shape
     if intercept:  # it is free and takes the columns' means
@@ -164,17 +175,17 @@ def regularised(X, Y, costs, loss, ridge, l1, intercept) -> tuple[float, float]:
     return low * total if well_posed(X / size, costs, U.value) else -np.inf, high * total
 
 
-def well_posed(X, costs, U) -> bool:
+def well_posed(X, costs, U):
     """Return whether Clarabel can be trusted with rows of these lengths, directions and costs.
 
     The solution U tells, too: rows that a few others make look alike want a long one.
     """
     sizes = np.linalg.svd(X, compute_uv=False), np.linalg.norm(X, axis=1), costs
     near = all(of_one_size(s[s > 1e-12 * s.max()]) for s in sizes)
-    return near and U is not None and np.abs(U).max() <= 1e4
+    return near and U is not None and abs(U).max() <= 1e4
 
 
-def of_one_size(values) -> bool:
+def of_one_size(values):
     """Return whether positive values differ by less than five orders of magnitude."""
     return not len(values) or values.max() < 1e5 * values.min()
 
@@ -204,13 +215,13 @@ def minimax_risk(X, Y, weights, lambda0):
     psi = ((np.cumsum(ordered, axis=1) - 1) / np.arange(1, Y.shape[1] + 1)).max()
     exact = float(value.value + psi)
     # The more, the larger M: constraints are met to an absolute tolerance.
-    rounding = PRECISION * max(1.0, float(np.abs(M.value).max()))
+    rounding = PRECISION * max(1.0, float(abs(M.value).max()))
     trusted = well_posed(X, weights, M.value)
     low = min(low, exact) - rounding if trusted else -np.inf
     return low, exact + PRECISION, exact, seen * M.value / size, constraints[0].dual_value
 
 
-def solved(value, constraints) -> tuple[float, float]:
+def solved(value, constraints):
     """Minimise an expression of about the size of one; of what is not vouched for, only the top."""
     problem = cp.Problem(cp.Minimize(value), constraints)
     with warnings.catch_warnings():
@@ -226,14 +237,17 @@ def solved(value, constraints) -> tuple[float, float]:
     return found - rounding if problem.status == cp.OPTIMAL else -np.inf, found + rounding
 
 
-def features(X, parameters, state, nystroem) -> np.ndarray:
+def features(X, parameters, state, nystroem):
     """Return rows whose inner products are those of a state's kernel, or of its Nystroem space."""
     kind, gamma = parameters.get("kernel", "rbf"), state.gamma
     if kind == "rbf":
         K = np.exp(-gamma * ((X[:, None] - X[None]) ** 2).sum(axis=2))
     else:
         K = X @ X.T
-    if not nystroem:
-        values, vectors = np.linalg.eigh(K)
-        return vectors * np.sqrt(np.maximum(values, 0.0))
-    return K[:, state.landmarks] @ state.root
+    return K[:, state.landmarks] @ state.root if nystroem else rows_of(K)
+
+
+def rows_of(K):
+    """Return rows whose inner products are K."""
+    values, vectors = np.linalg.eigh(K)
+    return vectors * np.sqrt(np.maximum(values, 0.0))

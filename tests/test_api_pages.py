@@ -8,7 +8,7 @@ import re
 from pathlib import Path
 
 import workbench
-from workbench.registry import SOLVERS
+from workbench import SOLVERS
 from workbench.runs.parameters import described, explained
 
 PACKAGE = Path(workbench.__file__).parent

@@ -5,12 +5,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from helpers import each
 
-from workbench import data
-from workbench.core.problem import as_problem
-from workbench.data import load
+from workbench import SOLVERS, as_problem, data, load
 from workbench.data.synthetic import checkers
-from workbench.registry import SOLVERS
 from workbench.runs.run import resolve
 
 pytest.importorskip("resource", reason="the benchmarks limit CPU time as POSIX systems do")
@@ -29,7 +27,7 @@ FOLDER = Path(bench.__file__).parent
 SCRIPTS = sorted(path.stem for path in FOLDER.glob("*.py") if "argparse" in path.read_text("utf-8"))
 
 
-@pytest.mark.parametrize("script", SCRIPTS)
+@each("script", SCRIPTS)
 def test_a_benchmark_starts(script, monkeypatch, capsys):
     monkeypatch.setattr(sys, "argv", [script, "--help"])
     with pytest.raises(SystemExit) as ended:

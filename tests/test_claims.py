@@ -8,22 +8,23 @@ from pathlib import Path
 import cvxpy as cp
 import numpy as np
 import pytest
+from helpers import each
+from numpy.testing import assert_allclose
+from oracles import weston_watkins
 
-from workbench.core.stream import rounds
-from workbench.data import load
+from workbench import load, rounds, run
 from workbench.figures.papers import PAPERS, title
 from workbench.figures.report import claims as module
 from workbench.figures.report.claims import VERDICTS, read_claims
 from workbench.least_squares import calibrated
 from workbench.runs.notebooks import CHECKOUT
-from workbench.runs.run import run
 
 MARKS = "<!-- the board of claims -->", "<!-- the end of the board -->"
 README = CHECKOUT / "README.md"
 FOLDER = Path(os.environ.get("WORKBENCH_PAPERS", CHECKOUT.parent / "shared" / "papers"))
 
 
-def board(text: str) -> str:
+def board(text):
     """Return the README's text with its board renewed: a table per paper, with links."""
     head, rest = text.split(MARKS[0])
     lines = [f"| paper | {' | '.join(VERDICTS)} |", "|---|---|---|---|---|---|"]
@@ -92,7 +93,7 @@ def test_a_verdict_that_its_numbers_do_not_bear_out_is_not_decided(tmp_path, mon
 
 
 @pytest.mark.skipif(not FOLDER.is_dir(), reason="WORKBENCH_PAPERS names no folder of the papers")
-@pytest.mark.parametrize("paper", PAPERS)
+@each("paper", PAPERS)
 def test_quotations_are_in_the_papers_word_for_word(paper):
     def plain(text):  # spaces, and hyphens, which lines break at
         return re.sub(r"[\s-]+", "", text)
@@ -101,54 +102,50 @@ def test_quotations_are_in_the_papers_word_for_word(paper):
     assert [c.quote for c in read_claims() if c.paper == paper and plain(c.quote) not in text] == []
 
 
-@pytest.mark.parametrize("seed", range(3))
+@each("seed", range(3))
 def test_the_reparametrised_dual_is_the_dual(seed, blobs):
     """Proposition 3.2: beta in [0, C]^(k-1) and alpha, whose columns sum to zero, are one dual."""
     problem, C, k = blobs(n=20, d=3, k=4, seed=seed), 0.7, 4
-    X, y, n = problem.X, problem.y, 20
-    others = np.array([np.delete(np.arange(k), label) for label in y])
-    alpha = cp.Variable((n, k))
-    own = [alpha[i, y[i]] for i in range(n)]
-    rest = [-alpha[i, j] for i in range(n) for j in others[i]]
-    box = [cp.hstack(rest) >= 0, cp.hstack(rest) <= C, cp.sum(alpha, axis=1) == 0]
-    first = cp.Problem(cp.Maximize(sum(own) - cp.sum_squares(X.T @ alpha) / 2), box)
+    X, own = problem.X, np.eye(k)[problem.y]
+    alpha = cp.Variable((20, k))
+    rest = -cp.multiply(1 - own, alpha)
+    gain = cp.sum(cp.multiply(own, alpha)) - cp.sum_squares(X.T @ alpha) / 2
+    box = [rest >= 0, rest <= C, cp.sum(alpha, axis=1) == 0]
+    first = cp.Problem(cp.Maximize(gain), box)
 
-    beta = cp.Variable((n, k - 1))
-    place = [np.eye(k)[y[i]] - np.eye(k)[others[i]] for i in range(n)]  # (k - 1, k) each
-    image = cp.vstack([beta[i] @ place[i] for i in range(n)])
+    beta = cp.Variable((20, k))  # that of the own class is zero
+    image = cp.multiply(own, cp.sum(beta, axis=1, keepdims=True) @ np.ones((1, k))) - beta
     gain = cp.sum(beta) - cp.sum_squares(X.T @ image) / 2
-    second = cp.Problem(cp.Maximize(gain), [beta >= 0, beta <= C])
+    box = [beta >= 0, beta <= C, cp.multiply(own, beta) == 0]
+    second = cp.Problem(cp.Maximize(gain), box)
     for solved in (first, second):
         solved.solve(solver=cp.CLARABEL)
     assert first.value == pytest.approx(second.value, rel=1e-6)
-    np.testing.assert_allclose(X.T @ alpha.value, X.T @ image.value, atol=1e-4)
-    back = np.array([-alpha.value[i, others[i]] for i in range(n)])
-    np.testing.assert_allclose(
-        np.array([back[i] @ place[i] for i in range(n)]), alpha.value, atol=1e-6
-    )
+    assert_allclose(X.T @ alpha.value, X.T @ image.value, atol=1e-4)
+    beta.value = rest.value
+    assert_allclose(image.value, alpha.value, atol=1e-6)
 
 
 def solved(X, y, C, margin=1.0, offset=False):
     """Return weights and offsets of the Weston-Watkins SVM, by a conic solver."""
     k = y.max() + 1
     W, b = cp.Variable((X.shape[1], k)), cp.Variable((1, k))
-    scores, other = X @ W + np.ones((len(y), 1)) @ b, 1 - np.eye(k)[y]
-    own = cp.sum(cp.multiply(1 - other, scores), axis=1, keepdims=True) @ np.ones((1, k))
-    loss = cp.sum(cp.multiply(other, cp.pos(margin - own + scores)))
+    scores = (X @ W + np.ones((len(y), 1)) @ b) / margin
+    loss = margin * cp.sum(weston_watkins(scores, np.eye(k)[y]))
     cost = cp.Minimize(cp.sum_squares(W) / 2 + C * loss)
     cp.Problem(cost, [] if offset else [b == 0]).solve(solver=cp.CLARABEL)
     return W.value, b.value
 
 
-@pytest.mark.parametrize("C", (0.05, 1.0))
+@each("C", (0.05, 1.0))
 def test_the_two_formulations_have_one_solution(C, blobs):
     """Proposition A.29: margins of 2 with 2C, and of 1 with C, up to a factor of 2."""
-    problem = blobs(n=30, d=3, k=3)
+    problem = blobs(n=30, d=3)
     one, two = (solved(problem.X, problem.y, m * C, margin=m)[0] for m in (1, 2))
-    np.testing.assert_allclose(two, 2 * one, atol=1e-4)
+    assert_allclose(two, 2 * one, atol=1e-4)
 
 
-@pytest.mark.parametrize("data, least, most", [("iris", 10, 20), ("wine", 0, 1)])
+@each("data, least, most", [("iris", 10, 20), ("wine", 0, 1)])
 def test_an_offset_that_is_not_regularised(data, least, most):
     """Section A.1: how many points of test error it moves, at C = 1."""
     moved = []

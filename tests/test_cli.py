@@ -6,11 +6,12 @@ import sys
 
 import numpy as np
 import pytest
+from helpers import each
 
 import workbench
+from workbench import SOLVERS
 from workbench.cli import main
 from workbench.core.trace import read_trace
-from workbench.registry import SOLVERS
 from workbench.runs import mill
 
 
@@ -57,32 +58,33 @@ def test_run_prints_rows_and_writes_the_trace(capsys, tmp_path):
         assert last in capsys.readouterr().out.splitlines()[-1]
 
 
-MISTAKES = {
-    "": "required: COMMAND",
-    "runn mrc_ccg iris": "invalid choice: 'runn' (choose from",
-    "list solver": "unknown name 'solver'; did you mean solvers",
-    "run mrc_ccg irises": "workbench: source: no data set or file is called 'irises'",
-    "run mrc_ccg no/such": "workbench: source: there is no file no/such",
-    "run mrc_ccg iris -p eps=1": "has no 'eps'; did you mean eps2 or eps1?",
-    "run mrc_ccg iris -p eps1=-1": "eps1: must be a number that is not negative",
-    "run mrc_ccg iris -p eps1": "-p: must be NAME=VALUE, got 'eps1'",
-    "run mrc_ccg iris extra": "workbench run: unknown argument 'extra'; known names: -h, --help",
-    "run mrc_ccg iris -o header": "-o/--option: must be NAME=VALUE, got 'header'",
-    "run mrc_ccg iris -o header=0": "header: is not an argument of load for iris",
-    "run mrc_ccg iris --target y": "target: is not an argument of load for iris",
-    "judge none.npz iris --loss hinge": "workbench: none.npz: No such file",
-    "judge none.npz iris --loss hinge --intercept no": "must be free or a number, got 'no'",
-    "run mrc_ccg iris -p n_max=1 -p n_max=2": "-p: n_max appears twice",
-    "run mrc_ccg iris --second 1": "workbench run: unknown argument '--second'; did you",
-    "run mrc_ccg iris --seconds -1": "stop: seconds must be finite and not negative, got -1.0",
-    "figures --timeout 0": "seconds: must be positive and finite, got 0.0",
-    "figures --profile slow": "unknown name 'slow'; known names: smoke, quick, paper",
-    "data fetch": "name at least one data set",
-    "data check nothing": "nothing",
-}
+MISTAKES = """
+ | required: COMMAND
+runn mrc_ccg iris | invalid choice: 'runn' (choose from
+list solver | unknown name 'solver'; did you mean solvers
+run mrc_ccg irises | workbench: source: no data set or file is called 'irises'
+run mrc_ccg no/such | workbench: source: there is no file no/such
+run mrc_ccg iris -p eps=1 | has no 'eps'; did you mean eps2 or eps1?
+run mrc_ccg iris -p eps1=-1 | eps1: must be a number that is not negative
+run mrc_ccg iris -p eps1 | -p: must be NAME=VALUE, got 'eps1'
+run mrc_ccg iris extra | workbench run: unknown argument 'extra'; known names: -h, --help
+run mrc_ccg iris -o header | must be NAME=VALUE, got 'header'
+run mrc_ccg iris -o header=0 | header: is not an argument of load for iris
+run mrc_ccg iris --target y | target: is not an argument of load for iris
+judge none.npz iris --loss hinge | workbench: none.npz: No such file
+judge none.npz iris --loss hinge --intercept no | must be free or a number, got 'no'
+run mrc_ccg iris -p n_max=1 -p n_max=2 | -p: n_max appears twice
+run mrc_ccg iris --second 1 | workbench run: unknown argument '--second'; did you
+run mrc_ccg iris --seconds -1 | stop: seconds must be finite and not negative, got -1.0
+figures --timeout 0 | seconds: must be positive and finite, got 0.0
+figures --profile slow | unknown name 'slow'; known names: smoke, quick, paper
+data fetch | name at least one data set
+data check nothing | nothing
+"""
+MISTAKES = dict(line.split(" | ") for line in MISTAKES.split("\n")[1:-1])
 
 
-@pytest.mark.parametrize("command", MISTAKES)
+@each("command", MISTAKES)
 def test_a_mistake_is_one_line_and_exit_code_2(command, capsys):
     assert main(command.split()) == 2
     err = capsys.readouterr().err
@@ -101,7 +103,7 @@ ADVICE = {  # what a message advises, and a table that needs it
 }
 
 
-@pytest.mark.parametrize("advised", ADVICE)
+@each("advised", ADVICE)
 def test_run_and_judge_take_the_option_that_a_message_advises(advised, capsys, tmp_path):
     table, weights = tmp_path / "rows.csv", tmp_path / "w.npz"
     table.write_bytes(ADVICE[advised].encode("latin-1"))
@@ -115,11 +117,11 @@ def test_run_and_judge_take_the_option_that_a_message_advises(advised, capsys, t
         assert name != "target" or main([*command, *f"--{advised}".split("=")]) == 0
 
 
-@pytest.mark.parametrize(
-    ("command", "message"),
+@each(
+    "command, message",
     {
         "judge {} iris --loss hinge": "must be an .npz file with an array W",
-        "sweep {}": "must contain 'name: value' lines of solvers, data and stop",
+        "sweep {}": "must contain 'name: value' lines of solvers",
         "replay {}": "w.txt: not a trace, its first line",
         "run mrc_ccg {} -o test=x": "-o: must be an option of the file's reader, got 'test'",
         "run mrc_ccg {}.csv": "there is no file",

@@ -7,11 +7,11 @@ from itertools import islice
 
 import numpy as np
 import pytest
+from helpers import each, refuses
+from numpy.testing import assert_allclose
 
-from workbench.core.problem import as_problem
-from workbench.data import load
+from workbench import SOLVERS, as_problem, load
 from workbench.least_squares.cluster import Cluster, on_cluster
-from workbench.registry import SOLVERS
 
 distributed = pytest.importorskip("distributed", reason="needs the extra `cluster`")
 
@@ -23,7 +23,7 @@ def memory():
     rng = np.random.default_rng(0)
     y = rng.integers(3, size=N)
     X = rng.standard_normal((3, D))[y] + rng.standard_normal((N, D))
-    return as_problem(X.astype(np.float32), y)
+    return as_problem(X.astype("f4"), y)
 
 
 @pytest.fixture(scope="module")
@@ -54,10 +54,10 @@ def same(found, whole, rtol=1e-10):
     for one, other in zip(found, whole):
         assert list(one) == list(other)
         scale = other.get("upper", other.get("primal"))
-        np.testing.assert_allclose([*one.values()], [*other.values()], rtol, rtol * scale)
+        assert_allclose([*one.values()], [*other.values()], rtol, rtol * scale)
 
 
-@pytest.mark.parametrize("name", ["ls_generalized", "ls_accelerated"])
+@each("name", ["ls_generalized", "ls_accelerated"])
 def test_two_workers_have_the_iterates_of_one_process(name, processes, memory, file):
     there = on_cluster(file, processes[1])
     parts = there.cluster.ask(lambda part: [(part.n, isinstance(part.X.base, np.memmap))])
@@ -69,12 +69,12 @@ def test_two_workers_have_the_iterates_of_one_process(name, processes, memory, f
 def test_rows_in_memory_and_a_file_that_has_moved_are_refused(processes, memory, file, tmp_path):
     client = processes[1]
     for problem in (memory, file.subset(0.5), file.split(0.5)):
-        with pytest.raises(ValueError, match="problem: must have the rows of a memory-mapped"):
+        with refuses("problem: must have the rows of a memory-mapped"):
             on_cluster(problem, client)
     np.save(tmp_path / "rows.npy", memory.X)
     moved = load(tmp_path / "rows.npy", labels=memory.y)
     os.replace(tmp_path / "rows.npy", tmp_path / "moved.npy")  # before a worker maps it
-    with pytest.raises(ValueError, match=r"cluster: a worker finds no file .*rows\.npy"):
+    with refuses(r"cluster: a worker finds no file .*rows\.npy"):
         next(SOLVERS["ls_accelerated"].steps(on_cluster(moved, client)))
 
 
@@ -105,7 +105,7 @@ def test_a_lost_worker_costs_a_moment_and_a_lost_scheduler_the_cluster(
     state = deepcopy(state)
     scheduler.kill()
     for _ in range(2):
-        with pytest.raises(ConnectionError, match="scheduler no longer answers") as lost:
+        with refuses("scheduler no longer answers", ConnectionError) as lost:
             next(SOLVERS["ls_accelerated"].steps(there))
         assert "\n" not in str(lost.value)
     with pytest.raises(ConnectionError):

@@ -9,6 +9,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
+from helpers import each
 
 import workbench
 from workbench.kernels import compiled
@@ -84,7 +85,7 @@ def test_equal_sources_share_their_machine_code_wherever_they_lie(answer):
     assert answer("clone", plain="UNUSED = 2\n") == (20, 1, [])
 
 
-@pytest.mark.parametrize("place", ["src", "src.zip"])
+@each("place", ["src", "src.zip"])
 def test_a_changed_callee_in_another_file_is_compiled_again(place, answer):
     changed = FILES["inner.py"].replace("TEN = 10", "TEN = 30").replace("x + 10", "x + 20")
     assert answer(place) == (20, 0, [])
@@ -107,7 +108,7 @@ DAMAGE = {
 }
 
 
-@pytest.mark.parametrize("damage", DAMAGE)
+@each("damage", DAMAGE)
 def test_a_damaged_file_is_compiled_and_written_again(damage, answer, tmp_path):
     assert answer() == (20, 0, [])
     for kind in ("nbi", "nbc"):
@@ -122,7 +123,7 @@ def test_a_damaged_file_is_compiled_and_written_again(damage, answer, tmp_path):
 
 def kernels_of(path):
     """Return the compiled functions of a file, and its imports from the package by name."""
-    tree = ast.parse(path.read_text(encoding="utf-8"))
+    tree = ast.parse(path.read_text("utf-8"))
     imports = {
         alias.asname or alias.name: node.module
         for node in ast.walk(tree)

@@ -51,7 +51,7 @@ def mirror(monkeypatch, tmp_path):
 def test_sentences_become_sequences(mirror):
     problem = conll2000()
     assert problem.starts.tolist() == [0, 4, 8, 9] and problem.starts_test.tolist() == [0, 3, 4]
-    assert problem.classes.tolist() == ["B-ADVP", "B-NP", "B-VP", "I-NP", "O"]
+    assert problem.classes.tolist() == "B-ADVP B-NP B-VP I-NP O".split()
     assert problem.y.tolist()[:4] == [1, 2, 1, 3] and problem.y_test.tolist() == [1, 2, 1, 1]
     assert "1 of 3 test sentences left out" in problem.about and not problem.synthetic
     for X in (problem.X, problem.X_test):

@@ -8,8 +8,8 @@ from types import SimpleNamespace
 
 import nbformat
 import pytest
+from helpers import each_path, refuses, wait
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
-from test_player import wait
 
 import course
 import instructor
@@ -18,7 +18,7 @@ from markup import PARTS
 from workbench.live.replay import SCRIPT, hashed
 
 LESSONS, SHEETS = course.lessons(), course.sheets()
-HEADINGS = ["Problem", "Dual", "Update", "Cost", "Certificate"]
+HEADINGS = "Problem Dual Update Cost Certificate".split()
 HEADINGS += ["When to use it (and when not)", "Here"]
 EMPTY = {"br", "hr", "img", "input", "link", "meta"}
 SYLLABUS = instructor.SYLLABUS
@@ -37,7 +37,7 @@ class Reader(HTMLParser):
         given = dict(attributes)
         assert tag not in ("iframe", "object", "embed"), tag
         assert not any(name.startswith("on") for name in given), given
-        if tag in ("p", "div", "pre", "table", "details", "ul", "ol", "h2", "section"):
+        if tag in "p div pre table details ul ol h2 section".split():
             assert "p" not in self.open, f"<{tag}> in a <p>"
         assert (given.get("src") or "data:").startswith("data:")
         assert tag != "img" or given["alt"].strip()
@@ -62,13 +62,13 @@ def sound(text):
     assert local <= known
     scripts = re.findall(r"<script>(.*?)</script>", text, flags=re.DOTALL)
     assert scripts in ([], [SCRIPT], [course.SEARCH])
-    assert [hashed(each) for each in scripts] == re.findall(r"script-src '([^']*)';", text)
+    assert [hashed(text) for text in scripts] == re.findall(r"script-src '([^']*)';", text)
     text = re.sub(r"<script.*?</script>", "", text, flags=re.DOTALL)
     assert not re.search(r"@import|url\(|\$\$", text)
     return page
 
 
-@pytest.mark.parametrize("path", LESSONS + SHEETS, ids=lambda path: path.stem)
+@each_path(LESSONS + SHEETS)
 def test_every_lesson_and_cheat_sheet_becomes_a_sound_page(path):
     cells = course.read(path).cells
     text = course.page(course.read(path), path, LESSONS)
@@ -98,7 +98,7 @@ def test_the_contents_name_the_lessons_as_they_do_and_search_words_without_formu
         found += course.passages(f"{path.stem}.html", text)
         anchors = {f"{path.stem}.html#{each}" for each in ["", *sound(text).ids]}
         assert {link for link, _, _ in found if link.startswith(path.stem)} <= anchors
-    words = "".join(each for _, _, each in found)
+    words = "".join(word for _, _, word in found)
     assert len(found) > 15 and "derive" in words and not re.search(r"[<$\\]|def |∑", words)
     text = course.page(new_notebook(), None, LESSONS, found)
     assert sound(text).tags.count("h2") == 9 and text.count("Time: ") == len(LESSONS)
@@ -108,10 +108,10 @@ def test_the_contents_name_the_lessons_as_they_do_and_search_words_without_formu
 
 
 def test_the_weeks_of_the_syllabus_are_even_and_begin_with_lessons():
-    text = SYLLABUS.read_text(encoding="utf-8")
+    text = SYLLABUS.read_text("utf-8")
     taught = instructor.weeks(text)
     assert [*taught] == [*range(1, 13)] and set().union(*taught.values()) <= set(LESSONS)
-    hours = [float(each) for each in re.findall(r" \| ([\d.]+) \| ", text)]
+    hours = [float(hour) for hour in re.findall(r" \| ([\d.]+) \| ", text)]
     assert len(hours) == 12 and 4 <= min(hours) and max(hours) < 5.5
 
 
@@ -180,7 +180,7 @@ def test_pages_fit_their_window_and_search_from_files(browser, tmp_path):
     found = []
     for path in (*LESSONS, SYLLABUS):
         text = course.page(course.read(path), path, LESSONS)
-        (tmp_path / f"{path.stem}.html").write_text(text, encoding="utf-8")
+        (tmp_path / f"{path.stem}.html").write_text(text, "utf-8")
         found += course.passages(f"{path.stem}.html", text)
     (tmp_path / "index.html").write_text(course.page(new_notebook(), None, LESSONS, found))
     wide = """for (const each of document.querySelectorAll("details")) each.open = true;
@@ -209,7 +209,7 @@ def test_every_cheat_sheet_prints_on_one_page(browser, printed, tmp_path):
         assert len(pages) == 1, path.stem
 
 
-@pytest.mark.parametrize("path", LESSONS, ids=lambda path: path.stem)
+@each_path(LESSONS)
 def test_student_copies_hold_no_solution_and_graded_ones_a_check_behind_each_exercise(path):
     tagged = lambda cells, tag: [c for c in cells if tag in c.metadata.get("tags", ())]  # noqa: E731
     ours, theirs = course.read(path).cells, course.student_copy(path).cells
@@ -242,10 +242,10 @@ def test_links_and_formulas_that_lead_nowhere_are_named():
     rest = "](ww_2_the_subproblem.html#a), map (`notebooks/learn/README.md`), `[e](f)`"
     assert made.startswith("[to <math>") and made.endswith(f"</math>{rest}")
     assert "(../walrus.html)" in course.rewritten("[w](cheat_sheets/walrus.md)", path, copies=True)
-    with pytest.raises(ValueError, match=r"ww_1.*there is no file nowhere\.md"):
+    with refuses(r"ww_1.*there is no file nowhere\.md"):
         course.rewritten("[a](nowhere.md)", path)
     for formula in (r"\foo x", "{a", "x_1_2"):
-        with pytest.raises(ValueError, match=re.escape(f"formula {formula!r}: ")):
+        with refuses(re.escape(f"formula {formula!r}: ")):
             course.rewritten(f"Here: ${formula}$", path)
 
 

@@ -5,6 +5,8 @@ from itertools import islice, pairwise, product
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from helpers import each, refuses
+from numpy.testing import assert_allclose, assert_array_equal
 
 from checks.sequences import as_sequences
 from workbench.sampled_cuts.chain import decode
@@ -20,31 +22,30 @@ def binary(rng):
 
 
 def multiclass(rng):
-    return Multiclass(rng.permutation(ROWS)[:17], rng.integers(4, size=17).astype(np.int32), 4)
+    return Multiclass(rng.permutation(ROWS)[:17], rng.integers(4, size=17).astype("i4"), 4)
 
 
 def chain(rng, K=3):
-    y = rng.integers(K, size=17).astype(np.int32)
+    y = rng.integers(K, size=17).astype("i4")
     return Chain(rng.permutation(ROWS)[:17], y, STARTS, K)
 
 
-def test_of_equally_violating_labels_the_first_answers_and_never_the_own():
-    rng = np.random.default_rng(0)
+def test_of_equally_violating_labels_the_first_answers_and_never_the_own(rng):
     for K in (3, 4, 19):
-        y, F = rng.integers(K, size=60).astype(np.int32), rng.integers(3, size=(60, K)).astype("f4")
+        y, F = rng.integers(K, size=60).astype("i4"), rng.integers(3, size=(60, K)).astype("f4")
         violation = np.where(np.arange(K) == y[:, None], 0, 1 - (F[np.arange(60), y][:, None] - F))
         labels = np.where(violation.max(axis=1) > 0, violation.argmax(axis=1), y)
         answers = Multiclass(np.arange(60), y, K).answers(F, np.zeros(0))
-        np.testing.assert_array_equal(answers.outputs, labels)
-        np.testing.assert_array_equal(answers.losses, labels != y)
-        np.testing.assert_array_equal(answers.losses - answers.gains, violation.max(axis=1))
+        assert_array_equal(answers.outputs, labels)
+        assert_array_equal(answers.losses, labels != y)
+        assert_array_equal(answers.losses - answers.gains, violation.max(axis=1))
 
 
-each_task = pytest.mark.parametrize("make", [binary, multiclass, chain])
+each_task = each("make", [binary, multiclass, chain])
 
 
 @each_task
-@pytest.mark.parametrize("seed", range(4))
+@each("seed", range(4))
 def test_gains_are_inner_products_with_the_cut_and_few_units_answer_as_all_do(make, seed):
     rng = np.random.default_rng(seed)
     task = make(rng)
@@ -52,7 +53,7 @@ def test_gains_are_inner_products_with_the_cut_and_few_units_answer_as_all_do(ma
     W, v = rng.normal(size=(FEATURES, task.K)), rng.normal(size=task.explicit)
     F = phi[task.parts] @ W
     answers = task.answers(F, v)
-    np.testing.assert_allclose(answers.gains, task.gains(F, v, answers), atol=1e-12)
+    assert_allclose(answers.gains, task.gains(F, v, answers), atol=1e-12)
     for weights, explicit in ((W, v), (rng.normal(size=W.shape), rng.normal(size=v.shape))):
         gains = task.gains(phi[task.parts] @ weights, explicit, answers)
         for units in (np.arange(task.n), rng.integers(task.n, size=3), np.array([2, 2, 0, 2])):
@@ -63,12 +64,12 @@ def test_gains_are_inner_products_with_the_cut_and_few_units_answer_as_all_do(ma
     some = task.of(units)
     at = {part: place for place, part in enumerate(task.parts)}
     few = some.answers(F[[at[part] for part in some.parts]], v)
-    np.testing.assert_array_equal(few.losses, answers.losses[units])
-    np.testing.assert_allclose(few.gains, answers.gains[units], atol=1e-12)
+    assert_array_equal(few.losses, answers.losses[units])
+    assert_allclose(few.gains, answers.gains[units], atol=1e-12)
     cuts = some.cut(few, np.arange(4), 0.3), task.cut(answers, units, 0.3)
     sums = [phi[cut.parts].T @ cut.B for cut in cuts]
-    np.testing.assert_allclose(*sums, atol=1e-12)
-    np.testing.assert_allclose(cuts[0].explicit, cuts[1].explicit, atol=1e-12)
+    assert_allclose(*sums, atol=1e-12)
+    assert_allclose(cuts[0].explicit, cuts[1].explicit, atol=1e-12)
 
 
 def path_scores(F, moves, labels):
@@ -76,8 +77,8 @@ def path_scores(F, moves, labels):
     return own + moves[labels[:, :-1], labels[:, 1:]].sum(axis=1)
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize(("K", "seed"), [(2, 0), (3, 1), (4, 3)])
+@each("dtype", [np.float32, np.float64])
+@each("K, seed", [(2, 0), (3, 1), (4, 3)])
 def test_viterbi_finds_the_best_path(K, seed, dtype):
     rng = np.random.default_rng(seed)
     F, v = rng.normal(size=(17, K)).astype(dtype), rng.normal(size=K * K)
@@ -87,10 +88,10 @@ def test_viterbi_finds_the_best_path(K, seed, dtype):
         part, y = slice(first, last), task.y[first:last]
         every = np.array(list(product(range(K), repeat=last - first)))
         scores = path_scores(F[part], moves, every)
-        np.testing.assert_array_equal(labels[part], every[scores.argmax()])
+        assert_array_equal(labels[part], every[scores.argmax()])
         losses = (every != y).sum(axis=1) / (17 / 5)
         best = (losses + scores).argmax()
-        np.testing.assert_array_equal(answers.outputs[part], every[best])
+        assert_array_equal(answers.outputs[part], every[best])
         assert answers.losses[i] == pytest.approx(losses[best], abs=1e-15)
         gain = path_scores(F[part], moves, y[None])[0] - scores[best]
         assert answers.gains[i] == pytest.approx(gain, abs=1e-5)
@@ -99,7 +100,7 @@ def test_viterbi_finds_the_best_path(K, seed, dtype):
 A, B = np.zeros((2, 3)), np.ones((1, 3))
 
 
-@pytest.mark.parametrize("kind", [np.asarray, sp.csr_matrix])
+@each("kind", [np.asarray, sp.csr_matrix])
 def test_sequences_are_their_positions_in_order(kind):
     X, y = [kind(A), kind(B), kind(B)], [["a", "b"], ["b"], ["c"]]
     problem = as_sequences(X, y, X_test=X[:2], y_test=y[:2], name="few")
@@ -115,7 +116,7 @@ def test_bad_sequences_are_refused_and_where_they_start_is_part_of_the_checksum(
         ("X, y: 2 and 1 sequences do not match", [A, B], [[0, 1]]),
         (r"X\[1\]: ", [A, B * np.nan], [[0, 1], [0]]),
     ):
-        with pytest.raises(ValueError, match=message):
+        with refuses(message):
             as_sequences(X, y)
     rows, labels = np.arange(12.0).reshape(4, 3), np.array([0, 1, 1, 0])
 

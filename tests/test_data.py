@@ -7,6 +7,8 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse as sp
+from helpers import each, refuses
+from numpy.testing import assert_allclose
 from sklearn.linear_model import LogisticRegression
 
 from workbench import data
@@ -27,7 +29,7 @@ def mirror(monkeypatch, tmp_path):
     return folder
 
 
-@pytest.mark.parametrize("name", data.EMBEDDED)
+@each("name", data.EMBEDDED)
 def test_a_data_set_that_needs_no_file(name):
     problem = data.load(name, scale="given")
     shape = problem.n, problem.d, problem.k
@@ -43,7 +45,7 @@ def test_synthetic_classes_overlap():
     assert 0.05 < 1 - model.score(problem.X_test, problem.y_test) < 0.4
     assert data.synthetic(seed=1).checksum != data.synthetic(seed=2).checksum
     for wrong, name in (({"n": 3, "k": 5}, "n"), ({"n": 9, "k": 1}, "k"), ({"n": 9, "d": 0}, "d")):
-        with pytest.raises(ValueError, match=f"{name}: must"):
+        with refuses(f"{name}: must"):
             data.synthetic(**wrong)
 
 
@@ -55,11 +57,11 @@ def test_a_pair_of_rows_and_labels():
     frame = pd.DataFrame(X, columns=["u", "v", "w"])
     assert data.load((frame, pd.Series(Y))).features == ("u", "v", "w")
     problem = data.load("iris", test=0.5, scale="standard")  # fitted on the training rows
-    np.testing.assert_allclose(problem.X.mean(axis=0), 0, atol=1e-12)
+    assert_allclose(problem.X.mean(axis=0), 0, atol=1e-12)
     assert abs(problem.X_test.mean(axis=0)).max() > 1e-3
 
 
-@pytest.mark.parametrize(
+@each(
     "arguments, error, message",
     [
         ({"source": "iriss"}, ValueError, "no data set or file is called 'iriss'; .* iris"),
@@ -73,12 +75,12 @@ def test_a_pair_of_rows_and_labels():
     ],
 )
 def test_bad_arguments_are_named(arguments, error, message):
-    with pytest.raises(error, match=message):
+    with refuses(message, error):
         data.load(**arguments)
 
 
 def test_the_mirror_goes_first_and_any_name_in_it_is_known(mirror):
-    write_npz(mirror / "mine.npz", Rows(X.astype(np.uint8), Y, 4))
+    write_npz(mirror / "mine.npz", Rows(X.astype("u1"), Y, 4))
     problem = data.load("mine @ given")
     assert problem.name == "mine" and problem.X.dtype == np.float32
     assert (problem.n, len(problem.y_test)) == (4, 2)
@@ -121,7 +123,7 @@ def test_only_files_that_can_be_read_are_data_sets(mirror, tmp_path):
     assert available_files() == {"mine": ("cache", tmp_path / "cache" / "mine.npz")}
     assert state_of_folders() == before
     assert data.load("mine").n == 6
-    with pytest.raises(FileNotFoundError, match=r"there is no file .*, only a folder"):
+    with refuses(r"there is no file .*, only a folder", FileNotFoundError):
         data.load(mirror / "mine.npz")
 
 
@@ -133,15 +135,15 @@ def test_check_compares_with_the_registry_and_the_list_has_every_source(mirror):
     write_npz(mirror / "pulsar.npz", Rows(X, np.array(["1", "2"])[Y]))
     assert data.load("pulsar").classes.tolist() == ["noise", "pulsar"]
     write_npz(mirror / "letter.npz", Rows(X, Y))
-    with pytest.raises(ValueError, match=r"rows: 6, published 20000; .*training rows: None, pub"):
+    with refuses(r"rows: 6, published 20000; .*training rows: None, pub"):
         data.check("letter")
     (mirror / "letter.npz").write_bytes(b"PK")
     for name, message in (("letter", r"not an \.npz archive"), ("leter", "did you mean letter")):
-        with pytest.raises(ValueError, match=message):
+        with refuses(message):
             data.check(name)
 
 
-@pytest.mark.parametrize("name", sorted({*SOURCES} & {*available_files()}))
+@each("name", sorted({*SOURCES} & {*available_files()}))
 def test_the_real_mirror_and_cache_are_sound(name, monkeypatch):
     monkeypatch.undo()
     assert "intact" in data.check(name)

@@ -10,6 +10,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
+from helpers import each, refuses
 
 from workbench import data
 from workbench.data.sources import SHA256, SOURCES, Source
@@ -69,7 +70,7 @@ def kept(cache):
 
 def test_a_good_file_is_kept_with_its_checksum(server, cache, capfd, monkeypatch):
     monkeypatch.setitem(SHA256, "toy", sha256(TRAIN).hexdigest())
-    with pytest.raises(FileNotFoundError, match="toy: not available; fetch it first"):
+    with refuses("toy: not available; fetch it first", FileNotFoundError):
         data.check("toy")
     problem = data.load("toy")
     assert (problem.n, len(problem.y_test), problem.d) == (4, 2, 3)
@@ -95,7 +96,7 @@ FAULTS = {
 }
 
 
-@pytest.mark.parametrize("fault", FAULTS)
+@each("fault", FAULTS)
 def test_a_download_that_fails_leaves_nothing_and_says_what_was_tried(
     fault, server, cache, monkeypatch
 ):
@@ -105,12 +106,12 @@ def test_a_download_that_fails_leaves_nothing_and_says_what_was_tried(
     for path, page in (pages or {}).items():
         server.pages.pop(path)
         server.pages |= {path: page} if page else {}
-    with pytest.raises(FileNotFoundError, match=message) as caught:
+    with refuses(message, FileNotFoundError) as caught:
         data.load("toy")
     for told in ("WORKBENCH_DATA is not set", f"no toy.npz in {cache}", "data fetch toy"):
         assert told in str(caught.value)
     assert kept(cache) == []
-    with pytest.raises(FileNotFoundError, match=r"Make omniglot\.npz from its origin \(Omniglot"):
+    with refuses(r"Make omniglot\.npz from its origin \(Omniglot", FileNotFoundError):
         data.load("omniglot")  # no public file of it is known
 
 
@@ -119,18 +120,18 @@ def test_a_recorded_checksum_refuses_other_bytes(server, cache):
     whole = (cache / "toy.npz").read_bytes()
     (cache / "toy.npz").write_bytes(whole[:-4] + b"\0\0\0\1")
     for refuse in (data.load, data.check):
-        with pytest.raises(ValueError, match=r"toy\.npz: has changed since download; delete it"):
+        with refuses(r"toy\.npz: has changed since download; delete it"):
             refuse("toy")
     ledger = (cache / "SHA256SUMS").read_bytes()
     for damaged in (bytes(100), ledger[:-40], ledger[:-80], b"\xff\n" + ledger):
         (cache / "SHA256SUMS").write_bytes(damaged)
-        with pytest.raises(ValueError, match="SHA256SUMS: must contain checksums; delete"):
+        with refuses("SHA256SUMS: must contain checksums; delete"):
             data.load("toy")
     (cache / "SHA256SUMS").write_bytes(ledger)
     for file in ("toy.npz", "toy/toy"):
         (cache / file).unlink()
     server.pages["/toy"] = TRAIN.replace(b"0.5", b"0.6"), len(TRAIN)
-    with pytest.raises(FileNotFoundError, match="does not match the known hash"):
+    with refuses("does not match the known hash", FileNotFoundError):
         data.load("toy")
     assert kept(cache) == ["SHA256SUMS", "toy/toy.t"]
     server.pages.clear()
@@ -158,7 +159,7 @@ def test_a_wheel_comes_through_pip_by_its_checksum(cache, monkeypatch):
     source = Source("", (4, 1, 2), route="zipped mrcpy", files={name: f"pip:{name}"})
     monkeypatch.setitem(SOURCES, "toy", replace(source, members=["toy.csv"]))
     failing = True
-    with pytest.raises(FileNotFoundError, match=f"download: pip:{name}: ERROR: no index"):
+    with refuses(f"download: pip:{name}: ERROR: no index", FileNotFoundError):
         data.load("toy")
     failing = False
     assert data.load("toy @ given").X.ravel().tolist() == [1, 2, 3, 4]

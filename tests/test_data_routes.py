@@ -5,7 +5,7 @@ import struct
 import zipfile
 
 import numpy as np
-import pytest
+from helpers import each, refuses
 
 from rcv1 import four_classes
 from workbench.data.sources import ROUTES, SHA256, SOURCES, Source
@@ -29,7 +29,7 @@ def test_tables_in_archives(tmp_path):
     rows = parse("dry_bean", path)
     assert rows.X.tolist() == [[1, 2.5], [3, 4.125]]
     assert rows.y.tolist() == ["SEKER", "CALI"]
-    with pytest.raises(KeyError, match=r"HTRU_2\.csv"):
+    with refuses(r"HTRU_2\.csv", KeyError):
         parse("pulsar", path)
     path = archive(tmp_path / "sat.zip", sat__trn="1 2 7\n3 4 5\n", sat__tst="5 6 7\n")
     rows = parse("satimage", path)
@@ -67,8 +67,8 @@ def test_planes_of_colour_become_pixels(tmp_path):
 
 
 def test_idx_files(tmp_path):
-    images = np.arange(48, dtype=np.uint8).reshape(3, 4, 4)
-    labels = np.array([3, 1, 3], np.uint8)
+    images = np.arange(48, dtype="u1").reshape(3, 4, 4)
+    labels = np.array([3, 1, 3], "u1")
     paths = [tmp_path / name for name in SOURCES["mnist"].files]
     for path, a in zip(paths, (images[:2], labels[:2], images[2:], labels[2:]), strict=True):
         header = bytes([0, 0, 8, a.ndim]) + struct.pack(f">{a.ndim}I", *a.shape)
@@ -79,7 +79,7 @@ def test_idx_files(tmp_path):
     whole = gzip.decompress(paths[0].read_bytes())
     for broken in (whole[:-1], whole[:3], b"text", b""):
         paths[0].write_bytes(gzip.compress(broken))
-        with pytest.raises(ValueError, match="not an idx file of bytes, or cut short"):
+        with refuses("not an idx file of bytes, or cut short"):
             parse("mnist", *paths)
 
 
@@ -94,7 +94,7 @@ def test_features_of_resnet18_in_parts(tmp_path):
         assert rows.y.tolist() == [0, 1, 0] and rows.n_train is None
 
 
-@pytest.mark.parametrize("name", SOURCES)
+@each("name", SOURCES)
 def test_the_registry_is_consistent(name):
     source = SOURCES[name]
     n, _, k = source.shape

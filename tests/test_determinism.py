@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from helpers import each
 from test_solvers import NAMES, SHORT, TWO_CLASSES
 
 import workbench
@@ -70,7 +71,7 @@ def runs(request):
     return [json.loads(answer) for answer in answers]
 
 
-@pytest.mark.parametrize("name", NAMES)
+@each("name", NAMES)
 def test_processes_agree_to_the_bit_and_two_threads_within_the_tolerance(name, runs):
     (rows, _, scores), (others, _, other_scores) = runs[0][name], runs[2][name]
     if name not in TOLERANCES:

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import psutil
 import pytest
-from test_player import wait
+from helpers import wait
 
 from workbench.runs.engine import execute
 from workbench.runs.worker import DIED, TOO_LONG, Limits, Task, one_thread, timed_alone
@@ -120,7 +120,7 @@ def test_a_failing_task_has_its_reason_and_does_not_stop_the_others(tmp_path):
 
 def test_timing_has_one_worker_on_one_core(tmp_path):
     tasks = [job(f"job{i}", "tells its core") for i in range(4)]
-    assert execute(tasks, tmp_path, jobs=3, timing=True, say=lambda line: None) == {}
+    assert execute(tasks, tmp_path, jobs=3, timing=True) == {}
     lines = (tmp_path / "cores").read_text().splitlines()
     assert len(lines) == 4 and len(set(lines)) == 1 and "," not in lines[0]
 

@@ -10,6 +10,7 @@ from unittest.mock import MagicMock
 
 import nbformat
 import pytest
+from helpers import each, each_path
 from nbformat.v4 import new_output
 from papermill import inspect_notebook
 
@@ -30,7 +31,7 @@ SWEPT = {  # the notebooks with the swept parameters, at a small scale
 }
 
 
-@pytest.mark.parametrize("path", ALL, ids=lambda path: path.stem)
+@each_path(ALL)
 def test_committed_notebooks_have_no_outputs(path):
     notebook = nbformat.read(path, as_version=4)
     nbformat.validate(notebook)
@@ -48,7 +49,7 @@ def test_committed_notebooks_have_no_outputs(path):
     assert path.parent.name not in ("explore", "sweeps") or read(path).parameters
 
 
-@pytest.mark.parametrize("name", COMMITTED)
+@each("name", COMMITTED)
 def test_papermill_reads_the_same_parameters_as_we_do(name):
     """One scalar a line, each with help, in which papermill's pattern allows no equals sign."""
     (notebook,) = find([name])
@@ -64,7 +65,7 @@ def test_papermill_reads_the_same_parameters_as_we_do(name):
     }
 
 
-@pytest.mark.parametrize("name", COMMITTED)
+@each("name", COMMITTED)
 def test_committed_figures_pair_with_their_notebook(name):
     (notebook,) = find([name])
     folder = CHECKOUT / "figures" / name
@@ -82,11 +83,9 @@ def test_committed_figures_pair_with_their_notebook(name):
         assert "synthetic" in beneath or not any(data["synthetic"] for data in record["data"])
         assert record["files"]["png"] == digest(folder / f"{figure}.png")
         assert (folder / f"{figure}.png").stat().st_size < 200_000
-        assert set(record) >= {
-            "caption", "date", "seconds", "data", "solvers", "runs", "machine", "threads",
-            "load", "wall_over_cpu", "jobs", "versions", "commit", "commits_of_runs", "command",
-            "key", "timed", "traces",
-        }  # fmt: skip
+        needed = """caption date seconds data solvers runs machine threads load wall_over_cpu jobs
+            versions commit commits_of_runs command key timed traces"""
+        assert set(record) >= {*needed.split()}
         for commit in (record["commit"], *record["commits_of_runs"]):
             assert re.fullmatch("[0-9a-f]{12}", commit), "made of code that cannot be checked out"
         reason = why_not_timed(record)
@@ -105,7 +104,7 @@ def test_committed_figures_pair_with_their_notebook(name):
 REDRAWN = COMMITTED if os.environ.get("WORKBENCH_REDRAW") else ["ls_table1", "mrc_epsilon"]
 
 
-@pytest.mark.parametrize("name", REDRAWN)
+@each("name", REDRAWN)
 def test_the_words_of_committed_figures_are_those_of_the_code(name, execute, tmp_path, monkeypatch):
     found = CHECKOUT / "results" / f"{name}.parquet"
     monkeypatch.setenv("WORKBENCH_FIGURES", str(tmp_path))
@@ -128,7 +127,7 @@ def test_every_folder_of_figures_has_its_notebook():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", COMMITTED)
+@each("name", COMMITTED)
 def test_every_figure_notebook_runs_at_its_smallest_scale(
     name, execute, tmp_path, no_workers, monkeypatch
 ):
@@ -141,7 +140,7 @@ def test_every_figure_notebook_runs_at_its_smallest_scale(
         assert record["data"] and record["solvers"] and record["profile"] == "smoke"
 
 
-@pytest.mark.parametrize("path", GRIDS, ids=lambda path: path.stem)
+@each_path(GRIDS)
 def test_every_grid_reads(path):
     points = read_points(path)
     assert len(points) > 1 and len({point.label for point in points}) == len(points)
@@ -151,11 +150,11 @@ def test_every_hyper_parameter_has_its_sweep():
     declared = {name for path in SWEEPS for name in read(path).parameters}
     assert {"eps1", "eps2", "n_max", "batch_size", "lam"} <= declared
     swept = {name for path in GRIDS for point in read_points(path) for name in point.varied}
-    assert {"eps1", "eps2", "n_max", "batch_size", "lam", "lambda0", "C"} <= swept
+    assert {*"eps1 eps2 n_max batch_size lam lambda0 C".split()} <= swept
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("path", SWEEPS, ids=lambda path: path.stem)
+@each_path(SWEEPS)
 def test_every_notebook_runs_over_a_grid_of_its_parameters(path, execute):
     """As tests/test_fanout.py holds of any notebook, each run is then kept as executed."""
     runs = fan_out(read(path), SWEPT[path.stem])

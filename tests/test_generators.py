@@ -3,36 +3,37 @@
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from helpers import each
+from numpy.testing import assert_allclose
 from scipy.spatial.distance import cdist
 
-from workbench.core.problem import as_problem
+from workbench import as_problem
 from workbench.data.generators import JITTER, RANDOM, Generator, cosines, fitted
 
 
 @pytest.fixture(scope="module")
 def problem():
     rng = np.random.default_rng(0)
-    X = rng.normal(size=(120, 9)).astype(np.float32)
+    X = rng.normal(size=(120, 9)).astype("f4")
     return as_problem(X, np.arange(120) % 3)
 
 
 def made(generator, X, b):
-    Z = np.full((X.shape[0], generator.width(b)), np.nan, np.float32)
+    Z = np.full((X.shape[0], generator.width(b)), np.nan, "f4")
     generator.make(b)(X, Z)
     return Z
 
 
-@pytest.mark.parametrize(("turns", "atol"), [(50, 5e-5), (0.5, 1e-6)])
-def test_the_cosine_is_one(turns, atol):
-    rng = np.random.default_rng(0)
-    Z = rng.uniform(-turns, turns, size=(40, 500)).astype(np.float32)
+@each("turns, atol", [(50, 5e-5), (0.5, 1e-6)])
+def test_the_cosine_is_one(turns, atol, rng):
+    Z = rng.uniform(-turns, turns, size=(40, 500)).astype("f4")
     shift = rng.random(500, np.float32) * (turns > 1)
     expected = np.sqrt(2) * np.cos(2 * np.pi * (Z.astype(float) + shift))
     cosines(Z, shift)
-    np.testing.assert_allclose(Z, expected, atol=atol)
+    assert_allclose(Z, expected, atol=atol)
 
 
-@pytest.mark.parametrize("kind", ["fourier", "orthogonal_fourier"])
+@each("kind", ["fourier", "orthogonal_fourier"])
 def test_waves_approximate_the_gaussian_kernel(kind, problem):
     generator = fitted(problem, kind, 20_000, 20_000)
     Z = made(generator, problem.X, 0)
@@ -41,21 +42,21 @@ def test_waves_approximate_the_gaussian_kernel(kind, problem):
     assert generator.s == pytest.approx(np.median(cdist(problem.X, problem.X)) ** 2, rel=0.1)
 
 
-@pytest.mark.parametrize("mean", [0.0, 1e4])
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@each("mean", [0.0, 1e4])
+@each("dtype", [np.float32, np.float64])
 def test_nystroem_features_are_the_kernel_and_its_penalty_that_of_the_landmarks(dtype, mean):
     X = np.random.default_rng(0).normal(mean, 1.0, size=(300, 7)).astype(dtype)
     generator = fitted(as_problem(X, np.arange(300) % 3), "nystroem", 50, 20, bandwidth=0.5)
     landmarks = generator.anchors[20:40].astype(float)
     expected = np.exp(-cdist(X, landmarks, "sqeuclidean") / generator.s)
     Z = made(generator, X, 1)
-    np.testing.assert_allclose(Z, expected, atol=1e-5)
+    assert_allclose(Z, expected, atol=1e-5)
     K = np.exp(-cdist(landmarks, landmarks, "sqeuclidean") / generator.s)
-    np.testing.assert_allclose(generator.penalty(1), K + JITTER * np.eye(20), atol=1e-9)
-    np.testing.assert_allclose(made(generator, landmarks, 1), generator.penalty(1), atol=1e-5)
+    assert_allclose(generator.penalty(1), K + JITTER * np.eye(20), atol=1e-9)
+    assert_allclose(made(generator, landmarks, 1), generator.penalty(1), atol=1e-5)
 
 
-@pytest.mark.parametrize("kind", RANDOM)
+@each("kind", RANDOM)
 def test_blocks_are_of_their_size_scale_and_seed(kind, problem):
     generator = fitted(problem, kind, 100, 40, seed=3)
     assert (generator.penalty(0) is None) == (kind != "nystroem")
@@ -70,7 +71,7 @@ def test_blocks_are_of_their_size_scale_and_seed(kind, problem):
     assert not np.allclose(blocks[0], blocks[1])
     assert 0.05 < np.square(np.hstack(blocks)).mean() < 20
     for X in (problem.X[7:50], sp.csr_matrix(problem.X)[7:50], problem.X[7:50].astype(float)):
-        np.testing.assert_allclose(made(generator, X, 0), blocks[0][7:50], atol=2e-4, rtol=1e-4)
+        assert_allclose(made(generator, X, 0), blocks[0][7:50], atol=2e-4, rtol=1e-4)
 
 
 def test_columns_come_in_their_order(problem):

@@ -5,13 +5,14 @@ import re
 import exact
 import numpy as np
 import pytest
+from helpers import each
 from sklearn.linear_model import LogisticRegression
 from sklearn.svm import LinearSVC
-from test_solvers import objective, weight
+from test_solvers import objective
 
 from checks.certified import check_certified, proved
+from workbench import SOLVERS
 from workbench.proofs import verify
-from workbench.registry import SOLVERS
 
 WEIGHT = 0.1  # C, alpha or lambda0
 STATED = {  # the exercise of each paper, by the solver that makes its proof
@@ -26,11 +27,8 @@ GAP, CREDIT = 1e-3, re.compile(r": ([\d.]+) of 3 decades\. (.*)")
 
 def value(name, problem, W):
     """Return the objective of an exercise, by plain arithmetic."""
-    given = {weight(name): WEIGHT}
-    if name == "mrc_ccg":
-        return objective(name, problem, W, given)
-    kind = "cuts_exact" if name == "cs_working_set" else name  # the same problem, without l1
-    return objective(kind, problem, np.column_stack([W.T, np.zeros(problem.k)]), given)
+    M = W if name == "mrc_ccg" else np.column_stack([W.T, np.zeros(problem.k)])
+    return objective(name, problem, M, STATED[name])
 
 
 def modelled(name, problem):
@@ -86,7 +84,7 @@ def wrong(name, problem, best, least):
         yield best.take(order, axis=axis), "The classes are in another order"
     for size in (0.2, 0.5, 2.0):
         for _ in range(2):
-            yield best + size * np.abs(best).max() * rng.normal(size=best.shape), ""
+            yield best + size * abs(best).max() * rng.normal(size=best.shape), ""
     for excess in (1.5 * GAP, 4 * GAP, 20 * GAP):  # nearly good enough
         D, low, high = rng.normal(size=best.shape), 0.0, 1.0
         for _ in range(60):
@@ -101,9 +99,14 @@ def wrong(name, problem, best, least):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", STATED)
+@each("name", STATED)
 def test_every_way_to_the_optimum_is_right_and_others_get_what_they_can_prove(name, blobs, capsys):
     problem, told = blobs(60, 5, 4), []
+
+    def answer(W):
+        check_certified(W, problem, name, **STATED[name])
+        return capsys.readouterr().out
+
     ways = RIGHT[name] | {"modelling language": modelled}
     found = {way: find(name, problem) for way, find in ways.items()}
     values = {way: value(name, problem, W) for way, W in found.items()}
@@ -112,15 +115,12 @@ def test_every_way_to_the_optimum_is_right_and_others_get_what_they_can_prove(na
     assert verify(proof, problem).gap <= GAP / 20
     for way, W in found.items():
         assert values[way] < (1 + 0.9 * GAP) * least, way
-        check_certified(W, problem, name, **STATED[name])
-        printed = capsys.readouterr().out
-        assert printed.startswith("right: certainly within "), (way, printed)
+        assert answer(W).startswith("right: certainly within "), way
     best = found[min(values, key=values.get)]
     for W, hint in wrong(name, problem, best, least):
         excess = value(name, problem, W) / least - 1
         assert excess > 1.1 * GAP
-        check_certified(W, problem, name, **STATED[name])
-        printed = capsys.readouterr().out
+        printed = answer(W)
         assert printed.startswith("try again: ") and hint in printed
         credit, why = CREDIT.search(printed).groups()
         assert np.clip(-np.log10(excess), 0, 3) - 0.15 < float(credit) <= max(-np.log10(excess), 0)
@@ -129,7 +129,6 @@ def test_every_way_to_the_optimum_is_right_and_others_get_what_they_can_prove(na
     shape = "should have the shape"
     odd = (best * np.nan, "not finite"), (1e300 * best, "enormous"), (best[:2], shape)
     for W, hint in (*odd, (best.T, shape), ("best", shape)):
-        check_certified(W, problem, name, **STATED[name])
-        printed = capsys.readouterr().out
+        printed = answer(W)
         assert printed.startswith("try again: ") and hint in printed
     assert len(set(told)) > 15  # the feedback is on the weights

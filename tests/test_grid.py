@@ -4,6 +4,7 @@ import math
 import re
 
 import pytest
+from helpers import each, refuses
 
 from workbench.runs.grid import Point, at_least, grid, read_points
 
@@ -84,7 +85,7 @@ MISTAKES = {
 }
 
 
-@pytest.mark.parametrize("message", MISTAKES)
+@each("message", MISTAKES)
 def test_a_mistake_is_refused_and_named(message):
     arguments = {"solvers": ["mrc_lp", "mrc_ccg"], "data": "iris", "stop": STOP}
     with pytest.raises(ValueError) as raised:
@@ -141,12 +142,12 @@ VALUES = {  # as people write them in YAML, and what a grid has then, or says
 }
 
 
-@pytest.mark.parametrize("text", VALUES)
+@each("text", VALUES)
 def test_values_as_people_write_yaml_are_numbers_or_refused(text, tmp_path):
     path, value = tmp_path / "v.yaml", VALUES[text]
     path.write_text(GOOD.replace("N", text).replace("D", "no").replace("R", "0010"))
     if isinstance(value, str):
-        with pytest.raises(ValueError, match=f"^v.yaml: .*{re.escape(value)}"):
+        with refuses(f"^v.yaml: .*{re.escape(value)}"):
             read_points(path)
     else:
         [point] = read_points(path)
@@ -170,7 +171,7 @@ FILES = {
 }
 
 
-@pytest.mark.parametrize("message", FILES)
+@each("message", FILES)
 def test_a_bad_file_is_refused_and_named(message, tmp_path):
     path, content = tmp_path / "bad.yaml", FILES[message]
     path.write_bytes(content if isinstance(content, bytes) else content.encode())

@@ -11,14 +11,14 @@ from time import sleep
 from traceback import extract_tb
 
 import pytest
+from helpers import each, refuses
 from test_solvers import CERTIFIED, CLOCK, EXTRAS, NAMES, ONE_ROUND, SHORT, suited
 
 import workbench
+from workbench import SOLVERS, rounds, run
 from workbench.core.interrupts import Broken
 from workbench.core.state import resumable
-from workbench.core.stream import rounds, until, watch
-from workbench.registry import SOLVERS
-from workbench.runs.run import run
+from workbench.core.stream import until, watch
 
 HOUSE = Path(workbench.__file__).parent
 # Where the statements of solvers are: the folders, or files, of all of them, and shared loops.
@@ -28,7 +28,7 @@ METHODS |= {"kernels"}
 OURS = [name for name in NAMES if name not in EXTRAS]
 REFUSED = "^state: was cut within a round"
 ROUNDS = 3  # that are cut, of a run with the settings of SHORT
-each_solver = pytest.mark.parametrize("name", OURS)
+each_solver = each("name", OURS)
 
 pytestmark = pytest.mark.skipif(sys.gettrace() is not None, reason="they trace on their own")
 
@@ -123,10 +123,10 @@ def test_a_state_that_an_error_cut_within_a_round_is_refused(name, blobs):
                 continue  # there was no state yet
             refused += 1
             assert isinstance(latest, Broken)
-            with pytest.raises(ValueError, match=REFUSED):
+            with refuses(REFUSED):
                 steps(problem, **parameters, state=latest)
-            for ask in ("round", "info", "scores", "W", "M"):
-                with pytest.raises(ValueError, match=REFUSED):
+            for ask in "round info scores W M".split():
+                with refuses(REFUSED):
                     getattr(latest, ask)
         if not found:
             break
@@ -149,7 +149,7 @@ def test_a_second_ctrl_c_ends_a_run_without_a_state(blobs):
     assert trace.stopped_by == "interrupted" and trace.last["round"] == 2
 
 
-@pytest.mark.parametrize(("times", "last"), [(1, 3), (2, 2)])
+@each("times, last", [(1, 3), (2, 2)])
 def test_the_reader_of_a_stream_has_an_iterate_when_ctrl_c_comes(times, last, blobs):
     read = []
     with pytest.raises(KeyboardInterrupt):

@@ -1,15 +1,17 @@
 """Kernel peers: their fits are scikit-learn's, their objectives those of the definition."""
 
+from itertools import combinations
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from helpers import each
+from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.svm import SVC, LinearSVC
 
-from workbench.core.problem import as_problem
+from workbench import SOLVERS, as_problem, run
 from workbench.kernels.functions import inverse_root
-from workbench.registry import SOLVERS
-from workbench.runs.run import run
 
 GAUSSIAN = {"gamma": 0.2}
 
@@ -19,8 +21,8 @@ def fitted(name, problem, **parameters):
     return state
 
 
-@pytest.mark.parametrize("k", [2, 3, 6])
-@pytest.mark.parametrize("settings", [{"gamma": 0.3}, {}, {"kernel": "linear"}])
+@each("k", [2, 3, 6])
+@each("settings", [{"gamma": 0.3}, {}, {"kernel": "linear"}])
 def test_libsvm_is_scikit_learns(settings, k, blobs):
     problem, new = blobs(90, 4, k), blobs(200, 4, k, seed=1).X
     model = SVC(**{"kernel": "rbf", "gamma": "scale", "C": 0.7} | settings)
@@ -29,20 +31,20 @@ def test_libsvm_is_scikit_learns(settings, k, blobs):
         state = fitted("libsvm", made, C=0.7, **settings)
         model.set_params(decision_function_shape="ovo").fit(made.X, made.y)
         assert len(state.A) == len(model.support_) < 90
-        np.testing.assert_array_equal(np.argmax(state.scores(new), axis=1), model.predict(new))
+        assert_array_equal(np.argmax(state.scores(new), axis=1), model.predict(new))
         decisions = np.concatenate([D for _, D in state.decisions(new)], axis=1).T
         theirs = model.decision_function(new)
         ours = state.scores(new) @ [-1, 1] if k == 2 else decisions
-        np.testing.assert_allclose(ours, theirs, atol=1e-10)
+        assert_allclose(ours, theirs, atol=1e-10)
     if k == 6:  # of labels that mean nothing many votes are equal, and the first class wins
         noise = as_problem(np.random.default_rng(0).normal(size=(60, 2)), np.arange(60) % 6)
         new, model = 2 * new[:, :2], SVC(C=0.1).fit(noise.X, noise.y)
         scores = fitted("libsvm", noise, C=0.1).scores(new)
         assert np.sum(np.sum(scores == scores.max(axis=1, keepdims=True), axis=1) > 1) > 5
-        np.testing.assert_array_equal(np.argmax(scores, axis=1), model.predict(new))
+        assert_array_equal(np.argmax(scores, axis=1), model.predict(new))
 
 
-@pytest.mark.parametrize("k", [2, 4])
+@each("k", [2, 4])
 def test_libsvms_objectives_are_those_of_its_pairs(k, blobs):
     problem, C = blobs(80, 4, k), 2.0
     steps = SOLVERS["libsvm"].steps(problem, C=C, tol=1e-6, **GAUSSIAN)
@@ -50,25 +52,22 @@ def test_libsvms_objectives_are_those_of_its_pairs(k, blobs):
     X, y = problem.X, problem.y
     K = rbf_kernel(X, gamma=0.2)
     primal = pairs = 0.0
-    for i in range(k):
-        for j in range(i + 1, k):
-            rows = np.flatnonzero((y == i) | (y == j))
-            z = np.where(y[rows] == i, 1.0, -1.0)
-            model = SVC(C=C, tol=1e-6, kernel="precomputed")
-            model.fit(K[np.ix_(rows, rows)], z)
-            a = np.zeros(len(rows))
-            a[model.support_] = model.dual_coef_[0]
-            f = K[np.ix_(rows, rows)] @ a
-            hinges = np.maximum(0.0, 1.0 - z * (f + model.intercept_[0])).sum()
-            primal += a @ f / 2 + C * hinges
-            pairs += C * len(rows)
+    for i, j in combinations(range(k), 2):
+        rows = np.flatnonzero((y == i) | (y == j))
+        z, pair = np.where(y[rows] == i, 1.0, -1.0), K[np.ix_(rows, rows)]
+        model = SVC(C=C, tol=1e-6, kernel="precomputed").fit(pair, z)
+        (a,) = model.dual_coef_
+        f = pair[:, model.support_] @ a
+        hinges = np.maximum(0.0, 1.0 - z * (f + model.intercept_[0])).sum()
+        primal += a @ f[model.support_] / 2 + C * hinges
+        pairs += C * len(rows)
     assert last.info()["primal"] == pytest.approx(primal, rel=1e-6)
     assert before == pairs  # at w = 0
     loose = fitted("libsvm", problem, C=C, tol=0.5, **GAUSSIAN)
     assert loose.primal > last.primal and loose.iterations < last.iterations
 
 
-@pytest.mark.parametrize("k", [2, 4])
+@each("k", [2, 4])
 def test_the_control_is_a_linear_svm_of_features(k, blobs):
     problem, new = blobs(120, 4, k), blobs(50, 4, k, seed=1).X
     settings = {"C": 0.5, "tol": 1e-6}
@@ -81,7 +80,7 @@ def test_the_control_is_a_linear_svm_of_features(k, blobs):
     model = LinearSVC(fit_intercept=False, random_state=3, max_iter=10_000, **how, **settings)
     F = rbf_kernel(new, L, gamma=0.3) @ root @ model.fit(Z, problem.y).coef_.T
     own = np.hstack([-F / 2, F / 2]) if k == 2 else F
-    np.testing.assert_allclose(state.scores(new), own, atol=1e-3)
+    assert_allclose(state.scores(new), own, atol=1e-3)
     # The same landmarks, and the same objective as that of exact cuts.
     parameters = {"C": 0.5, "gamma": 0.3, "landmarks": 15, "eps": 1e-6, "seed": 3}
     trace, _ = run("cuts_nystroem", problem, parameters=parameters)

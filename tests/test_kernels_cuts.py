@@ -2,6 +2,8 @@
 
 import numpy as np
 import pytest
+from helpers import each
+from numpy.testing import assert_allclose
 
 from workbench.sampled_cuts.qp import best_of_face, objective, pairwise, solve_qp
 
@@ -76,7 +78,7 @@ def test_each_step_is_the_second_order_choice():
                     break
                 taken = pairwise(G, h, C, alpha, 0.0, 1)
                 assert taken in (0, 1)
-                np.testing.assert_allclose(alpha, expected, rtol=0, atol=1e-12 * C)
+                assert_allclose(alpha, expected, rtol=0, atol=1e-12 * C)
 
 
 def test_steps_end_when_no_pair_violates_by_more_than_the_tolerance():
@@ -93,25 +95,32 @@ def test_steps_end_when_no_pair_violates_by_more_than_the_tolerance():
     assert pairwise(np.array([[1.0, 0.9], [0.9, 1.0]]), np.ones(2), 9.0, many, 1e-12, 3) == 3
 
 
-def test_a_face_ends_at_its_best_point_or_where_it_meets_zero():
-    G, h = np.diag([1.0, 2.0, 4.0]), np.array([1.0, 1.0, 1.0])
-    alpha = np.array([0.1, 0.1, 0.0])
-    best_of_face(G, h, 10.0, alpha)
-    np.testing.assert_allclose(alpha, [1.0, 0.5, 0.0], atol=1e-9)  # what is zero stays
-    alpha, h = np.array([0.1, 0.1, 0.1]), np.array([5.0, 4.0, 3.0])
-    best_of_face(G, h, 5.0, alpha)  # the sum is tight, and the solution on it is above zero
-    lam = (5.0 + 4.0 / 2 + 3.0 / 4 - 5.0) / 1.75
-    np.testing.assert_allclose(alpha, (h - lam) / np.array([1.0, 2.0, 4.0]), atol=1e-9)
-    assert alpha.sum() <= 5.0 * (1 + 1e-15)
-    alpha = np.array([0.1, 0.1])
-    best_of_face(np.diag([1.0, 0.0]), np.ones(2), 2.0, alpha)  # the second is not curved at all
-    np.testing.assert_allclose(alpha, [0.0, 2.0], atol=1e-9)
-    alpha = np.array([0.5, 0.5])
-    best_of_face(np.eye(2), np.array([1.0, -2.0]), 1.0, alpha)  # the second must end at zero
-    np.testing.assert_allclose(alpha, [1.0, 0.0], atol=1e-9)
-    assert alpha[1] == 0.0
-    rng = np.random.default_rng(0)
-    for _ in range(20):  # one alone leaves, and is zero without rounding
+LAM = (5.0 + 4.0 / 2 + 3.0 / 4 - 5.0) / 1.75
+FACES = {  # the diagonal of G, h, C, a point of the face, and the one where it ends
+    "what is zero stays": ([1, 2, 4], [1, 1, 1], 10, [0.1, 0.1, 0], [1, 0.5, 0]),
+    "the sum is tight, and the solution on it above zero": (
+        *([1, 2, 4], [5, 4, 3], 5, [0.1] * 3, [5 - LAM, (4 - LAM) / 2, (3 - LAM) / 4]),
+    ),
+    "the second is not curved at all": ([1, 0], [1, 1], 2, [0.1, 0.1], [0, 2]),
+    "the second must end at zero": ([1, 1], [1, -2], 1, [0.5, 0.5], [1, 0]),
+    "no step to what is not better": ([1, 1], [1, -2], 1, [1, 0], [1, 0]),
+    "nothing": ([1, 1], [1, 1], 1, [0, 0], [0, 0]),
+}
+
+
+@each("case", FACES)
+def test_a_face_ends_at_its_best_point_or_where_it_meets_zero(case):
+    diagonal, h, C, start, end = (np.array(part, float) for part in FACES[case])
+    alpha = start.copy()
+    best_of_face(np.diag(diagonal), h, float(C), alpha)
+    assert_allclose(alpha, end, atol=1e-9)
+    assert (alpha == 0).tolist() == (end == 0).tolist() or case.startswith("the second is")
+    assert alpha.sum() <= C * (1 + 1e-15)
+    assert "step" not in case or alpha.tolist() == start.tolist()
+
+
+def test_one_alone_leaves_a_face_and_is_zero_without_rounding(rng):
+    for _ in range(20):
         C, negative = 10.0 * rng.random(), rng.integers(3)
         alpha = C * rng.dirichlet(np.ones(3)) * rng.choice([0.7, 1.0, 1 + 1e-13])
         before, h = alpha.copy(), C * (3.0 + 0.3 * rng.random(3))
@@ -120,19 +129,11 @@ def test_a_face_ends_at_its_best_point_or_where_it_meets_zero():
         assert (alpha == 0).tolist() == (np.arange(3) == negative).tolist()
         rest = np.flatnonzero(alpha)
         expected = (C - h[rest].sum()) / 2 + h[rest]
-        np.testing.assert_allclose(alpha[rest], expected, rtol=1e-9)
+        assert_allclose(alpha[rest], expected, rtol=1e-9)
         assert before.all() and alpha.sum() <= C * (1 + 1e-14)
-    alpha = np.array([1.0, 0.0])
-    best_found = alpha.copy()
-    best_of_face(np.eye(2), np.array([1.0, -2.0]), 1.0, alpha)
-    np.testing.assert_array_equal(alpha, best_found)  # no step to what is not better
-    nothing = np.zeros(2)
-    best_of_face(np.eye(2), np.ones(2), 1.0, nothing)
-    assert not nothing.any()
 
 
-def test_no_feasible_point_is_better_than_the_one_found():
-    rng = np.random.default_rng(0)
+def test_no_feasible_point_is_better_than_the_one_found(rng):
     for trial in range(120):  # the last cuts nearly cancel, and need the face
         T = int(rng.integers(1, 17))
         V = rng.normal(size=(T, rng.integers(0, T + 1))) * 10.0 ** rng.uniform(-2, 1)

@@ -5,7 +5,9 @@ from dataclasses import replace
 from itertools import islice
 
 import numpy as np
-import pytest
+from helpers import each
+from numpy.testing import assert_allclose
+from pytest import approx
 from scipy.special import log_softmax
 
 from workbench.data.generators import fitted
@@ -40,15 +42,15 @@ def weighted(problem):
     return replace(problem, weights=weights), weights.sum(), np.eye(problem.k)[problem.y]
 
 
-@pytest.mark.parametrize("name", LINKS)
+@each("name", LINKS)
 def test_links_by_their_formulas(name):
     weights = np.array([1.0, 2.0, 0.5, 3.0])
     loss, R = by_formula(name, F, np.eye(3)[Y], weights)
     for dtype, close in ((np.float64, 1e-12), (np.float32, 1e-5)):
         found = np.empty(F.shape, dtype)
         of = LINKS[name].residuals(F.astype(dtype), Y, found, weights)
-        assert of == pytest.approx(loss, rel=close)
-        np.testing.assert_allclose(found, R, rtol=close, atol=close / 10)
+        assert of == approx(loss, rel=close)
+        assert_allclose(found, R, rtol=close, atol=close / 10)
 
 
 def test_projections_by_hand():
@@ -56,10 +58,10 @@ def test_projections_by_hand():
     project(V)
     third = 1 / 3
     expected = [[third] * 3, [1.0, 0.0, 0.0], [0.6, 0.4, 0.0], [0.5, 0.5, 0.0]]
-    np.testing.assert_allclose(V, expected, atol=1e-15)
+    assert_allclose(V, expected, atol=1e-15)
     V = np.array([[10.0, 4.0, 3.5, 0.0], [0.9, 0.35, 0.3, -0.2]])
     project(V)
-    np.testing.assert_allclose(V, [[1, 0, 0, 0], [2.15 / 3 - 0, 0.5 / 3, 0.35 / 3, 0]], atol=1e-15)
+    assert_allclose(V, [[1, 0, 0, 0], [2.15 / 3 - 0, 0.5 / 3, 0.35 / 3, 0]], atol=1e-15)
     one = np.array([[7.0], [-7.0]])
     project(one)
     assert one.tolist() == [[1.0], [1.0]]
@@ -69,33 +71,37 @@ def test_momentum_by_hand():
     W, before = np.array([[1.0, 3.0]]), np.array([[0.5, 1.0]])
     point, after = extrapolated(W, before, -np.ones((1, 2)), 2.0)
     assert after == (1 + np.sqrt(17)) / 2
-    np.testing.assert_allclose(point, W + (W - before) / after, rtol=1e-15)
+    assert_allclose(point, W + (W - before) / after, rtol=1e-15)
     point, after = extrapolated(W, before, np.full((1, 2), 0.1), 2.0)  # uphill: it restarts
     assert after == (1 + np.sqrt(5)) / 2 and point.tolist() == W.tolist()
     _, after = extrapolated(W, before, np.zeros((1, 2)), 2.0)  # neither
     assert after == (1 + np.sqrt(17)) / 2
 
 
-@pytest.mark.parametrize("solver", [ls_generalized, ls_accelerated])
-@pytest.mark.parametrize("link", ["identity", "softmax"])
+@each("solver", [ls_generalized, ls_accelerated])
+@each("link", ["identity", "softmax"])
 def test_the_rounds_of_algorithm_1(link, solver, blobs):
-    problem, n, T = weighted(blobs(n=20, d=3, k=3))
+    problem, n, T = weighted(blobs(n=20, d=3))
     settings = {"alpha": 0.3, "link": link}
     X, alpha, weights = problem.X, 0.3, problem.weights
     l = LINKS[link].L
     H = X.T @ (weights[:, None] * X) / n + alpha / l * np.eye(3)
     W = stepped = np.zeros((3, 3))
     theta, lower, upper = 1.0, 0.0, np.inf
-    for s in islice(solver(problem, **settings), 8):
+
+    def at(W, alpha):
         loss, R = by_formula(link, X @ W, T, weights)
         gradient = X.T @ R / n + alpha * W
         primal = loss / n + alpha / 2 * (W**2).sum()
-        lower = max(lower, primal - (gradient**2).sum() / (2 * alpha))
-        upper = min(upper, primal)
-        np.testing.assert_allclose(s.W, W, atol=1e-12)
+        return gradient, loss / n, primal, primal - (gradient**2).sum() / (2 * alpha)
+
+    for s in islice(solver(problem, **settings), 8):
+        gradient, loss, primal, bound = at(W, alpha)
+        lower, upper = max(lower, bound), min(upper, primal)
+        assert_allclose(s.W, W, atol=1e-12)
         found = s.loss, s.primal, s.lower, s.upper, s.theta
-        np.testing.assert_allclose(found, [loss / n, primal, lower, upper, theta], atol=1e-12)
-        np.testing.assert_allclose(s.stepped, stepped, atol=1e-12)
+        assert_allclose(found, [loss, primal, lower, upper, theta], atol=1e-12)
+        assert_allclose(s.stepped, stepped, atol=1e-12)
         before, stepped = stepped, W - np.linalg.solve(H, gradient) / l
         W = stepped
         if solver is ls_accelerated:
@@ -106,29 +112,31 @@ def test_the_rounds_of_algorithm_1(link, solver, blobs):
     assert (again.lower, again.upper, again.theta, again.primal) == kept
     other = next(solver(problem, **settings | {"alpha": 0.6}, state=s))
     assert other.theta == 1.0 and other.alpha == 0.6 and other.upper == other.primal
-    loss, R = by_formula(link, X @ s.W, T, weights)
-    gradient = X.T @ R / n + 0.6 * s.W
-    expected = loss / n + 0.3 * (s.W**2).sum()
-    assert other.primal == pytest.approx(expected, rel=1e-12)
-    assert other.lower == pytest.approx(max(0.0, expected - (gradient**2).sum() / 1.2), abs=1e-12)
+    _, _, expected, bound = at(s.W, 0.6)
+    assert other.primal == approx(expected, rel=1e-12)
+    assert other.lower == approx(max(0.0, bound), abs=1e-12)
 
 
-@pytest.mark.parametrize("power", [1, 2, 3])
+@each("power", [1, 2, 3])
 def test_the_rounds_of_algorithm_2(power, blobs):
-    problem, n, T = weighted(blobs(n=20, d=3, k=3))
+    problem, n, T = weighted(blobs(n=20, d=3))
     X, alpha, k, weights = problem.X, 0.1, 3, problem.weights[:, None]
     P = between = refitted = np.zeros((20, k))
     Ws, Vs = [], []
+
+    def squared_error(P):
+        return approx((weights * (T - P) ** 2).sum() / n, abs=1e-9)
+
     for s in islice(ls_calibrated(problem, alpha=alpha, basis=power), 5):
-        np.testing.assert_allclose(s.predictions, P, atol=1e-9)
-        np.testing.assert_allclose(s.W, np.reshape(Ws, (-1, 3, k)), atol=1e-9)
-        np.testing.assert_allclose(s.V, np.reshape(Vs, (-1, power * k, k)), atol=1e-5)
-        assert s.squared_error == pytest.approx((weights * (T - P) ** 2).sum() / n, abs=1e-9)
+        assert_allclose(s.predictions, P, atol=1e-9)
+        assert_allclose(s.W, np.reshape(Ws, (-1, 3, k)), atol=1e-9)
+        assert_allclose(s.V, np.reshape(Vs, (-1, power * k, k)), atol=1e-5)
+        assert s.squared_error == squared_error(P)
         assert s.round == len(Ws)
         if Ws:
-            assert s.fitted == pytest.approx((weights * (T - between) ** 2).sum() / n, abs=1e-9)
-            assert s.refitted == pytest.approx((weights * (T - refitted) ** 2).sum() / n, abs=1e-9)
-            np.testing.assert_allclose(s.scores(X), P, atol=1e-9)
+            assert s.fitted == squared_error(between)
+            assert s.refitted == squared_error(refitted)
+            assert_allclose(s.scores(X), P, atol=1e-9)
         else:
             assert s.fitted == s.refitted == s.squared_error
         S = X.T @ (weights * X) / n
@@ -147,17 +155,17 @@ def test_the_rounds_of_algorithm_2(power, blobs):
     assert s.round == 4
 
 
-@pytest.mark.parametrize("calibrated", [False, True])
-@pytest.mark.parametrize("features", ["fourier", "nystroem"])
-@pytest.mark.parametrize("link", ["identity", "softmax"])
+@each("calibrated", [False, True])
+@each("features", ["fourier", "nystroem"])
+@each("link", ["identity", "softmax"])
 def test_the_rounds_of_algorithm_3(link, features, calibrated, blobs):
-    problem, n, T = weighted(blobs(n=30, d=3, k=3))
+    problem, n, T = weighted(blobs(n=30, d=3))
     k, alpha, L, weights = 3, 0.2, LINKS[link].L, problem.weights
     sizes = {"features": features, "n_features": 8, "block": 4}
     generator = fitted(problem, features, 8, 4, 1.0, 0)
     Z, M = [], []
     for b in range(2):
-        Z.append(np.empty((30, generator.width(b)), np.float32))
+        Z.append(np.empty((30, generator.width(b)), "f4"))
         generator.make(b)(problem.X, Z[b])
         penalty = generator.penalty(b)
         M.append(np.eye(Z[b].shape[1]) if penalty is None else penalty)
@@ -169,12 +177,12 @@ def test_the_rounds_of_algorithm_3(link, features, calibrated, blobs):
     for s in ls_stagewise(problem, **settings, calibrate=calibrated):
         loss = by_formula(link, F, T, weights)[0] / n
         penalty = sum(np.vdot(W[p], m @ W[p]) for p, m in zip(parts, M))
-        np.testing.assert_allclose(s.W, W, atol=2e-5)
-        np.testing.assert_allclose(s.F, F, atol=2e-5)
-        assert s.loss == pytest.approx(loss, abs=1e-5)
-        assert s.primal == pytest.approx(loss + alpha / 2 * penalty, abs=1e-5)
+        assert_allclose(s.W, W, atol=2e-5)
+        assert_allclose(s.F, F, atol=2e-5)
+        assert s.loss == approx(loss, abs=1e-5)
+        assert s.primal == approx(loss + alpha / 2 * penalty, abs=1e-5)
         again = next(ls_stagewise(problem, **settings, calibrate=calibrated, state=deepcopy(s)))
-        assert again.primal == pytest.approx(s.primal, rel=1e-12)
+        assert again.primal == approx(s.primal, rel=1e-12)
         seen.append(s.round)
         b = s.round % 2
         ZF, V, m = Z[b].astype(float), np.zeros((Z[b].shape[1], k)), M[b]
@@ -208,6 +216,6 @@ def test_a_block_stays_where_every_step_leads_uphill(blobs, monkeypatch):
         return self
 
     monkeypatch.setattr(products.Factor, "raised", raised)
-    for s in ls_stagewise(blobs(n=30, d=3, k=3), n_features=4, block=4, alpha=0.2, passes=1):
-        assert not s.W.any() and s.primal == pytest.approx(np.log(3))
+    for s in ls_stagewise(blobs(n=30, d=3), n_features=4, block=4, alpha=0.2, passes=1):
+        assert not s.W.any() and s.primal == approx(np.log(3))
     assert tuple(shares) == RAISES

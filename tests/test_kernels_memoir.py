@@ -3,7 +3,10 @@
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from helpers import each
 from numba import config
+from numpy.testing import assert_allclose, assert_array_equal
+from pytest import approx
 
 from workbench.kernels.rows import rows_of
 from workbench.memoir import blocks, steps
@@ -35,71 +38,69 @@ def test_a_step_ends_in_the_ball():
         numbers = numbers_of(0.8, square, 3.0, 7.0, 2.0)
         steps.project(numbers, lam)
         scale = numbers[steps.SCALE]
-        np.testing.assert_allclose(numbers, [scale, square, 3.0, 7.0, 2.0], rtol=1e-15)
+        assert_allclose(numbers, [scale, square, 3.0, 7.0, 2.0], rtol=1e-15)
         return scale
 
-    assert scale_after(0.25, 100.0) == pytest.approx(0.2, rel=1e-15)  # |W| = 8, radius 2
-    assert scale_after(0.25, 9.0) == pytest.approx(0.8 / 1.2, rel=1e-15)
+    assert scale_after(0.25, 100.0) == approx(0.2, rel=1e-15)  # |W| = 8, radius 2
+    assert scale_after(0.25, 9.0) == approx(0.8 / 1.2, rel=1e-15)
     # Inside of it, inside of a ball of radius 1/2, without a ball, and negative by rounding.
     for lam, square in ((0.25, 1.0), (4.0, 0.01), (0.0, 1e9), (0.25, -1e-9)):
         assert scale_after(lam, square) == 0.8
 
 
 def test_a_small_scale_is_multiplied_into_the_weights():
-    b, scale = dense(np.full((2, 3), 4.0, np.float32)), 5e-4
+    b, scale = dense(np.full((2, 3), 4.0, "f4")), 5e-4
     steps.fold(b, numbers := numbers_of(scale, 16.0, 2.0, 6.0, 7.0))
-    np.testing.assert_allclose(b.values, 4.0 * scale, rtol=1e-6)
-    np.testing.assert_allclose(numbers, [1.0, 16.0 * scale**2, 2.0, 6.0 * scale, 7.0], rtol=1e-12)
+    assert_allclose(b.values, 4.0 * scale, rtol=1e-6)
+    assert_allclose(numbers, [1.0, 16.0 * scale**2, 2.0, 6.0 * scale, 7.0], rtol=1e-12)
 
 
 @uncompiled
 def test_what_steps_carry_along():
-    X = np.array([[3.0, 0.0], [0.0, 1.0], [1.0, 1.0], [2.0, 0.0]], np.float32)
-    rows, y, k = rows_of(X), np.array([0, 1, 2, 0], np.int32), 4
-    b, numbers = dense(np.zeros((2, k), np.float32), sums=True), numbers_of(0.5, 0.0)
+    X = np.array([[3.0, 0.0], [0.0, 1.0], [1.0, 1.0], [2.0, 0.0]], "f4")
+    rows, y, k = rows_of(X), np.array([0, 1, 2, 0], "i4"), 4
+    b, numbers = dense(np.zeros((2, k), "f4"), sums=True), numbers_of(0.5, 0.0)
     R = np.zeros(k, bool)
-    taken, order, etas = Taken(np.zeros(4, np.int32), np.zeros(4)), np.arange(4), np.full(4, 0.8)
+    taken, order, etas = Taken(np.zeros(4, "i4"), np.zeros(4)), np.arange(4), np.full(4, 0.8)
     etas[2:] = 0.3
     assert visit(b, 0, rows, order, y, NO_ANSWERS, etas, numbers, R, taken, k) == (4, 0)
     W, S, scale, violated, total, met = np.zeros((2, k)), np.zeros((2, k)), 0.5, 0, 0.0, set()
     for i in order:
-        before = W.copy()
-        scores = X[i] @ W
-        margin = scores[y[i]] - np.delete(scores, y[i]).max()
+        scores, step = X[i] @ W, etas[i] / scale
         r = np.argmax(np.where(np.arange(k) == y[i], -np.inf, scores))
         met |= {int(y[i]), int(r)}
-        if scale * margin < 1:
-            violated, total = violated + 1, total + etas[i] / scale
-            W[:, y[i]] += etas[i] / scale * X[i]
-            W[:, r] -= etas[i] / scale * X[i]
-        S += i * scale * (W - before)
-    np.testing.assert_allclose(b.values.reshape(2, k), W, rtol=1e-6, atol=1e-6)
-    np.testing.assert_allclose(b.sums.reshape(2, k), S, rtol=1e-6, atol=1e-6)
+        if scale * (scores[y[i]] - scores[r]) < 1:
+            violated, total = violated + 1, total + step
+            change = step * np.outer(X[i], np.eye(k)[y[i]] - np.eye(k)[r])
+            W += change
+            S += i * scale * change
+    assert_allclose(b.values.reshape(2, k), W, rtol=1e-6, atol=1e-6)
+    assert_allclose(b.sums.reshape(2, k), S, rtol=1e-6, atol=1e-6)
     expected = [scale, (W**2).sum(), 4 * scale, total, violated]
-    np.testing.assert_allclose(numbers, expected, rtol=1e-6)
+    assert_allclose(numbers, expected, rtol=1e-6)
     assert set(np.flatnonzero(R)) == met and 0 < violated < 4
     weights = np.zeros((4, k))
     weights[order, taken.classes] = taken.steps
     A = np.eye(k)[y] * weights.sum(axis=1)[:, None] - weights
-    np.testing.assert_allclose(X.T @ A, W, rtol=1e-6, atol=1e-6)
+    assert_allclose(X.T @ A, W, rtol=1e-6, atol=1e-6)
     scratch = steps.scratch_of(k, b.values)
 
     def found(classes=NO_ANSWERS):
         return steps.search(b, rows, 1, 1, 0, classes, *scratch, k)
 
-    best = max((X[1] @ W)[[0, 2, 3]])
-    assert best > 0 and found()[1] == pytest.approx((X[1] @ W)[1] - best, rel=1e-6)
-    given = found(np.array([2], np.int32))
-    assert given[0] == 2 and given[1] == pytest.approx((X[1] @ W)[1] - (X[1] @ W)[2], abs=1e-6)
-    assert abs((X[1] @ W)[2]) > 0.1
+    scores = X[1] @ W
+    best = max(scores[[0, 2, 3]])
+    assert best > 0 and found()[1] == approx(scores[1] - best, rel=1e-6)
+    assert found(np.array([2], "i4")) == (2, approx(scores[1] - scores[2], abs=1e-6))
+    assert abs(scores[2]) > 0.1
     b.values[:] = 1e-9 * np.arange(8)
-    assert found() == (3, pytest.approx(-2e-9, rel=1e-6))
+    assert found() == (3, approx(-2e-9, rel=1e-6))
     b.values[:] = [-1.0] * 4 + [-2.0] * 4
     assert found() == (0, 0.0)  # the lowest of equals
     b.values[4:], before = [2.0, 0.0, 0.0, 0.0], numbers[steps.VIOLATED]
     numbers[steps.SCALE] = 0.5
-    one = np.array([1]), np.zeros(4, np.int32), NO_ANSWERS, np.ones(1)
-    visit(b, 0, rows, *one, numbers, R, Taken(np.zeros(0, np.int32), np.zeros(0)), k)
+    one = np.array([1]), np.zeros(4, "i4"), NO_ANSWERS, np.ones(1)
+    visit(b, 0, rows, *one, numbers, R, Taken(np.zeros(0, "i4"), np.zeros(0)), k)
     assert numbers[steps.VIOLATED] == before  # at a scale of 1/2 the margin is exactly one: enough
 
 
@@ -119,8 +120,8 @@ def test_blocks_grow_when_they_are_nearly_full():
     dense = np.zeros(k)
     dense[[7 * met % k for met in range(1, 60)]] = range(1, 60)
     start = b.starts[0]
-    np.testing.assert_array_equal(b.values[start : start + k], dense)
-    np.testing.assert_array_equal(b.sums[start : start + k], -dense)
+    assert_array_equal(b.values[start : start + k], dense)
+    assert_array_equal(b.sums[start : start + k], -dense)
     assert start == first + 4 + 8 + 16 + 32 and b.end[0] == start + k
     assert not b.values[first:start].any()  # norms are of all slots up to the end
     assert slots_for(np.uint8(WHOLE), 1000, k) == WHOLE
@@ -138,7 +139,7 @@ def test_a_row_lacks_what_more_classes_would_take():
     for c in range(4):  # the pool has no slot left, and the block has room for two more
         add_outer(b, one, np.uint64(0), np.ones(1), np.array([c]), 0.0, k)
     given = np.array([0]), np.array([30]), NO_ANSWERS, np.ones(1), numbers_of(1.0, 4.0)
-    taken = Taken(np.zeros(0, np.int32), np.zeros(0))
+    taken = Taken(np.zeros(0, "i4"), np.zeros(0))
     assert visit(b, 0, one, *given, np.zeros(k, bool), taken, k) == (1, 0)
     b = empty(1, k, slots=4)
     b.values[slot_of(b, 0, 0, k)] = 7.0  # in the first slot of the pool
@@ -187,7 +188,7 @@ def filled(k, kind, **given):
     b, W, S = fill(k, **given)
     b = roomier(b, k, 8)
     if kind == "dense":
-        b = dense(W.astype(np.float32), **given)
+        b = dense(W.astype("f4"), **given)
         b.sums[:] = S.ravel()[: len(b.sums)]
     return b, W, S
 
@@ -198,12 +199,12 @@ def entries(b, k, of="values", **given):
     return made.toarray() if sp.issparse(made) else made
 
 
-@pytest.mark.parametrize("k", CLASSES)
+@each("k", CLASSES)
 def test_blocks_are_the_matrix_whose_changes_they_took(k):
     b, W, _ = fill(k)
     made = matrix_of(b, k)
     assert made.has_canonical_format and (made.data != 0).all()
-    np.testing.assert_allclose(made.toarray(), W, atol=1e-5)
+    assert_allclose(made.toarray(), W, atol=1e-5)
     assert b.classes.dtype == (np.uint16 if k < 2**16 else np.uint32)
     if k in (17, 100):
         assert (b.sizes == WHOLE).any() and ((b.sizes > 0) & (b.sizes < WHOLE)).any()
@@ -212,31 +213,31 @@ def test_blocks_are_the_matrix_whose_changes_they_took(k):
         for c in [*met[:200], *np.setdiff1d(np.arange(min(k, 200)), met)] if b.sizes[f] else met:
             p = position(b.starts, b.sizes, b.classes, f, c, k)
             if W[f, c]:
-                assert b.classes[p] == c and b.values[p] == pytest.approx(W[f, c], abs=1e-5)
+                assert b.classes[p] == c and b.values[p] == approx(W[f, c], abs=1e-5)
             else:
                 assert b.values[p] == 0 if b.sizes[f] == WHOLE else p < 0
     # Blocks lie side by side and are never full.
     hashed = (b.sizes > 0) & (b.sizes < WHOLE)
     lengths = np.where(hashed, 2.0 ** np.minimum(b.sizes, 31), np.where(b.sizes == WHOLE, k, 0))
-    np.testing.assert_array_equal(b.used[hashed], (W != 0).sum(axis=1)[hashed])
+    assert_array_equal(b.used[hashed], (W != 0).sum(axis=1)[hashed])
     assert (b.used[hashed] <= blocks.FULL * lengths[hashed]).all()
     order = np.argsort(b.starts[lengths > 0])
     starts, ends = b.starts[lengths > 0][order], (b.starts + lengths)[lengths > 0][order]
     assert (starts[1:] >= ends[:-1]).all() and ends[-1] <= b.end[0] <= len(b.values)
 
 
-@pytest.mark.parametrize("k", CLASSES)
+@each("k", CLASSES)
 def test_a_new_pool_is_without_gaps_and_zeros(k):
     b, _, S = fill(k, sums=True)
     same = roomier(b, k, 77)
     assert same.end[0] < b.end[0] or k == 2  # of two classes no block grows
-    np.testing.assert_allclose(entries(same, k, "sums"), S, atol=1e-4)
+    assert_allclose(entries(same, k, "sums"), S, atol=1e-4)
     b = b._replace(sums=b.sums[:0])
     for zeros in (0.0, 0.9):
         b.values[np.random.default_rng(1).random(len(b.values)) < zeros] = 0.0
         W, new, same = matrix_of(b, k), blocks.compacted(b, k, 77), roomier(b, k, 77)
         hashed = new.sizes < WHOLE
-        np.testing.assert_array_equal(new.used[hashed], np.diff(W.indptr)[hashed])
+        assert_array_equal(new.used[hashed], np.diff(W.indptr)[hashed])
         assert new.end[0] < same.end[0] or not zeros or k == 2
         for made in (new, same):
             assert len(made.values) - made.end[0] >= 77
@@ -253,28 +254,28 @@ def documents():
         yield X, rows_of(store(X))
 
 
-@pytest.mark.parametrize("kind", ["sparse", "dense"])
-@pytest.mark.parametrize("k", CLASSES)
+@each("kind", ["sparse", "dense"])
+@each("k", CLASSES)
 def test_scores_are_the_product_with_the_values_taken_towards_zero(k, kind):
     b, W, _ = filled(k, kind)
     for l1 in (None, np.float32(1.0)):
-        nearer = np.sign(W) * np.maximum(np.abs(W) - (l1 or 0), 0)
+        nearer = np.sign(W) * np.maximum(abs(W) - (l1 or 0), 0)
         if kind == "sparse":
-            np.testing.assert_allclose(entries(b, k, l1=l1 or 0.0), nearer, atol=1e-5)
+            assert_allclose(entries(b, k, l1=l1 or 0.0), nearer, atol=1e-5)
         for X, rows in documents():
             for i in range(len(X)):
-                out, g = np.full(k + 1, 2, np.float32), np.empty(2)
+                out, g = np.full(k + 1, 2, "f4"), np.empty(2)
                 add_scores(b, rows, np.uint64(i), l1, out, k)
-                np.testing.assert_allclose(out[:k] - 2, X[i] @ nearer, atol=1e-4)
+                assert_allclose(out[:k] - 2, X[i] @ nearer, atol=1e-4)
                 assert out[k] == 2  # empty slots add nothing, to a class that does not exist
                 pair = np.random.default_rng(i).choice(k, 2, replace=False)
                 set_scores(b, rows, np.uint64(i), pair, l1, g, k)
-                np.testing.assert_allclose(g, X[i] @ nearer[:, pair], atol=1e-4)
+                assert_allclose(g, X[i] @ nearer[:, pair], atol=1e-4)
 
 
-@pytest.mark.parametrize("sums", [True, False])
-@pytest.mark.parametrize("kind", ["dense", "sparse"])
-@pytest.mark.parametrize("k", CLASSES)
+@each("sums", [True, False])
+@each("kind", ["dense", "sparse"])
+@each("k", CLASSES)
 def test_a_row_finds_the_room_that_was_asked_for_and_changes_its_classes(k, kind, sums):
     b, W, S = filled(k, kind, sums=sums)
     for X, rows in documents():
@@ -290,11 +291,11 @@ def test_a_row_finds_the_room_that_was_asked_for_and_changes_its_classes(k, kind
             W[:, pair] += np.outer(X[i], steps)
             S[:, pair] += 3.0 * np.outer(X[i], steps)
             assert b.end[0] <= len(b.values)
-    thresholds = np.random.default_rng(0).choice([0.0, 0.5, 3.0], k).astype(np.float32)
+    thresholds = np.random.default_rng(0).choice([0.0, 0.5, 3.0], k).astype("f4")
     for _ in range(2):  # as they are, and each class taken towards zero by its threshold
-        np.testing.assert_allclose(entries(b, k), W, atol=1e-4)
-        assert square_of(b) == pytest.approx((W**2).sum(), rel=1e-5)
+        assert_allclose(entries(b, k), W, atol=1e-4)
+        assert square_of(b) == approx((W**2).sum(), rel=1e-5)
         truncate(b, thresholds, k)
-        W = np.sign(W) * np.maximum(np.abs(W) - thresholds, 0)
+        W = np.sign(W) * np.maximum(abs(W) - thresholds, 0)
     if sums:
-        np.testing.assert_allclose(entries(b, k, "sums"), S, atol=1e-3)
+        assert_allclose(entries(b, k, "sums"), S, atol=1e-3)

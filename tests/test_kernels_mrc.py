@@ -4,8 +4,10 @@ from itertools import islice
 
 import numpy as np
 import pytest
+from helpers import each
+from numpy.testing import assert_allclose, assert_array_equal
 
-from workbench.core.problem import as_problem
+from workbench import as_problem
 from workbench.mrc import splitting
 from workbench.mrc.risk import minimax_risk, psi
 from workbench.mrc.splitting import prox_of_max, relax, soft_threshold
@@ -33,16 +35,16 @@ def thresholded(Z, mass):
     return np.maximum(clipped - phi, 0), phi
 
 
-@pytest.mark.parametrize("mass", [1e-3, 0.5, 3.0, 40.0])
+@each("mass", [1e-3, 0.5, 3.0, 40.0])
 def test_the_prox_of_the_maximum_from_any_start(mass):
     before = ROWS.copy()
     expected, threshold = thresholded(ROWS, mass)
     t = psi(ROWS)
     for start in (threshold, 0.0, t.max(), t.max() + 2.0, -30.0, t[4], ROWS[3, 0]):
         P, phi = prox_of_max(ROWS, mass, start)
-        np.testing.assert_allclose(P, expected, rtol=0, atol=1e-12 * max(mass, 1.0))
+        assert_allclose(P, expected, rtol=0, atol=1e-12 * max(mass, 1.0))
         assert phi == pytest.approx(threshold, abs=1e-12 * max(mass, 1.0))
-    np.testing.assert_array_equal(ROWS, before)
+    assert_array_equal(ROWS, before)
 
 
 def test_newton_s_method_goes_on_until_the_mass_is_right():
@@ -52,8 +54,7 @@ def test_newton_s_method_goes_on_until_the_mass_is_right():
         assert P.sum() == pytest.approx(mass, rel=1e-12 if scale == 1.0 else 1e-8)
 
 
-def test_splitting_goes_on_where_no_row_is_above_phi():
-    rng = np.random.default_rng(0)
+def test_splitting_goes_on_where_no_row_is_above_phi(rng):
     risk = minimax_risk(as_problem(rng.normal(size=(30, 2)), np.arange(30) % 3), 0.3)
     s = splitting.start(risk, weight=5.0)
     s.Z_S[:] = rng.normal(size=s.Z_S.shape)

@@ -3,7 +3,9 @@
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from helpers import each
 from numba import config
+from numpy.testing import assert_allclose, assert_array_equal
 
 from workbench.kernels.rows import lanes, rows_of, squared_norms, width
 from workbench.weston_watkins import walrus
@@ -23,14 +25,14 @@ def root(v, C):
 def vectors():
     """Arguments of every kind: alone, tied, all below zero, at C and around it."""
     rng = np.random.default_rng(0)
-    yield from (np.array(v) for v in ([0.5], [2.5], [-1.0], [0.0, 0.0], [1.0, 1.0, 1.0]))
-    yield from (np.array(v) for v in ([3.0, 2.0, 1.0, 0.0], [2.0, -1.0, 3.0, 1.4], [5.0, 4.5]))
+    few = "0.5; 2.5; -1; 0 0; 1 1 1; 3 2 1 0; 2 -1 3 1.4; 5 4.5"
+    yield from (np.array(v.split(), float) for v in few.split("; "))
     for m in (2, 3, 5, 9):
         yield from rng.normal(0.5, 1.0, size=(6, m))
         yield from np.round(2 * rng.normal(0.5, 1.0, size=(3, m))) / 2
 
 
-@pytest.mark.parametrize("C", [0.1, 0.5, 1.0, 8.0])
+@each("C", [0.1, 0.5, 1.0, 8.0])
 def test_sweep_and_newton_s_method_find_the_root(C):
     for v in vectors():
         g = root(v, C)
@@ -64,13 +66,13 @@ def test_f_and_its_free_indices_by_hand():
     assert evaluate(v, 2.0, 1.5) == (0.5 + 1.5 + 0.0 - 1.5, 2.0)  # nor at zero
 
 
-@pytest.mark.parametrize("m", [1, 6, MAX_INSERTION, MAX_INSERTION + 1])
+@each("m", [1, 6, MAX_INSERTION, MAX_INSERTION + 1])
 def test_what_is_positive_comes_in_descending_order(m):
     v = np.round(np.random.default_rng(m).normal(size=m), 1)
     v[: m // 3] = 0.0
     before = v.copy()
     assert descending(v).tolist() == sorted(v[v > 0], reverse=True)
-    np.testing.assert_array_equal(v, before)
+    assert_array_equal(v, before)
 
 
 def epoch_by_hand(X, y, costs, order, W, B):
@@ -100,12 +102,12 @@ def test_the_arguments_of_a_block_by_hand():
     assert v.tolist() == [-2.0 / 5 + 1.0, LOWEST, 1.25, LOWEST]
 
 
-@pytest.mark.parametrize("k", [3, 4, 66])
-@pytest.mark.parametrize("sparse", [False, True])
+@each("k", [3, 4, 66])
+@each("sparse", [False, True])
 def test_an_epoch_of_walrus(sparse, k):
     rng = np.random.default_rng(k)
     n, d = 12, 7
-    X, y = rng.normal(size=(n, d)), (np.arange(n) % k).astype(np.int32)
+    X, y = rng.normal(size=(n, d)), (np.arange(n) % k).astype("i4")
     X[3] = 0.0
     if sparse:
         X[rng.random((n, d)) < 0.6] = 0.0
@@ -120,13 +122,13 @@ def test_an_epoch_of_walrus(sparse, k):
         changed = epoch_by_hand(X, y, C * weights, order, W_own, B_own)
         if C == 0.05:  # later, a block may move by rounding alone
             assert found == changed
-        np.testing.assert_allclose(W[:, :k], W_own, atol=1e-12)
-        np.testing.assert_allclose(B[:, :k], B_own, atol=1e-12)
+        assert_allclose(W[:, :k], W_own, atol=1e-12)
+        assert_allclose(B[:, :k], B_own, atol=1e-12)
         assert not B[:, k:].any() and not W[:, k:].any()
 
 
 def test_a_row_that_is_solved_changes_nothing():
-    X, y = np.array([[2.0, 0.0], [0.0, 2.0]]), np.array([0, 1], np.int32)
+    X, y = np.array([[2.0, 0.0], [0.0, 2.0]]), np.array([0, 1], "i4")
     W, B, counts = np.zeros((2, 4)), np.zeros((2, 4)), []
     for _ in range(2):
         given = rows_of(X), y, squared_norms(X), 10.0, np.array([0, 1]), W, B, 2, width(4)

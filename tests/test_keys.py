@@ -7,12 +7,13 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from helpers import each
 from hypothesis import given
 from hypothesis import strategies as st
 
+from workbench import SOLVERS
 from workbench.arena import match
 from workbench.arena.entries import entry
-from workbench.registry import SOLVERS
 from workbench.runs import engine, sweep
 from workbench.runs.engine import PACKAGE, code, key, sources
 from workbench.runs.grid import grid
@@ -79,7 +80,7 @@ def test_whatever_changes_a_run_changes_its_key(point, iris):
         assert (changed != point_key(point, iris.checksum, False)) == counts
 
 
-@pytest.mark.parametrize("name", SOLVERS)
+@each("name", SOLVERS)
 def test_every_parameter_of_every_solver_is_in_the_key(name, iris):
     [point] = grid(name, "iris", stop={"rounds": 1}, test=0.3)
     seen = {point_key(point, iris.checksum, False)}
@@ -134,9 +135,7 @@ def hashed(solver, monkeypatch):
     return {x for place in found for x in (place.rglob("*.py") if place.is_dir() else [place])}
 
 
-@pytest.mark.parametrize(
-    "name", ["mrc_splitting", "memoir_l1", "ww_walrus", "cuts_linear_time", "libsvm", "ridge"]
-)
+@each("name", "mrc_splitting memoir_l1 ww_walrus cuts_linear_time libsvm ridge".split())
 def test_every_file_whose_functions_compute_counts(name, tmp_path, monkeypatch):
     """Ask the interpreter, and not the imports, what was run."""
     ran = set()

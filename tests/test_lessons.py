@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from test_player import wait
+from helpers import each_path, refuses, wait
 
 import course
 from checks import mrc as teach
@@ -20,7 +20,7 @@ ROOT = Path(__file__).parents[1]
 SETS = [path for path in course.lessons() if path.parent.name == course.PROBLEMS]
 LESSONS = [path for path in course.lessons() if path not in SETS]
 NOTEBOOKS = [ROOT / "notebooks" / "00_start_here.ipynb", *LESSONS]
-SLIPS = tomllib.loads((ROOT / "tests" / "slips.toml").read_text(encoding="utf-8"))
+SLIPS = tomllib.loads((ROOT / "tests" / "slips.toml").read_text("utf-8"))
 KINDS = {"derive", "code", "predict", "break"}
 
 
@@ -102,7 +102,7 @@ CLAIMED = {
     "argmax_or_probabilities/solvers": lambda a: (
         np.ptp(a["learnt"]["Weston-Watkins"][:2]) < 1e-3 > abs(a["learnt"]["Crammer-Singer"]).max()
         and a["learnt"]["Weston-Watkins"][0] > 0.3
-        and np.abs(a["softmax"](a["learnt"]["softmax"]) - [0.4, 0.35, 0.25]).max() < 1e-3
+        and abs(a["softmax"](a["learnt"]["softmax"]) - [0.4, 0.35, 0.25]).max() < 1e-3
     ),
     "cuts_1_one_slack/recorded": lambda a: (
         (rises := [np.diff(run.trace.column("primal")) > 0 for run in a["runs"]])[0].mean() > 0.3
@@ -197,11 +197,11 @@ def test_an_answer_is_given_until_the_exercise_is_solved(capsys, tmp_path, monke
     assert lesson["pages"] is not own and capsys.readouterr().out.endswith(told)
     monkeypatch.setattr("checks.exercise.CHECKOUT", tmp_path)
     SOLVED.clear()
-    with pytest.raises(LookupError, match="has no lesson with an answer to 'pages'; install"):
+    with refuses("has no lesson with an answer to 'pages'; install", LookupError):
         exec("given('pages')", lesson)
 
 
-@pytest.mark.parametrize("path", LESSONS, ids=lambda path: path.stem)
+@each_path(LESSONS)
 def test_every_exercise_has_its_check_and_a_hidden_solution(path):
     kinds, cells = [], course.read(path).cells
     waiting = False  # for the cells of the last exercise announced
@@ -221,7 +221,7 @@ def test_every_exercise_has_its_check_and_a_hidden_solution(path):
     assert not waiting and len(kinds) >= 4 and set(kinds) == KINDS
 
 
-@pytest.mark.parametrize("path", SETS, ids=lambda path: path.stem)
+@each_path(SETS)
 def test_a_problem_set_has_solutions_and_its_copy_runs_without_them(path):
     text = "\n".join(cell.source for cell in course.read(path).cells)
     numbers = re.findall(r"^## Problem (\d+) · ", text, flags=re.M)
@@ -236,7 +236,7 @@ def test_a_problem_set_has_solutions_and_its_copy_runs_without_them(path):
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")  # of wrong answers
-@pytest.mark.parametrize("path", [*NOTEBOOKS, *SETS], ids=lambda path: path.stem)
+@each_path([*NOTEBOOKS, *SETS])
 def test_notebook_runs_without_answers_and_its_checks_tell_right_from_wrong(
     path, execute, monkeypatch
 ):

@@ -5,18 +5,21 @@ import warnings
 from functools import partial
 from itertools import islice
 
+import cvxpy as cp
 import numpy as np
+import oracles
 import pytest
 import scipy.sparse as sp
+from helpers import each
+from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.multiclass import OneVsRestClassifier
 from sklearn.svm import LinearSVC
 
-from workbench.core.problem import as_problem
+from workbench import SOLVERS, as_problem
 from workbench.core.stream import watch
 from workbench.peers import linear
-from workbench.registry import SOLVERS
 
 logistic = partial(LogisticRegression, fit_intercept=False)
 svc = partial(LinearSVC, fit_intercept=False)
@@ -34,31 +37,26 @@ PEERS = {
     "logistic_saga": partial(logistic, solver="saga"),
 }
 SEEDED = {*BY_TOLERANCE, "liblinear_l2_dual", "liblinear_l1", "logistic_saga"}
-each_k = pytest.mark.parametrize("k", [2, 4])
+each_k = each("k", [2, 4])
 STREAMS = {name: SOLVERS[name].steps for name in [*BY_TOLERANCE, *PEERS, "ridge"]}
 
 
+LOSSES = {
+    "liblinear_cs": oracles.crammer_singer,
+    "liblinear_ovr": lambda V, Y: cp.sum(cp.pos(1 - cp.multiply(2 * Y - 1, V)), axis=1),
+    "liblinear_lr": oracles.logistic,
+    **dict.fromkeys(("logistic_lbfgs", "logistic_saga"), oracles.LINKS["softmax"]),
+    "ridge": oracles.LINKS["identity"],
+}
+
+
 def definition(name, problem, W, weight):
-    """The objective as the docstring prints it, row by row."""
-    losses, squares = 0.0, (W.astype(float) ** 2).sum() / 2
-    for x, own in zip(problem.X.astype(float), problem.y):
-        v, one_hot = x @ W, np.arange(problem.k) == own
-        z = np.where(one_hot, v, -v)
-        if name == "liblinear_cs":
-            losses += max(0.0, 1.0 + np.delete(v, own).max() - v[own])
-        elif name == "liblinear_ovr":
-            losses += np.maximum(0.0, 1.0 - z).sum()
-        elif name == "liblinear_lr":
-            losses += np.log1p(np.exp(-z)).sum()
-        elif name.startswith("liblinear"):
-            losses += (np.maximum(0.0, 1.0 - z) ** 2).sum()
-        elif name.startswith("logistic"):
-            losses += np.log(np.exp(v).sum()) - v[own]
-        else:
-            losses += ((v - one_hot) ** 2).sum() / 2
+    """The objective as the docstring prints it."""
+    loss, squares = LOSSES.get(name, oracles.LINKS["squared_hinge"]), (W.astype(float) ** 2).sum()
+    losses = loss(problem.X.astype(float) @ W, np.eye(problem.k)[problem.y]).value
     if name == "ridge":
-        return losses / problem.n + weight * squares
-    return (np.abs(W).sum() if name == "liblinear_l1" else squares) + weight * losses
+        return losses.mean() + weight / 2 * squares
+    return (abs(W).sum() if name == "liblinear_l1" else squares / 2) + weight * losses.sum()
 
 
 def fitted(name, problem, **settings):
@@ -66,12 +64,12 @@ def fitted(name, problem, **settings):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         model = (BY_TOLERANCE | PEERS)[name](**settings).fit(problem.X, problem.y)
-    each = getattr(model, "estimators_", [model])
-    return model, np.concatenate([binary.coef_ for binary in each])
+    parts = getattr(model, "estimators_", [model])
+    return model, np.concatenate([binary.coef_ for binary in parts])
 
 
 @each_k
-@pytest.mark.parametrize("name", [*BY_TOLERANCE, *PEERS])
+@each("name", [*BY_TOLERANCE, *PEERS])
 def test_a_round_is_one_fit_of_scikit_learn_to_the_last_bit(name, k, blobs):
     least, seed = 2e-3 if name in BY_TOLERANCE else 1e-5, {"seed": 7} if name in SEEDED else {}
     for problem in (blobs(80, 5, k), blobs(80, 5, k, sparse=True), blobs(80, 5, k, dtype="f4")):
@@ -82,10 +80,10 @@ def test_a_round_is_one_fit_of_scikit_learn_to_the_last_bit(name, k, blobs):
                 limits = {"tol": tol, "max_iter": 10**5}
             model, W = fitted(name, problem, C=0.3, random_state=7 if seed else 0, **limits)
             own = np.diff(s.W) if k == 2 and name == "liblinear_cs" else s.W[:, k == 2 :]
-            np.testing.assert_array_equal(own.T, W)
+            assert_array_equal(own.T, W)
             assert s.W.dtype == W.dtype
             predicted = np.argmax(s.scores(problem.X), axis=1)
-            np.testing.assert_array_equal(predicted, model.predict(problem.X))
+            assert_array_equal(predicted, model.predict(problem.X))
         assert s.round == 8 or name not in BY_TOLERANCE
     assert s.W.dtype == (np.float64 if name.startswith("liblinear") else np.float32)
 
@@ -94,17 +92,17 @@ def test_a_round_is_one_fit_of_scikit_learn_to_the_last_bit(name, k, blobs):
 def test_ridge_is_the_normal_equations_and_scikit_learns(k, blobs):
     problem, alpha = blobs(50, 6, k), 0.02
     X, Y = problem.X, np.eye(k)[problem.y]
-    for made in (X, sp.csr_matrix(X), X.astype(np.float32)):
+    for made in (X, sp.csr_matrix(X), X.astype("f4")):
         *_, last = STREAMS["ridge"](as_problem(made, problem.y), alpha=alpha)
         exact = np.linalg.solve(X.T @ X / 50 + alpha * np.eye(6), X.T @ Y / 50)
-        np.testing.assert_allclose(last.W, exact, atol=1e-6)
+        assert_allclose(last.W, exact, atol=1e-6)
         assert last.W.dtype == made.dtype and last.round == last.info()["iterations"] == 1
-    model = Ridge(alpha=50 * alpha, fit_intercept=False).fit(X.astype(np.float32), Y)
-    np.testing.assert_allclose(last.W.T, model.coef_, atol=1e-6)
+    model = Ridge(alpha=50 * alpha, fit_intercept=False).fit(X.astype("f4"), Y)
+    assert_allclose(last.W.T, model.coef_, atol=1e-6)
 
 
 @each_k
-@pytest.mark.parametrize("name", STREAMS)
+@each("name", STREAMS)
 def test_the_objective_is_that_of_the_definition(name, k, blobs, monkeypatch):
     monkeypatch.setattr(linear, "BLOCK_SCORES", 70)  # several blocks of rows
     problem, weight = blobs(50, 3, k), "alpha" if name == "ridge" else "C"
@@ -113,7 +111,7 @@ def test_the_objective_is_that_of_the_definition(name, k, blobs, monkeypatch):
         assert s.info()["primal"] == pytest.approx(expected, rel=1e-12)
 
 
-@pytest.mark.parametrize("name", PEERS)
+@each("name", PEERS)
 def test_larger_budgets_come_closer_and_the_last_suffices(name, blobs):
     problem = blobs(k=4)
     rows = [row for row, _ in watch(STREAMS[name](problem, C=0.3))]
@@ -131,7 +129,7 @@ def test_larger_budgets_come_closer_and_the_last_suffices(name, blobs):
     assert [linear.budget(r) for r in range(10)] == [0, 1, 2, 3, 4, 6, 8, 11, 16, 23]
 
 
-@pytest.mark.parametrize("name", [*PEERS, *BY_TOLERANCE])
+@each("name", [*PEERS, *BY_TOLERANCE])
 def test_the_stream_ends_with_the_last_budget_or_at_its_tolerance(name, blobs, monkeypatch):
     if name in BY_TOLERANCE:
         *_, s = STREAMS[name](blobs(k=4), tol=3.0)
@@ -149,7 +147,7 @@ def test_the_stream_ends_with_the_last_budget_or_at_its_tolerance(name, blobs, m
 KINDS = {"liblinear_lr": LogisticRegression, "liblinear_l1": LinearSVC, "liblinear_cs": LinearSVC}
 
 
-@pytest.mark.parametrize("name", KINDS)
+@each("name", KINDS)
 def test_the_clock_shows_the_longest_fit_alone(name, blobs, clock, monkeypatch):
     fit, pauses = KINDS[name].fit, iter([0.125, 0.25, 0.1875, 0.375])  # exact in binary
 
@@ -164,4 +162,4 @@ def test_the_clock_shows_the_longest_fit_alone(name, blobs, clock, monkeypatch):
     s = rows[-1][1]
     more = islice(watch(STREAMS[name](problem, state=s), seconds=rows[-1][0]["seconds"]), 2)
     seconds = [row["seconds"] for row, _ in (*rows, *more)]
-    np.testing.assert_allclose(seconds, [0.0, 0.125, 0.25, 0.25, 0.25, 0.375], atol=1e-12)
+    assert_allclose(seconds, [0.0, 0.125, 0.25, 0.25, 0.25, 0.375], atol=1e-12)

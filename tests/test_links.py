@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 
 import nbformat
-import pytest
+from helpers import each
 
 ROOT = Path(__file__).parents[1]
 FOLDERS = "benchmarks data notebooks results tests/mutation workbench".split()
@@ -27,7 +27,7 @@ def anchors(path):
     return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
 
 
-@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
+@each("path", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
 def test_links_lead_to_files_and_headings(path):
     prose = re.sub(r"```.*?```|`[^`\n]+`", "", markdown(path), flags=re.DOTALL)
     broken = []

@@ -11,25 +11,26 @@ from functools import partial
 import nbformat
 import numpy as np
 import pytest
-from test_player import wait
+from helpers import each, each_path, refuses, wait
+from numpy.testing import assert_array_equal
 
 import workbench.live
+from workbench import SOLVERS, load
 from workbench.core.measures import held_out
 from workbench.core.state import resumable
-from workbench.data import load
 from workbench.live import Dashboard, explore
 from workbench.live.chart import KEPT, SIZE, Chart, Curve, Inside
 from workbench.live.dashboard import GREY
 from workbench.live.lane import Lane
 from workbench.live.player import PLAYING
 from workbench.live.sliders import SLIDERS, Sliders, described
-from workbench.registry import SOLVERS, Solver
+from workbench.registry import Solver
 from workbench.runs.notebooks import CHECKOUT
 from workbench.runs.run import resolve
 
 IRIS = "iris | 30 % test"
 NOTEBOOKS = sorted((CHECKOUT / "notebooks").glob("*/*.ipynb"))
-LIVE = [path for path in NOTEBOOKS if "live import explore" in path.read_text(encoding="utf-8")]
+LIVE = [path for path in NOTEBOOKS if "live import explore" in path.read_text("utf-8")]
 DASHBOARDS = [path for path in LIVE if path.parent.name == "explore"]
 
 
@@ -59,7 +60,7 @@ def test_a_curve_sends_each_point_once_and_the_latest_row_always():
         curve.add([rows[0] | {"test_error": 0.5}, *rows[1:]])
         nan = np.nan
         expected = [[0, 0, nan, 2, 0.5], [1, 1, nan, 1, nan], [2, 2, nan, 3, nan]]
-        np.testing.assert_array_equal(points(curve.news()[1])[:3], expected)
+        assert_array_equal(points(curve.news()[1])[:3], expected)
     curve.add([{"round": i, "seconds": i / 10, key: 1.0} for i in range(3, 20_000)])
     _, sent = curve.news()
     assert 500 < len(points(sent)) < 5000 and points(sent)[-1, 1] == 19_999, "some are left out"
@@ -132,7 +133,7 @@ def test_sliders_are_shared_by_name_where_solvers_start_them_alike():
     assert sliders["batch_size"].options[0] == ("default", "default"), "which depends on the data"
     kinds = [type(sliders[name]).__name__ for name in ("stabilised", "mips", "C")]
     assert kinds == ["Checkbox", "Dropdown", "SelectionSlider"] and not sliders["stabilised"].value
-    with pytest.raises(ValueError, match="no slider is called 'seed'"):
+    with refuses("no slider is called 'seed'"):
         Sliders(("ww_walrus",), {"seed": 1})
 
 
@@ -145,6 +146,10 @@ def dashboard(sent):
 
 def status(dashboard, *expected):
     wait(lambda: dashboard.player.status in expected)
+
+
+def pends(sent, text):
+    wait(lambda: sent and sent[-1][0]["pending"] == text)
 
 
 def click(dashboard, name, *expected):
@@ -172,7 +177,7 @@ def test_steps_go_back_and_branch_and_a_parameter_that_cannot_change_starts_a_ne
     wait(lambda: dashboard.player.lanes[0].state.round == 2)
     assert dashboard.chart.curves[0].latest[1] == 2
     dashboard.sliders.widgets["n_max"].value = 50
-    wait(lambda: sent and sent[-1][0]["pending"] == "pending until run or step is pressed: n_max")
+    pends(sent, "pending until run or step is pressed: n_max")
     steps(dashboard, 3)
     wait(lambda: len(dashboard.chart.curves) == 2 and dashboard.player.status == "paused")
     assert labels(dashboard)[1] == f"MRC-CCG, {IRIS}, n_max = 50, from round 2"
@@ -252,10 +257,9 @@ def test_sliders_that_moved_in_mid_run_count_from_the_next_press_of_run_on(toys,
     wait(lambda: any(lane.state and lane.state.round == 2 for lane in toys.player.lanes))
     sliders = toys.sliders.widgets
     sliders["alpha"].value, sliders["C"].value = 1e-4, 0.25
-    waiting = "pending until run or step is pressed: C, alpha"
-    wait(lambda: sent and sent[-1][0]["pending"] == waiting)
+    pends(sent, "pending until run or step is pressed: C, alpha")
     toys.run()
-    wait(lambda: sent[-1][0]["pending"] == "pending until the round in progress ends: C, alpha")
+    pends(sent, "pending until the round in progress ends: C, alpha")
     toys.chart._answer(None, {"remove": 1}, [])
     assert len(toys.chart.curves) == 1, "not while it is playing"
     gate.release(10**6)
@@ -264,15 +268,14 @@ def test_sliders_that_moved_in_mid_run_count_from_the_next_press_of_run_on(toys,
     assert lane.state.parameters == (0.25, 1e-4, 0.1, 64) and lane.since == 2
     assert labels(toys)[1] == "ww_toy, iris, C = 0.25, alpha = 0.0001, from round 2"
     toys.data.value, sliders["block"].value = "wine", 128  # which cannot change in mid-run
-    waiting = "pending until run or step is pressed: data, block"
-    wait(lambda: sent[-1][0]["pending"] == waiting)
+    pends(sent, "pending until run or step is pressed: data, block")
     toys.run()
     wait(lambda: toys.player.lanes[0].parameters["block"] == 128 and not sent[-1][0]["pending"])
     toys.player.stop()
     wait(lambda: not any(curve.live for curve in toys.chart.curves))
 
 
-@pytest.mark.parametrize("seed", range(2))
+@each("seed", range(2))
 def test_what_runs_is_what_the_controls_said_when_run_was_pressed(seed, toys):
     rng = np.random.default_rng(seed)
     choices = ("ww_toy",), ("ls_toy",), ("ww_toy", "ls_toy")
@@ -387,7 +390,7 @@ def test_a_new_dashboard_stops_the_old_one_and_wrong_names_do_not(dashboard):
         ({"problem": (np.eye(2), [0, 1])}, r"such as load\(\(X, y\)\)"),
     ]
     for settings, told in wrong:
-        with pytest.raises(ValueError, match=told):
+        with refuses(told):
             explore(**{"problem": "iris", "solvers": "mrc_ccg"} | settings)
     assert dashboard.player.status == "running"
     assert isinstance(explore("iris", "mrc_ccg"), Dashboard)
@@ -400,7 +403,7 @@ def shown(path):
     return workbench.live._shown
 
 
-@pytest.mark.parametrize("path", LIVE, ids=lambda path: path.stem)
+@each_path(LIVE)
 def test_the_cell_with_the_dashboard_needs_no_other_cell(path):
     assert "application/vnd.jupyter.widget-view+json" in shown(path)._repr_mimebundle_()
 
@@ -414,7 +417,7 @@ def test_memoir_learns_with_the_settings_that_its_dashboard_starts_from():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("path", DASHBOARDS, ids=lambda path: path.stem)
+@each_path(DASHBOARDS)
 def test_a_notebook_runs_at_its_smallest_scale(path, execute):
     ran = {cell.id: rest for cell, *rest in execute(path, {"data": IRIS, "max_seconds": 0.1})}
     assert ran["still"][1] and isinstance(ran["live"][2], Dashboard)

@@ -8,17 +8,19 @@ import numpy as np
 import oracles
 import pytest
 import scipy.sparse as sp
+from helpers import each, refuses
+from numpy.testing import assert_allclose
 
-from workbench.core.problem import as_problem
+from workbench import as_problem
 from workbench.least_squares import products
 from workbench.least_squares.calibrated import ls_calibrated
 from workbench.least_squares.generalized import ls_accelerated, ls_generalized
 from workbench.least_squares.links import LINKS
 
 SOLVERS = {"plain": ls_generalized, "accelerated": ls_accelerated, "calibrated": ls_calibrated}
-each_solver = pytest.mark.parametrize("solver", SOLVERS.values(), ids=SOLVERS)
-certified = pytest.mark.parametrize("solver", [ls_generalized, ls_accelerated])
-each_link = pytest.mark.parametrize("link", LINKS)
+each_solver = each("solver", SOLVERS.values(), ids=SOLVERS)
+certified = each("solver", [ls_generalized, ls_accelerated])
+each_link = each("link", LINKS)
 
 
 @each_link
@@ -50,8 +52,8 @@ def cvxpy_optimum(problem, link, alpha):
 
 @each_link
 @certified
-@pytest.mark.parametrize(
-    ("dtype", "sparse", "offset", "decades"),
+@each(
+    "dtype, sparse, offset, decades",
     [
         *((np.float64, False, 0.0, 0), (np.float32, False, 1e4, 0), (np.float32, True, 1e3, 0)),
         *((np.float64, False, 1e6, 0), (np.float32, False, 0, 26), (np.float64, True, 0, 26)),
@@ -60,7 +62,7 @@ def cvxpy_optimum(problem, link, alpha):
 def test_the_bounds_hold_far_from_zero_and_for_any_weights(
     dtype, sparse, offset, decades, solver, link, blobs
 ):
-    problem = blobs(n=60, d=4, k=3)
+    problem = blobs()
     X = (problem.X + offset).astype(dtype)
     problem = as_problem(sp.csr_matrix(X) if sparse else X, problem.y)
     if decades:
@@ -91,30 +93,29 @@ def test_the_loss_falls_faster_with_momentum_and_whatever_the_condition_of_the_r
 def test_too_many_features_for_one_gram_matrix_are_refused(solver):
     d = products.LARGEST + 1
     wide = as_problem(sp.csr_matrix((np.ones(2), ([0, 1], [0, d - 1])), shape=(2, d)), [0, 1])
-    with pytest.raises(ValueError, match="features are too many for one Gram matrix"):
+    with refuses("features are too many for one Gram matrix"):
         next(solver(wide))
     huge = replace(wide, X=np.full((2, 3), 1e200))  # whose products overflow
-    with np.errstate(all="ignore"), pytest.raises(ValueError, match="not finite; scale the rows"):
+    with np.errstate(all="ignore"), refuses("not finite; scale the rows"):
         next(solver(huge))
 
 
-@pytest.mark.parametrize("seed", range(2))
-@pytest.mark.parametrize("basis", [1, 3])
+@each("seed", range(2))
+@each("basis", [1, 3])
 def test_no_step_of_algorithm_2_raises_the_squared_error(basis, seed, blobs):
-    problem = blobs(n=70, d=4, k=3, seed=seed)
+    problem = blobs(n=70, seed=seed)
     so_far = 1.0
     for state in islice(ls_calibrated(problem, alpha=1e-3, basis=basis), 30):
         steps = [so_far, state.fitted, state.refitted, state.squared_error]
         assert (np.diff(steps) <= 1e-12).all()
         so_far = state.squared_error
         assert (state.predictions >= 0).all()
-        np.testing.assert_allclose(state.predictions.sum(axis=1), float(state.round > 0))
-    np.testing.assert_allclose(state.scores(problem.X), state.predictions, atol=1e-10)
+        assert_allclose(state.predictions.sum(axis=1), float(state.round > 0))
+    assert_allclose(state.scores(problem.X), state.predictions, atol=1e-10)
 
 
-def test_calibration_is_by_theorem_2_within_22_kappa_squared_over_t():
+def test_calibration_is_by_theorem_2_within_22_kappa_squared_over_t(rng):
     # Without noise: y = g(W'x) for a g between the identity and the uniform distribution.
-    rng = np.random.default_rng(0)
     X = rng.normal(size=(300, 4)) / 4
     U = X @ rng.normal(size=(4, 3))
     Y = 1 / 3 + 0.1 * (U - U.mean(axis=1, keepdims=True))

@@ -8,11 +8,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from helpers import each, refuses
 
+from workbench import SOLVERS, as_problem, load
 from workbench.cli import main
-from workbench.core.problem import as_problem
-from workbench.data import load
-from workbench.registry import SOLVERS
 
 N, D = 200, 6
 
@@ -20,7 +19,7 @@ N, D = 200, 6
 @pytest.fixture
 def twins(blobs, tmp_path):
     """Return a problem in memory, and the same loaded from a file."""
-    given = blobs(n=N, d=D, k=3, dtype=np.float32)
+    given = blobs(n=N, d=D, dtype="f4")
     np.save(tmp_path / "rows.npy", given.X)
     np.save(tmp_path / "rows.labels.npy", given.classes[given.y])
     return given, load(tmp_path / "rows.npy")
@@ -52,17 +51,17 @@ def test_labels_are_an_array_or_a_file(twins, tmp_path):
     np.save(tmp_path / "other.npy", labels)
     for given in (labels, labels.tolist(), tmp_path / "other.npy", str(tmp_path / "other.npy")):
         assert load(path, labels=given).checksum == file.checksum
-    with pytest.raises(ValueError, match="y: has 199 labels for 200 rows"):
+    with refuses("y: has 199 labels for 200 rows"):
         load(path, labels=labels[1:])
     (tmp_path / "other.npy").write_bytes(b"\x93NUMPY")
-    with pytest.raises(ValueError, match=r"other.npy: cannot be read as an \.npy file"):
+    with refuses(r"other.npy: cannot be read as an \.npy file"):
         load(path, labels=tmp_path / "other.npy")
     os.remove(tmp_path / "rows.labels.npy")
-    with pytest.raises(FileNotFoundError, match=r"there is no file .*rows\.labels\.npy"):
+    with refuses(r"there is no file .*rows\.labels\.npy", FileNotFoundError):
         load(path)
 
 
-@pytest.mark.parametrize(
+@each(
     "rows, message",
     [
         (np.full((4, 2), np.nan), "X: contains NaN or infinite values"),
@@ -78,18 +77,18 @@ def test_a_file_without_rows_is_refused(rows, message, tmp_path):
         np.save(path, np.ones((40, 20)) if isinstance(rows, str) else rows, allow_pickle=True)
     if isinstance(rows, str):
         os.truncate(path, 1000)
-    with pytest.raises(ValueError, match=message) as refused:
+    with refuses(message) as refused:
         load(path, labels=[0, 1, 0, 1])
     assert "\n" not in str(refused.value)
 
 
-TABLE = (Path(__file__).parents[1] / "data" / "README.md").read_text(encoding="utf-8")
+TABLE = (Path(__file__).parents[1] / "data" / "README.md").read_text("utf-8")
 TABLE = TABLE.split("do not copy it whole:")[1].split("Every other solver")[0]
 WITHOUT_A_COPY = sorted(set(re.findall(r"`(\w+_\w+)`", TABLE)))
 SETTINGS = {"ls_stagewise": {"n_features": 64, "block": 32}, "ls_columns": {"block": 50}}
 
 
-@pytest.mark.parametrize("name", WITHOUT_A_COPY)
+@each("name", WITHOUT_A_COPY)
 def test_a_solver_does_not_copy_the_rows(name, tmp_path, monkeypatch):
     monkeypatch.setattr("workbench.core.blocks.BLOCK_BYTES", 2**18)
     for module in ("products", "block_visits", "calibrated", "stagewise"):

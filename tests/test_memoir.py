@@ -1,22 +1,21 @@
 """MEMOIR: the boxes and averaged steps, iterate by iterate against their plain form; runs."""
 
-import copy
 from itertools import islice
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from helpers import each, refuses
+from numpy.testing import assert_allclose
 
+from workbench import as_problem, load
 from workbench.core.measures import error
-from workbench.core.problem import as_problem
-from workbench.data import load
 from workbench.kernels.functions import as_dense
 from workbench.memoir.algorithms import MAX_BATCHES, memoir_l1, memoir_l2
 from workbench.memoir.averaged import memoir_averaged
 from workbench.memoir.mips.oracle import Random
 
 SOLVERS = {"l1": memoir_l1, "l2": memoir_l2, "averaged": memoir_averaged}
-each_form = pytest.mark.parametrize("dense", [True, False])
 
 
 def documents(n=150, d=40, k=12, *, seed=0, sparse=True, words=6):
@@ -61,7 +60,7 @@ def plain(problem, kind, *, lam=0.0, gamma=0.0, eta0=0.1, eta_step=0.02, batch_s
         if kind == "l1":
             for c in R:
                 threshold = k / len(R) * gamma * eta
-                W[:, c] = np.sign(W[:, c]) * np.maximum(np.abs(W[:, c]) - threshold, 0)
+                W[:, c] = np.sign(W[:, c]) * np.maximum(abs(W[:, c]) - threshold, 0)
         W /= max(1, np.sqrt(lam) * np.linalg.norm(W))
         yield total / t if kind == "averaged" else W
 
@@ -84,8 +83,8 @@ CASES = {
 FORMS = {"dense": (False, 6, True), "sparse": (True, 6, False), "full rows": (False, 20, False)}
 
 
-@pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize("case", CASES)
+@each("form", FORMS)
+@each("case", CASES)
 def test_every_iterate_is_that_of_the_printed_box(case, form):
     (kind, given), (sparse, words, dense) = CASES[case], FORMS[form]
     averaged = kind == "averaged"
@@ -98,7 +97,7 @@ def test_every_iterate_is_that_of_the_printed_box(case, form):
     states = islice(SOLVERS[kind](problem, dense=dense, **given), 1, 3 if many else 10)
     for place, (state, W) in enumerate(zip(states, steps), 1):
         own = as_dense(state.model())
-        np.testing.assert_allclose(own, W, atol=near * max(abs(W).max(), 1e-9), rtol=0)
+        assert_allclose(own, W, atol=near * max(abs(W).max(), 1e-9), rtol=0)
         assert state.step == place * (problem.n if averaged else every)
         assert averaged or state.info()["norm"] == pytest.approx(np.linalg.norm(W), rel=1e-6)
 
@@ -107,24 +106,6 @@ def after(count, kind, problem, **given):
     """Return the state after `count` rounds."""
     *_, state = islice(SOLVERS[kind](problem, **given), count + 1)
     return state
-
-
-@pytest.mark.parametrize("kind", SOLVERS)
-@each_form
-@pytest.mark.parametrize("mips", ["exact", "random", "simple_lsh"])
-def test_a_pause_changes_nothing(kind, dense, mips):
-    given = {"dense": dense, "seed": 4}
-    if kind != "averaged":
-        given |= {"mips": mips, "batch_size": 70}
-    problem = documents(300, 60)
-    whole = after(6, kind, problem, **given)
-    half = copy.deepcopy(after(3, kind, problem, **given))
-    resumed = after(3, kind, problem, **given, state=half)
-    assert as_dense(resumed.model()).tobytes() == as_dense(whole.model()).tobytes()
-    one, other = resumed.info(), whole.info()
-    assert all(one[name] == other[name] for name in one if "seconds" not in name)
-    assert one.keys() == other.keys() and resumed.round == 6
-    assert resumed.rng.bit_generator.state == whole.rng.bit_generator.state
 
 
 def test_sparse_weights_take_few_bytes_and_forget_zeros():
@@ -153,7 +134,7 @@ def test_dense_weights_that_do_not_fit_are_refused():
     n, k = 300, 300
     X = sp.csr_matrix((np.ones(n), (np.arange(n), np.arange(n) * 10**6)), shape=(n, 3 * 10**8))
     problem = as_problem(X, np.arange(n) % k)  # a list of their places alone would be 2.4 GB
-    with pytest.raises(ValueError, match=r"^problem: too large for dense weights of 3"):
+    with refuses(r"^problem: too large for dense weights of 3"):
         next(memoir_l2(problem, dense=True))
 
 
@@ -165,8 +146,8 @@ def sector():
         pytest.skip("needs sector, not on this machine; WORKBENCH_DATA may name its folder")
 
 
-@pytest.mark.parametrize(
-    ("kind", "count", "dense", "accuracy"),
+@each(
+    "kind, count, dense, accuracy",
     [("l2", 25, None, 0.66), ("l1", 25, None, 0.93), *(("averaged", 5, d, 0.939) for d in (0, 1))],
 )
 def test_accuracies_on_sector(kind, count, dense, accuracy, sector):

@@ -11,14 +11,23 @@ from itertools import islice
 import numpy as np
 import oracles
 import pytest
-from oracles import plain
-from test_solvers import CLOCK, EXTRAS, NEW, SHORT, TWO_CLASSES, UNCERTIFIED, affine, suited, weight
-from test_solvers import objective as classical
+from helpers import each
+from oracles import LINKS
+from test_solvers import (
+    EXTRAS,
+    NEW,
+    SHORT,
+    TWO_CLASSES,
+    UNCERTIFIED,
+    affine,
+    objective,
+    observe,
+    suited,
+    weight,
+)
 
-from workbench.core.stream import below, rounds, watch
-from workbench.mrc.risk import minimax_risk
-from workbench.registry import SOLVERS
-from workbench.runs.run import resolve, run
+from workbench import SOLVERS, below, rounds, run
+from workbench.runs.run import resolve
 
 # One fit, one linear program, or a peer that cannot be resumed except by fitting again.
 RESTARTED = {
@@ -67,7 +76,7 @@ OWN |= {
     "ls_columns": {"block": 2, "link": "softmax", "passes": 24},
     "cs_working_set": {"C": 0.1},
 }
-WEIGHTS = "lambda0", "lam", "C", "alpha", "gamma"
+WEIGHTS = "lambda0 lam C alpha gamma".split()
 COLUMNS = {"m_max", "eps2"}
 # What does not change the iterates, or hardly: memory, stops.
 UNSEEN = {"cache_mb"}
@@ -101,11 +110,8 @@ def halted(name, problem, parameters, most=BEFORE):
 
 def seen(name, problem, parameters, state=None, most=AFTER):
     """The rows, without clock, and a copy of each state."""
-    steps = SOLVERS[name].steps(problem, **parameters, state=copy.deepcopy(state))
-    found = []
-    for row, s in islice(watch(steps), most + 1):
-        found.append(({k: v for k, v in plain(row).items() if k not in CLOCK}, copy.deepcopy(s)))
-    return found
+    found = islice(observe(name, problem, parameters, state), most + 1)
+    return [(row, copy.deepcopy(s)) for row, _, s in found]
 
 
 def value(name, parameters, key):
@@ -140,24 +146,16 @@ def stated(name, problem, s, parameters):
     if name == "cuts_constant_time":
         return None
     if name.startswith("ls") and name in UNCERTIFIED:
-        V, y = s.scores(problem.X).astype(float), problem.y
-        square = ((V - np.eye(problem.k)[y]) ** 2).sum(axis=1).mean()
+        link = "identity" if name == "ls_calibrated" else "softmax"
+        loss = LINKS[link](s.scores(problem.X).astype(float), np.eye(problem.k)[problem.y])
         if name == "ls_calibrated":
-            return square
-        softmax = (np.log(np.exp(V).sum(axis=1)) - V[np.arange(len(y)), y]).mean()
-        return softmax + value(name, parameters, "alpha") / 2 * (s.W**2).sum()
+            return 2 * loss.value.mean()
+        return loss.value.mean() + value(name, parameters, "alpha") / 2 * (s.W**2).sum()
     M = affine(s, problem.d)
-    if name.startswith("mrc"):
-        return minimax_risk(problem, value(name, parameters, "lambda0")).upper(M)
-    if name in ("memoir_l1", "memoir_l2", "memoir_averaged"):
-        mean = classical("memoir_pegasos", problem, M, {"lam": 0.0})
-        if name == "memoir_l1":
-            return mean + value(name, parameters, "gamma") / 2 * np.abs(M).sum()
-        if name == "memoir_averaged":
-            return mean
-        return mean + value(name, parameters, "lam") / 2 * (M**2).sum()
-    claim = classical(name, problem, M, parameters)
-    return claim + (parameters["l1"] - 0.02) * np.abs(M).sum() if "l1" in parameters else claim
+    if name not in ("memoir_l1", "memoir_l2", "memoir_averaged"):
+        return objective(name, problem, M, parameters)
+    lam, gamma = (value(name, parameters, key) or 0.0 for key in ("lam", "gamma"))
+    return objective("memoir_pegasos", problem, M, {"lam": lam}) + gamma / 2 * abs(M).sum()
 
 
 def test_every_solver_says_which_of_its_parameters_are_live():
@@ -168,7 +166,7 @@ def test_every_solver_says_which_of_its_parameters_are_live():
         assert name in NEW or bool(solver.live) != (name in RESTARTED)
 
 
-@pytest.mark.parametrize(("name", "parameter", "old", "new"), PAIRS)
+@each("name, parameter, old, new", PAIRS)
 def test_all_is_true_of_the_new_value(name, parameter, old, new, blobs):
     problem, base = made(name, blobs), settings(name, parameter)
     # Bounds of the old value, if they stay, are seen to be false when they are narrow.
@@ -205,7 +203,7 @@ def test_all_is_true_of_the_new_value(name, parameter, old, new, blobs):
 SEEN = [pair for pair in PAIRS if pair.values[1] not in UNSEEN]
 
 
-@pytest.mark.parametrize(("name", "parameter", "old", "new"), SEEN)
+@each("name, parameter, old, new", SEEN)
 def test_the_next_rounds_or_the_end_are_those_of_the_new_value(name, parameter, old, new, blobs):
     problem, base = made(name, blobs), settings(name, parameter)
     if parameter not in STOPS:

@@ -5,8 +5,9 @@ import sys
 from types import SimpleNamespace
 
 import numpy as np
-import pytest
 import scipy.sparse as sp
+from helpers import each, refuses
+from numpy.testing import assert_allclose, assert_array_equal
 
 from workbench.memoir import mips
 from workbench.memoir.mips import MIPS, inexactness, make_oracle
@@ -15,8 +16,8 @@ from workbench.memoir.mips.hashing import SimpleLSH
 N, D, C = 60, 40, 150
 GRAPHS = "sw_graph", "hnsw"
 STORAGE = list(itertools.product([False, True], repeat=2))
-each_storage = pytest.mark.parametrize("x_sparse, w_sparse", STORAGE)
-both = pytest.mark.parametrize("sparse", [False, True])
+each_storage = each("x_sparse, w_sparse", STORAGE)
+both = each("sparse", [False, True])
 
 
 def eighths(seed=0, dtype=np.float32):
@@ -36,7 +37,7 @@ def reals(seed, sparse):
     """Return the same of real numbers, dense or sparse."""
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(N, D)) * (rng.random((N, D)) < 0.3)
-    W = (rng.normal(size=(D, C)) * (rng.random((D, C)) < 0.3)).astype(np.float32)
+    W = (rng.normal(size=(D, C)) * (rng.random((D, C)) < 0.3)).astype("f4")
     return stored(X, sparse), stored(W, sparse), rng.integers(C, size=N)
 
 
@@ -62,7 +63,7 @@ def ask(name, X, W, y, rows=None, **options):
 
 
 @each_storage
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@each("dtype", [np.float32, np.float64])
 def test_exact_is_brute_force_with_ties_going_to_the_lowest_class(x_sparse, w_sparse, dtype):
     X, W, y = eighths(dtype=dtype)
     W = W.astype(np.float32 if w_sparse else dtype)
@@ -74,21 +75,21 @@ def test_exact_is_brute_force_with_ties_going_to_the_lowest_class(x_sparse, w_sp
     rows = np.random.default_rng(0).permutation(N)
     r = ask("exact", stored(X, x_sparse), stored(W, w_sparse), y[rows], rows)
     assert r.dtype == np.int32
-    np.testing.assert_array_equal(r, brute_force(X[rows], W, y[rows]))
+    assert_array_equal(r, brute_force(X[rows], W, y[rows]))
 
 
 @each_storage
-@pytest.mark.parametrize("block", [4 * D * 7, 2**24])
+@each("block", [4 * D * 7, 2**24])
 def test_scores_are_the_product_however_many_blocks(x_sparse, w_sparse, block, monkeypatch):
     monkeypatch.setattr("workbench.memoir.mips.oracle.BLOCK_BYTES", block)
     X, W, y = eighths(2)
     stores = stored(X, x_sparse), stored(W, w_sparse)
     F = mips.scores(*stores)
     assert F.dtype == np.float32
-    np.testing.assert_array_equal(F, X @ W)
+    assert_array_equal(F, X @ W)
     rows = np.array([2, 0, 2])
-    np.testing.assert_array_equal(ask("exact", *stores, y), brute_force(X, W, y))
-    np.testing.assert_array_equal(mips.best_classes(*stores, rows), F[rows].argmax(axis=1))
+    assert_array_equal(ask("exact", *stores, y), brute_force(X, W, y))
+    assert_array_equal(mips.best_classes(*stores, rows), F[rows].argmax(axis=1))
 
 
 @each_storage
@@ -98,15 +99,15 @@ def test_answers_by_hand(x_sparse, w_sparse):
         ([1, 0, 0, 0], [0, 1], [1, 0]),  # only the label is good
         ([np.nan] * 4, [0, 2], [1, 0]),  # scores that are not numbers
     ):
-        X, W = np.ones((2, 3), np.float32), np.array([row] * 3, np.float32)
+        X, W = np.ones((2, 3), "f4"), np.array([row] * 3, "f4")
         r = ask("exact", stored(X, x_sparse), stored(W, w_sparse), np.array(y))
-        np.testing.assert_array_equal(r, answers)
+        assert_array_equal(r, answers)
 
 
 @both
 def test_class_numbers_beyond_sixteen_bits(sparse):
     k = 2**16 + 5
-    W, X = np.zeros((2, k), np.float32), stored(np.eye(2, dtype=np.float32), sparse)
+    W, X = np.zeros((2, k), "f4"), stored(np.eye(2, dtype="f4"), sparse)
     W[0, -1], W[0, 3], W[1, -2] = 2, 1, 1
     for name, y, answers, options in (
         ("exact", [0, 0], [k - 1, k - 2], {}),
@@ -114,10 +115,10 @@ def test_class_numbers_beyond_sixteen_bits(sparse):
         ("simple_lsh", [0, 0], [k - 1, k - 2], {"rerank": k}),
     ):
         r = ask(name, X, stored(W, sparse), np.array(y), **options)
-        np.testing.assert_array_equal(r, answers)
+        assert_array_equal(r, answers)
 
 
-@pytest.mark.parametrize("name", MIPS)
+@each("name", MIPS)
 @each_storage
 def test_no_oracle_answers_the_label(name, x_sparse, w_sparse):
     X, W, _ = eighths(5)
@@ -130,17 +131,17 @@ def test_no_oracle_answers_the_label(name, x_sparse, w_sparse):
         assert not (r == y).any() and r.min() >= 0 and r.max() < C
         assert ask(name, X, stored(weights, w_sparse), none, none).shape == (0,)
         two = stored(weights[:, :2], w_sparse)  # the other is the answer
-        np.testing.assert_array_equal(ask(name, X, two, y % 2), 1 - y % 2)
+        assert_array_equal(ask(name, X, two, y % 2), 1 - y % 2)
 
 
 def test_chance_is_uniform_over_the_other_classes_and_seeded():
     y = np.full(6000, 2)
-    X, W = np.zeros((6000, D), np.float32), np.zeros((D, 4), np.float32)
+    X, W = np.zeros((6000, D), "f4"), np.zeros((D, 4), "f4")
     first = ask("random", X, W, y, seed=3)
     counts = np.bincount(first, minlength=4)
     assert counts[2] == 0
-    np.testing.assert_allclose(counts[[0, 1, 3]], 2000, atol=4 * np.sqrt(6000 * 2 / 9))
-    np.testing.assert_array_equal(ask("random", X, W, y, seed=3), first)
+    assert_allclose(counts[[0, 1, 3]], 2000, atol=4 * np.sqrt(6000 * 2 / 9))
+    assert_array_equal(ask("random", X, W, y, seed=3), first)
     # A generator is drawn from, not copied: its owner can save where it stands.
     rng = np.random.default_rng(3)
     assert (ask("random", X, W, y, seed=rng) != ask("random", X, W, y, seed=rng)).any()
@@ -153,10 +154,10 @@ def test_inexactness_of_answers_that_are_known(sparse):
 
     def query(X, rows, y):
         oracle.query_seconds = 0.1
-        return np.array([2, 1, 3, 4], np.int32)
+        return np.array([2, 1, 3, 4], "i4")
 
     oracle.query = query
-    W, X = stored(np.array([[9, 4, 3, 1, 4]], np.float32), sparse), stored(np.ones((4, 1)), sparse)
+    W, X = stored(np.array([[9, 4, 3, 1, 4]], "f4"), sparse), stored(np.ones((4, 1)), sparse)
     found = inexactness(oracle, W, X, np.arange(4), np.zeros(4, int))
     assert oracle.query_seconds == 7.0
     assert found == {"recall": 0.5, "epsilon_mean": 1.0}  # answers 1 and 4 share the best score
@@ -167,27 +168,26 @@ def differing_bits(a, b):
 
 
 @both
-@pytest.mark.parametrize("bits", [4096, 4000])
-def test_bits_agree_as_often_as_theory_says(sparse, bits):
+@each("bits", [4096, 4000])
+def test_bits_agree_as_often_as_theory_says(sparse, bits, rng):
     """The share of bits that agrees is binomial: four of its deviations are allowed."""
-    np.testing.assert_allclose(mips.collision_probability([-1, 0, 0.5, 1]), [0, 1 / 2, 2 / 3, 1])
+    assert_allclose(mips.collision_probability([-1, 0, 0.5, 1]), [0, 1 / 2, 2 / 3, 1])
     assert mips.collision_probability(1 + 1e-9) == 1
-    rng = np.random.default_rng(0)
     x = rng.normal(size=D)
     towards = np.linspace(-1, 1, 9)
     W = rng.normal(size=(D, 9)) * np.sqrt(1 - towards**2) + 3 * np.outer(x, towards)
-    W = (W * np.linspace(0.2, 5, 9)).astype(np.float32)
+    W = (W * np.linspace(0.2, 5, 9)).astype("f4")
     longest = np.linalg.norm(W, axis=0).max()
     theory = mips.collision_probability(x @ W / (np.linalg.norm(x) * longest))
     assert np.ptp(theory) > 0.4
     lsh = SimpleLSH(9, D, 1, bits=bits)
     codes = lsh.hash_weights(stored(W, sparse)), lsh.hash_rows(7 * stored(x[None], sparse))
     deviation = np.sqrt(theory * (1 - theory) / bits)
-    assert (np.abs(1 - differing_bits(*codes) / bits - theory) <= 4 * deviation).all()
+    assert (abs(1 - differing_bits(*codes) / bits - theory) <= 4 * deviation).all()
 
 
 @each_storage
-@pytest.mark.parametrize("rerank", [None, 1, 20, C])
+@each("rerank", [None, 1, 20, C])
 def test_the_nearest_hashes_are_found_and_ranked_exactly(rerank, x_sparse, w_sparse, monkeypatch):
     """Against a count of bits in Python, for a hash of two words, the second not full."""
     X, W, y = reals(3, False)
@@ -204,10 +204,10 @@ def test_the_nearest_hashes_are_found_and_ranked_exactly(rerank, x_sparse, w_spa
         nearest = np.sort(np.argsort(distances, kind="stable")[: min(rerank or 1, C - 1)])
         assert r[i] == nearest[F[i, nearest].argmax()]
     monkeypatch.setattr("workbench.memoir.mips.oracle.BLOCK_BYTES", 4 * 64 * 7)
-    np.testing.assert_array_equal(lsh.query(given, np.arange(N), y), r)
+    assert_array_equal(lsh.query(given, np.arange(N), y), r)
 
 
-@pytest.mark.parametrize("name", GRAPHS)
+@each("name", GRAPHS)
 @both
 def test_graphs_find_nearly_all_of_an_easy_problem_after_each_update(name, sparse):
     X, W, y = reals(6, sparse)
@@ -219,10 +219,10 @@ def test_graphs_find_nearly_all_of_an_easy_problem_after_each_update(name, spars
         assert found["recall"] >= 0.95 and found["epsilon_mean"] < 0.05
 
 
-@pytest.mark.parametrize("name", GRAPHS)
+@each("name", GRAPHS)
 def test_without_nmslib_graphs_say_so_and_all_else_works(name, monkeypatch):
     monkeypatch.setitem(sys.modules, "nmslib", None)
-    with pytest.raises(ValueError, match=f"^mips: {name} needs the package nmslib, .* no wheel"):
+    with refuses(f"^mips: {name} needs the package nmslib, .* no wheel"):
         make_oracle(name, k=C, d=D)
     for other in ("exact", "simple_lsh", "random"):
         make_oracle(other, k=C, d=D)
@@ -250,7 +250,7 @@ REFUSED = [
 ]
 
 
-@pytest.mark.parametrize("call, message", REFUSED)
+@each("call, message", REFUSED)
 def test_what_is_refused(call, message):
-    with pytest.raises(ValueError, match=f"^{message}"):
+    with refuses(f"^{message}"):
         call()

@@ -10,18 +10,18 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from exact import solve
+from helpers import each
+from numpy.testing import assert_allclose
+from pytest import approx
 
-from workbench.core.problem import as_problem
-from workbench.core.stream import below, rounds, until, watch
-from workbench.data import load
+from workbench import SOLVERS, as_problem, below, load, rounds, run
+from workbench.core.stream import until, watch
 from workbench.mrc import ccg, master
 from workbench.mrc.ccg import constr, mrc_ccg
 from workbench.mrc.lp import all_subsets
 from workbench.mrc.pdhg import mrc_pdhg, renew_lower
 from workbench.mrc.risk import greedy_subset, minimax_risk, psi
 from workbench.mrc.subgradient import mrc_subgradient
-from workbench.registry import SOLVERS
-from workbench.runs.run import run
 
 EXACT = {"eps1": 0.0, "eps2": 0.0}
 # The gap that a solver must certify on every problem of a few rows, the gap that it reaches on half
@@ -61,7 +61,7 @@ def answers():
     return cases
 
 
-@pytest.mark.parametrize(("name", "parameters", "gap", "median", "most", "every"), CASES)
+@each("name, parameters, gap, median, most, every", CASES)
 def test_bounds_hold_and_meet_at_cvxpys_optimum(
     name, parameters, gap, median, most, every, answers
 ):
@@ -75,8 +75,7 @@ def test_bounds_hold_and_meet_at_cvxpys_optimum(
     assert np.median(reached) <= median
 
 
-def test_the_subgradient_method_takes_the_steps_of_the_paper():
-    rng = np.random.default_rng(0)
+def test_the_subgradient_method_takes_the_steps_of_the_paper(rng):
     problem = as_problem(rng.normal(size=(30, 3)), np.arange(30) % 3)
     risk, subsets = minimax_risk(problem), all_subsets(3)
     size = subsets.sum(axis=1)
@@ -92,8 +91,8 @@ def test_the_subgradient_method_takes_the_steps_of_the_paper():
         M = after + following * (1 / theta - 1) * (after - before)
         before = after
     *_, s = islice(mrc_subgradient(problem, steps=20), 4)
-    np.testing.assert_allclose(s.M, M, atol=1e-12)
-    assert s.upper == pytest.approx(min(best, 2 / 3), abs=1e-12)
+    assert_allclose(s.M, M, atol=1e-12)
+    assert s.upper == approx(min(best, 2 / 3), abs=1e-12)
 
 
 def vectors(k, count, seed):
@@ -106,17 +105,17 @@ def vectors(k, count, seed):
     return V + rng.choice([0.0, 0.0, -1e4], size=(count, 1))
 
 
-@pytest.mark.parametrize("k", [1, 2, 3, 5, 8])
+@each("k", [1, 2, 3, 5, 8])
 def test_psi_and_algorithm_2_equal_brute_force(k):
     V = vectors(k, 2000, seed=k)
     subsets = all_subsets(k)
     assert len(np.unique(subsets, axis=0)) == 2**k - 1 and subsets.any(axis=1).all()
     best = ((V @ subsets.T - 1.0) / subsets.sum(axis=1)).max(axis=1)
-    np.testing.assert_allclose(psi(V), best, atol=2e-11)
+    assert_allclose(psi(V), best, atol=2e-11)
     for v, expected in zip(V, best):
         value, mask = greedy_subset(v)
-        assert value == pytest.approx(expected, abs=2e-11)
-        assert (v[mask].sum() - 1.0) / mask.sum() == pytest.approx(expected, abs=2e-11)
+        assert value == approx(expected, abs=2e-11)
+        assert (v[mask].sum() - 1.0) / mask.sum() == approx(expected, abs=2e-11)
     assert psi(np.array([[1e17, 0.0]])).tolist() == [1e17]  # where subtracting 1 changes nothing
     assert greedy_subset(np.array([2.0, 0.5, -1.0]))[1].tolist() == [True, False, False]
     assert greedy_subset(np.array([0.25, 1.0, 0.75]))[1].tolist() == [False, True, True]
@@ -126,19 +125,18 @@ def test_psi_and_algorithm_2_equal_brute_force(k):
 def test_psi_is_the_root_of_the_water_filling_equation_for_many_classes():
     V = vectors(300, 200, seed=0)
     t = psi(V)
-    np.testing.assert_allclose(np.maximum(V - t[:, None], 0).sum(axis=1), 1.0, atol=1e-9)
-    single = psi(V.astype(np.float32))
+    assert_allclose(np.maximum(V - t[:, None], 0).sum(axis=1), 1.0, atol=1e-9)
+    single = psi(V.astype("f4"))
     assert single.dtype == np.float32
-    np.testing.assert_allclose(single, t, rtol=1e-6, atol=1e-4)
+    assert_allclose(single, t, rtol=1e-6, atol=1e-4)
 
 
-def test_any_classifier_and_any_distribution_give_a_bound(answers):
-    rng = np.random.default_rng(0)
+def test_any_classifier_and_any_distribution_give_a_bound(answers, rng):
     for problem, lambda0, exact, M in answers[:50]:
         risk = minimax_risk(problem, lambda0)
         M = np.where(risk.active, M, 0.0)
-        assert risk.upper(M) == pytest.approx(exact, abs=1e-6)
-        assert risk.upper(np.zeros_like(M)) == pytest.approx(1 - 1 / problem.k)
+        assert risk.upper(M) == approx(exact, abs=1e-6)
+        assert risk.upper(np.zeros_like(M)) == approx(1 - 1 / problem.k)
         empirical = np.eye(problem.k)[problem.y] / problem.n
         assert risk.rho((risk.X.T @ empirical).T) == 1.0
         for share in (1e-4, 0.01, 0.1, 1.0):
@@ -154,8 +152,8 @@ def test_components_without_spread_are_left_out():
     assert risk.rho(np.full((3, 3), 1.0) * ~risk.active + risk.tau) == 1.0
 
 
-@pytest.mark.parametrize("ratio", [1.0, 1e8, 1e26, 1e60])
-@pytest.mark.parametrize("kind", [np.asarray, sp.csr_matrix])
+@each("ratio", [1.0, 1e8, 1e26, 1e60])
+@each("kind", [np.asarray, sp.csr_matrix])
 def test_lambda_is_by_the_definition_also_with_weights(kind, ratio):
     """A feature that is constant in the heavy rows has the deviation that the light ones give."""
     heavy = np.vstack([np.tile([0.3, 0.7, 0.2, 1.0, 0.1], (31, 1)), [[0.0, 0.8, 0.2, 1e4, 0.1]]])
@@ -169,11 +167,16 @@ def test_lambda_is_by_the_definition_also_with_weights(kind, ratio):
         of = [Fraction(x) * int(label == c) for x, label in zip(X[:, j].tolist(), y)]
         mean = sum(map(mul, w, of)) / sum(w)
         square = sum(v * (x - mean) ** 2 for v, x in zip(w, of)) / sum(w)
-        assert Fraction(float(risk.lam[c, j])) ** 2 == pytest.approx(square, rel=1e-12, abs=0)
-        assert not square or float(risk.tau[c, j]) == pytest.approx(float(mean), rel=1e-13)
+        assert Fraction(float(risk.lam[c, j])) ** 2 == approx(square, rel=1e-12, abs=0)
+        assert not square or float(risk.tau[c, j]) == approx(float(mean), rel=1e-13)
 
 
-@pytest.mark.parametrize("columns", [True, False])
+def check_theorem_2(row, exact, M):
+    slack = row["eps2_hat"] * abs(M).sum()
+    assert row["R"] - slack - 1e-7 <= exact <= row["R"] + row["eps1_hat"] + 1e-7
+
+
+@each("columns", [True, False])
 def test_theorem_2_holds_in_every_round(columns, answers):
     """With many samples, R never decreases either."""
     checked = risen = 0
@@ -181,8 +184,7 @@ def test_theorem_2_holds_in_every_round(columns, answers):
     for problem, lambda0, exact, M in answers[::3]:
         R = []
         for row, _ in watch(mrc_ccg(problem, lambda0=lambda0, columns=columns, **most, **EXACT)):
-            slack = row["eps2_hat"] * np.abs(M).sum()
-            assert row["R"] - slack - 1e-7 <= exact <= row["R"] + row["eps1_hat"] + 1e-7
+            check_theorem_2(row, exact, M)
             checked += row["eps1_hat"] > 1e-3
             R.append(row["R"])
         assert columns or np.all(np.diff(R) >= -1e-9), problem.name
@@ -190,7 +192,7 @@ def test_theorem_2_holds_in_every_round(columns, answers):
     assert checked > 50 and risen > 10  # in rounds, that is, where the theorem says something
 
 
-@pytest.mark.parametrize("columns", [True, False])
+@each("columns", [True, False])
 def test_a_start_from_the_splitting_keeps_theorem_2_and_saves_rounds(columns, answers, monkeypatch):
     taken = []
     for large in (np.inf, 0):
@@ -200,8 +202,7 @@ def test_a_start_from_the_splitting_keeps_theorem_2_and_saves_rounds(columns, an
         for problem, lambda0, exact, M in answers[::6]:
             steps = mrc_ccg(problem, lambda0=lambda0, columns=columns, n_max=2, m_max=2, **EXACT)
             for row, _ in watch(steps):
-                slack = row["eps2_hat"] * np.abs(M).sum()
-                assert row["R"] - slack - 1e-7 <= exact <= row["R"] + row["eps1_hat"] + 1e-7
+                check_theorem_2(row, exact, M)
             assert row["gap"] < 1e-6, problem.name
             taken[-1] += row["round"]
     assert taken[1] < taken[0]
@@ -219,12 +220,12 @@ def test_a_constraint_with_a_multiplier_stays_whatever_its_rounding_error(blobs)
 
 
 def test_rounds_of_ccg_add_at_most_what_they_may_and_remove_among_many_samples_only(blobs):
-    problem = blobs(n=60, d=30, k=3)
+    problem = blobs(d=30)
     rows = [row for row, _ in watch(mrc_ccg(problem, n_max=7, m_max=3, columns=True, **EXACT))]
     for key, most in (("constraints", 7), ("features", 3)):
         added = np.diff([row[key] for row in rows])
         assert 0 <= added.min() and added.max() == most
-    steps = mrc_ccg(blobs(n=200, d=4, k=4), n_max=10, columns=False, **EXACT)
+    steps = mrc_ccg(blobs(n=200, k=4), n_max=10, columns=False, **EXACT)
     assert min(np.diff([row["constraints"] for row, _ in watch(steps)])) < 0
     for eps1, eps2 in ((0.05, 1e-3), (1e-3, 1e-5)):
         *_, (row, _) = watch(mrc_ccg(blobs(), eps1=eps1, eps2=eps2, columns=True))
@@ -232,8 +233,8 @@ def test_rounds_of_ccg_add_at_most_what_they_may_and_remove_among_many_samples_o
 
 
 # R* varies with the random split, that of satellite by as much as +-0.004.
-@pytest.mark.parametrize(
-    ("name", "solver", "expected", "tolerance"),
+@each(
+    "name, solver, expected, tolerance",
     [
         ("satellite", "mrc_ccg", 0.490, 0.006),
         ("optdigits", "mrc_interior_point", 0.345, 0.003),
@@ -247,10 +248,10 @@ def test_real_data_reach_a_certified_gap_of_1e_6(name, solver, expected, toleran
     parameters = EXACT | {"n_max": 400} if solver == "mrc_ccg" else {}
     trace, _ = run(solver, problem, below("gap", 1e-6), rounds(100), parameters=parameters)
     assert trace.stopped_by == "gap <= 1e-06" and trace.last["gap"] >= -1e-9
-    assert trace.last["upper"] == pytest.approx(expected, abs=tolerance)
+    assert trace.last["upper"] == approx(expected, abs=tolerance)
 
 
-@pytest.mark.parametrize("seed", [0, 1])
+@each("seed", [0, 1])
 def test_jammed_steps_begin_again_where_features_say_nearly_the_same(seed):
     # Sizes and shapes of beans: without a new start the gap stays at 0.4 and products overflow.
     rng = np.random.default_rng(seed)
@@ -287,5 +288,5 @@ def test_pdhg_s_weights_that_do_not_sum_to_one_are_judged_as_if_they_did(blobs):
         return renew_lower(s, risk, sp.csr_matrix(risk.X.T), *tables, p)
 
     for total in (0.5, 1.001):
-        assert lower(total * p) == pytest.approx(lower(p), rel=1e-9)
+        assert lower(total * p) == approx(lower(p), rel=1e-9)
     assert 0 < s.lower <= list(SOLVERS["mrc_lp"].steps(problem, lambda0=0.1))[-1].R + 1e-9

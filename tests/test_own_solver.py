@@ -83,7 +83,7 @@ def test_one_line_and_the_solver_is_everywhere_and_held_to_what_all_solvers_prom
     copyfile(EXAMPLE, package / "frank_wolfe.py")
     text = (ROOT / "workbench/registry.py").read_text("utf-8")
     text = text.replace("SOLVERS = {\n", "SOLVERS = {\n" + LINE, 1)
-    (package / "registry.py").write_text(text, encoding="utf-8")
+    (package / "registry.py").write_text(text, "utf-8")
     (tmp_path / "everywhere.py").write_text(PROGRAM)
     own = {"PYTHONPATH": str(tmp_path), "WORKBENCH_RUNS": str(tmp_path / "runs")}
     variables = os.environ | own | {"OMP_NUM_THREADS": "1"}

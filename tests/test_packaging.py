@@ -107,7 +107,7 @@ def test_the_package_imports_only_what_it_declares():
 def test_no_machine_path_and_no_registry_host_is_committed():
     if not (shutil.which("git") and (ROOT / ".git").exists()):
         pytest.skip("this is no git checkout")
-    listing = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+    listing = "git ls-files -z --cached --others --exclude-standard".split()
     names = subprocess.run(listing, cwd=ROOT, capture_output=True, text=True, check=True).stdout
     unwanted = re.compile(
         r"(?<![\w.~-])/(work|farm|root|home|Users)/|pypi\.org|pythonhosted\.org|anaconda\.org"
@@ -142,7 +142,7 @@ def test_wheel_and_sdist_hold_what_they_should_and_no_more(built):
     tops = {name.partition("/")[0] for name in wheel}
     assert tops == {"workbench", f"workbench_mc-{PROJECT['version']}.dist-info"}
     kinds = {Path(name).suffix for name in wheel if name.startswith("workbench/")}
-    assert kinds == {".py", ".typed", ".md", ".js", ".css", ".html", ".csv"}
+    assert kinds == {*".py .typed .md .js .css .html .csv".split()}
     own = {"workbench/py.typed", "workbench/live/chart.js", "workbench/figures/report/report.html"}
     assert own < wheel and any(name.endswith("licenses/LICENSE") for name in wheel)
     with tarfile.open(built[1]) as sdist:
@@ -152,7 +152,7 @@ def test_wheel_and_sdist_hold_what_they_should_and_no_more(built):
     wanted |= {"data/reference/README.md"}
     assert wanted <= names
     tops = {name.partition("/")[0] for name in names}
-    assert not tops & {".hypothesis", ".venv", ".git", "runs", "course", "docs", "figures", "dist"}
+    assert not tops & {*".hypothesis .venv .git runs course docs figures dist".split()}
 
 
 PROGRAM = """
@@ -199,7 +199,7 @@ def test_wheel_and_sdist_work_outside_the_repository(built, tmp_path):
     tried = run("-c", PROGRAM)
     assert tried.stdout.strip() == PROJECT["version"], tried.stderr
     command = python.with_name("workbench")
-    for words in (["list"], ["run", "ww_walrus", "iris", "--rounds", "5"]):
+    for words in (["list"], "run ww_walrus iris --rounds 5".split()):
         done = run(*words, program=command)
         assert done.returncode == 0 and done.stdout, (words, done.stderr)
     assert set(python.parents[1].rglob("site-packages/*")) == before
@@ -209,6 +209,6 @@ def test_wheel_and_sdist_work_outside_the_repository(built, tmp_path):
         archive.extractall(tmp_path, filter="data")
     (unpacked,) = tmp_path.glob("workbench_mc-*")
     environment["PYTHONPATH"] = str(unpacked)
-    tests = ["-m", "pytest", "-n0", "tests/test_stream.py", "tests/test_trace.py"]
+    tests = "-m pytest -n0 tests/test_stream.py tests/test_trace.py".split()
     passed = run(*tests, cwd=unpacked, program=sys.executable)
     assert passed.returncode == 0, passed.stdout + passed.stderr

@@ -4,6 +4,7 @@ import threading
 import time
 
 import pytest
+from helpers import wait
 
 from workbench.live.player import Player
 
@@ -69,16 +70,6 @@ def player():
     player = Heard()
     yield player
     player.stop()
-
-
-def wait(condition, limit=60.0, process=None):
-    """Wait until something is there, and while a process lives; return it."""
-    end = time.monotonic() + limit
-    while not (found := condition()):
-        assert time.monotonic() < end, "waited in vain"
-        assert process is None or process.poll() is None, "the process has ended"
-        time.sleep(0.002)
-    return found
 
 
 def always(*toys):

@@ -6,18 +6,19 @@ from itertools import combinations
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
+from helpers import each
 from matplotlib.colors import to_hex, to_rgb
+from pytest import approx
 
 import scaling_plots
 from printed_tables import beside
-from workbench.core.problem import as_problem
+from workbench import SOLVERS, as_problem
 from workbench.core.trace import Trace
 from workbench.figures import curves, plots, style
 from workbench.figures.reference import measured, printed
-from workbench.registry import SOLVERS
 
 
-def trace(**columns) -> Trace:
+def trace(**columns):
     """A trace whose rows hold these columns; None stands for a row without the value."""
     rows = []
     for values in zip(*columns.values(), strict=True):
@@ -70,7 +71,7 @@ def test_convergence_draws_median_and_quartiles(ax):
     low, high = np.quantile(gaps, [0.25, 0.75])
     corner = band.get_paths()[0].vertices
     ends = corner[corner[:, 0] == 2.0][:, 1]
-    assert ends.min() == pytest.approx(low) and ends.max() == pytest.approx(high)
+    assert ends.min() == approx(low) and ends.max() == approx(high)
     assert ax.get_xscale() == ax.get_yscale() == "log"
     assert ax.get_xlabel() == "solver time (s), approximate"
     for run in runs["mrc_ccg"]:
@@ -78,7 +79,7 @@ def test_convergence_draws_median_and_quartiles(ax):
     plots.convergence(ax, runs)
     assert ax.get_xlabel() == "solver time (s)"
     ax.figure.draw_without_rendering()  # within a decade the axis has numbers, too
-    assert [each.get_text() for each in ax.get_xticklabels()].count("2") == 1
+    assert [tick.get_text() for tick in ax.get_xticklabels()].count("2") == 1
     ax.clear()  # rows that were not evaluated are skipped, and zero is lifted
     run = trace(round=[0, 1, 2], test_error=[0.5, None, 0.0])
     plots.convergence(ax, {"a label": [run]}, x="round", y="test_error", floor=1e-3)
@@ -96,13 +97,13 @@ def test_convergence_draws_median_and_quartiles(ax):
     assert "synthetic" not in style.title(replace(made, synthetic=False))
 
 
-def sized(n: int, seconds: float, reached: bool = True) -> Trace:
+def sized(n, seconds, reached=True):
     made = trace(seconds=[seconds], gap=[0.0 if reached else 1.0])
     made.header["problem"] = {"n": n}
     return made
 
 
-def size(run) -> int:
+def size(run):
     return run.header["problem"]["n"]
 
 
@@ -115,7 +116,7 @@ def test_scaling_fits_the_exponent_of_the_finished_sizes(ax):
     assert not scaling_plots.scaling(ax, {"mrc_ccg": runs[3:]}, size, tolerance=1e-3)
     ax.clear()
     exponents = scaling_plots.scaling(ax, {"mrc_ccg": runs}, size, tolerance=1e-3, symbol="k")
-    assert exponents == {"mrc_ccg": pytest.approx(1.5)}
+    assert exponents == {"mrc_ccg": approx(1.5)}
     label = f"{SOLVERS['mrc_ccg'].label}  ∝ $k^{{1.5}}$"
     assert ax.get_legend_handles_labels()[1] == [label]
     assert hollow(ax) == [(10_000, 60.0)]
@@ -123,11 +124,11 @@ def test_scaling_fits_the_exponent_of_the_finished_sizes(ax):
     ax.clear()
     scaling_plots.over(ax, {"a set": runs[:-1]}, size, ended)
     assert ax.lines[0].get_xdata().tolist() == SIZES
-    assert ax.lines[0].get_ydata() == pytest.approx([1e-3 * n**1.5 for n in SIZES])
+    assert ax.lines[0].get_ydata() == approx([1e-3 * n**1.5 for n in SIZES])
     assert [tick.get_text() for tick in ax.get_xticklabels()] == ["10", "40", "100", "1,000"]
 
 
-def hollow(ax) -> list[tuple]:
+def hollow(ax):
     """The marks that are hollow, as (x, y)."""
     marks = [line for line in ax.lines if line.get_markerfacecolor() == "white"]
     return [point for line in marks for point in zip(*line.get_data(), strict=True)]
@@ -137,7 +138,7 @@ def ended(run):
     return run.last["seconds"]
 
 
-@pytest.mark.parametrize("reason", ["2 seconds", "2 processor seconds", "finished", "gap <= 0.1"])
+@each("reason", ["2 seconds", "2 processor seconds", "finished", "gap <= 0.1"])
 def test_a_run_that_the_clock_ended_is_hollow_and_says_so(ax, reason):
     runs = [trace(seconds=[1.0, 2.0], gap=[0.5, gap], lower=[0, 0], upper=[1, gap])
             for gap in (0.125, 0.25)]  # fmt: skip
@@ -172,7 +173,7 @@ def test_ours_and_the_papers_are_drawn_side_by_side(ax):
     ours = measured("mrc", ["II", "V"], "pulsar", "MRC-CCG", "training time", [1.0, 3.0], "s")
     ours += measured("mrc", ["II"], "pulsar", "MRC-LP", "training time", [], "s")
     assert [(row["table"], row["value"]) for row in ours] == [("II", 2.0), ("V", 2.0), ("II", None)]
-    assert ours[0]["spread"] == pytest.approx(np.sqrt(2)) and ours[2]["runs"] == 0
+    assert ours[0]["spread"] == approx(np.sqrt(2)) and ours[2]["runs"] == 0
     ours += measured("mrc", ["II"], "pulsar", "MRC-SUB", "training time", [60.0], "s", cut=1)
     beside(ax, ours, printed("mrc"), "training time")
     drawn = [(line.get_marker(), x) for line in ax.lines for x in line.get_xdata()]

@@ -15,15 +15,16 @@ import numpy as np
 import pandas as pd
 import pytest
 import yaml
+from helpers import each
 
-from workbench import below, certify, cli, load, rounds, run
+from workbench import SOLVERS, below, certify, cli, load, rounds, run
 from workbench.arena import contest
 from workbench.figures.report import report
 from workbench.figures.saved import Figures
 from workbench.live import explore
 from workbench.live.lane import Lane
 from workbench.live.replay import Replay, record
-from workbench.registry import SOLVERS, Solver
+from workbench.registry import Solver
 from workbench.runs.grid import grid, read_points
 from workbench.runs.mill import fan_out
 from workbench.runs.notebooks import CHECKOUT, PROFILES, find, read
@@ -32,7 +33,7 @@ from workbench.runs.sweep import sweep
 
 FOLDERS = ".binder .ci .github .jupyter .site benchmarks data examples figures"
 FOLDERS = (*FOLDERS.split(), "notebooks", "results", "tests/mutation", "workbench")
-KINDS = {".md", ".py", ".ipynb", ".toml", ".yml", ".html", ".jinja2", ".json", ""}
+KINDS = {"", *".md .py .ipynb .toml .yml .html .jinja2 .json".split()}
 COMMANDS = "|".join(re.findall(r"(\w+)_command\b", " ".join(vars(cli))))
 MAKEFILE = (CHECKOUT / "Makefile").read_text("utf-8")
 TARGETS = "|".join(re.findall(r"^([a-z-]+):.* ## ", MAKEFILE, re.MULTILINE))
@@ -53,37 +54,28 @@ NO_COMMAND = (
     "custom-compile-command 'make lock'",
     'f"workbench figures {notebook.name}',
 )
-# What is not run, and why. Its names, options, parameters and files are checked.
-LONG = {
-    r"figures|report|sweep": "minutes; other tests run figures and sweeps",
-    r"data (fetch|check) letter": "needs the network, or the data",
-    r"run frank_wolfe": "the example becomes a solver in test_own_solver.py",
-}
-LONG_CODE = {
-    "contest(": "seconds of training per entry and split",
-    "done.table(": "of a contest",
-    'load("letter': "needs the data",
-    'load("my': "a file of the reader's own; rows.csv stands for it",
-    "sweep(": "up to a minute per point",
-    "report(": "all figures",
-    "Figures(": "needs a notebook",
-    "figures.save(": "needs a notebook",
-    "pd.read_parquet": "reads what a sweep wrote",
-}
-STANDS_FOR = {  # placeholders
-    "NAME": "iris",
-    "{name}": "iris",
-    "SOLVER": "mrc_ccg",
-    "FILE.npy": "rows.npy",
-    "mark.py": "notebooks/learn/marking.py",
-    "checker.py": "workbench/proofs/checker.py",
-    "rows_child.py": "notebooks/figures/rows_child.py",
-    "mrc_epsilon.ipynb": "notebooks/figures/mrc_epsilon.ipynb",
-}
+# What is not run. Its names, options, parameters and files are checked. Figures, reports and sweeps
+# take minutes, and other tests run them; the data may not be there; the example of a solver becomes
+# one in test_own_solver.py.
+LONG = "figures|report|sweep|data (fetch|check) letter|run frank_wolfe"
+# Calls that take long, or that need what is not there.
+LONG_CODE = r'contest\(|done\.table\(|load\("(letter|my)|sweep\(|report\(|Figures\(|figures\.save|'
+LONG_CODE += r"pd\.read_parquet"
+STANDS_FOR = """
+NAME: iris
+{name}: iris
+SOLVER: mrc_ccg
+FILE.npy: rows.npy
+mark.py: notebooks/learn/marking.py
+checker.py: workbench/proofs/checker.py
+rows_child.py: notebooks/figures/rows_child.py
+mrc_epsilon.ipynb: notebooks/figures/mrc_epsilon.ipynb
+"""
+STANDS_FOR = dict(line.split(": ") for line in STANDS_FOR.split("\n")[1:-1])  # placeholders
 PYTHON = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
 CALL = re.compile(r"(?<!`)`((?:load|run|contest|explore|grid|sweep|certify)\([^`]*\))`")
 FUNCTIONS = (below, certify, contest, explore, grid, load, record, report, run, sweep)
-FUNCTIONS += (write_results, Figures, Lane, Replay, SOLVERS["mrc_ccg"].steps)
+FUNCTIONS += (write_results, Figures, Lane, Replay, Solver, SOLVERS["mrc_ccg"].steps)
 PUBLIC = {function.__name__: function for function in FUNCTIONS} | {"pd": pd}
 MAKES_OWN = {"ARGS", "MAKEFLAGS", "MAKELEVEL", "MFLAGS"}  # of the make that runs this
 OUTPUT = {"handout", "teacher", "docs", "course"}  # folders that scripts write
@@ -140,7 +132,7 @@ def workbench_command(words):
     text = " ".join(words)
     if len(words) == 1 or words[1:] == ["--out"]:  # names of a command and an option
         return cli.main([words[0], "--help"])
-    if not any(re.match(pattern, text) for pattern in LONG):
+    if not re.match(LONG, text):
         return cli.main(words)
     given = cli._parser().parse_args(words)
     pairs = cli._pairs(getattr(given, "parameters", ()))
@@ -242,21 +234,21 @@ def test_every_command_in_print_runs(texts, here, capsys):
     assert len(seen) > 150
 
 
-WRONG = (
-    "workbench run mrc_ccg iris --memory 2",
-    "workbench run mrc_ccg nowhere.csv",
-    "workbench figures mrc_epsilon --from results -p eps3=1",
-    "workbench sweep notebooks/sweeps/nothing.yaml",
-    "make test ARGS=tests/test_nothing.py",
-    "make test ARGS='-k no_such_solver'",
-    "make lessons ARGS='ls_2 --instructors DIR'",
-    "make figures ARGS='mrc_epsilom'",
-    "python benchmarks/mrc.py --rounds-of-all 3",
-    "papermill notebooks/figures/mrc_epsilon.ipynb out.ipynb -p m_max 3",
-)
+WRONG = """
+workbench run mrc_ccg iris --memory 2
+workbench run mrc_ccg nowhere.csv
+workbench figures mrc_epsilon --from results -p eps3=1
+workbench sweep notebooks/sweeps/nothing.yaml
+make test ARGS=tests/test_nothing.py
+make test ARGS='-k no_such_solver'
+make lessons ARGS='ls_2 --instructors DIR'
+make figures ARGS='mrc_epsilom'
+python benchmarks/mrc.py --rounds-of-all 3
+papermill notebooks/figures/mrc_epsilon.ipynb out.ipynb -p m_max 3
+"""
 
 
-@pytest.mark.parametrize("command", WRONG)
+@each("command", WRONG.split("\n")[1:-1])
 def test_a_command_that_is_wrong_is_found_out(command, here):
     try:
         code = follow(command, CHECKOUT)
@@ -308,7 +300,7 @@ def test_every_example_in_print_runs(texts, here):
                     assert not bound.arguments.get("unknown")
                     if f is load:
                         assert given.keys() <= {*inspect.signature(f).parameters}
-            if kind != "call" and not any(words in code for words in LONG_CODE):
+            if kind != "call" and not re.search(LONG_CODE, code):
                 exec(code, state[name])
         except Exception as error:
             faults.append(f"{name}: {code.strip()}: {error!r}")

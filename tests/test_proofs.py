@@ -6,21 +6,18 @@ from itertools import islice
 
 import numpy as np
 import pytest
+from helpers import each, refuses
+from oracles import objective
 from sklearn.linear_model import LogisticRegression
 from sklearn.svm import LinearSVC
 from test_solvers import NEW
 
-from workbench import cli
-from workbench.core.problem import as_problem
-from workbench.core.stream import below, rounds
-from workbench.data import load
+from workbench import SOLVERS, as_problem, below, cli, load, rounds, run
 from workbench.data.specs import remade
 from workbench.estimators import MinimaxRiskClassifier, SampledCutClassifier
 from workbench.proofs import ProofError, bound_excess, read, verify, write
-from workbench.registry import SOLVERS
 from workbench.runs import sweep as room
 from workbench.runs.grid import grid
-from workbench.runs.run import run
 
 # How far, as fractions of the optimum, the certified bounds may be outside the solver's own: the
 # best of its bounds may be of an earlier iterate, and single precision takes digits.
@@ -44,12 +41,12 @@ NONE = "memoir_l2 memoir_averaged memoir_l1 ls_calibrated ls_stagewise ls_column
 NONE = dict.fromkeys(NONE, "no dual point of a convex problem")
 NONE |= {"svm_multi": "its scores must sum to zero"}
 NONE |= {"cuts_nystroem": "its cuts are not sums of training rows"}
-each_case = pytest.mark.parametrize("case", CASES)
+each_case = each("case", CASES)
 
 
 def made(blobs, solver, **options):
     """Return the problem of a case, its classes merged into two where a solver has no more."""
-    problem = blobs(n=120, d=6, k=3, **options)
+    problem = blobs(n=120, d=6, **options)
     if solver in ("svm_lp", "svm_ccg"):
         problem = as_problem(problem.X, problem.y % 2)
     return problem
@@ -94,7 +91,7 @@ def test_a_proof_agrees_with_its_solver_and_is_about_these_rows_only(case, blobs
             verify(path, as_problem(X, problem.y))
 
 
-@pytest.mark.parametrize("solver", ["cuts_linear_time", "cuts_constant_time"])
+@each("solver", ["cuts_linear_time", "cuts_constant_time"])
 def test_sampled_cuts_prove_the_problem_of_all_rows(solver, blobs, tmp_path):
     problem, path = blobs(n=120, d=6, k=2), tmp_path / "proof.npz"
     run(solver, problem, rounds(30), parameters={"r": 60}, proof=path)
@@ -107,15 +104,15 @@ def test_sampled_cuts_prove_the_problem_of_all_rows(solver, blobs, tmp_path):
 def test_what_has_no_proof_is_refused_before_its_first_round(blobs, tmp_path):
     seen, path = [0], tmp_path / "proof.npz"
     for solver, reason in NONE.items():
-        with pytest.raises(ValueError, match=reason):
+        with refuses(reason):
             run(solver, blobs(), lambda row: seen.append(row["round"]), proof=path)
     assert max(seen) == 0 and not path.exists()
     weighed = replace(blobs(), weights=np.arange(1.0, 61.0))
-    with pytest.raises(ValueError, match=r"^proof: rows with weights other than one"):
+    with refuses(r"^proof: rows with weights other than one"):
         write(path, weighed, next(SOLVERS["ww_walrus"].steps(weighed)))
 
 
-@pytest.mark.parametrize("case", [c for c in CASES if c.startswith("mrc")])
+@each("case", [c for c in CASES if c.startswith("mrc")])
 def test_the_best_lower_bound_is_proved_even_if_an_earlier_iterate_had_it(case, blobs, tmp_path):
     solver, parameters, _ = CASES[case]
     problem, path = blobs(n=200, d=8, k=4), tmp_path / "proof.npz"
@@ -127,7 +124,7 @@ def test_the_best_lower_bound_is_proved_even_if_an_earlier_iterate_had_it(case, 
 
 @pytest.mark.filterwarnings("ignore:Liblinear failed to converge")  # of one round
 def test_the_excess_of_weights(blobs, tmp_path):
-    problem, path = blobs(n=150, d=5, k=3), tmp_path / "proof.npz"
+    problem, path = blobs(n=150, d=5), tmp_path / "proof.npz"
     parameters = {"alpha": 1 / 150, "link": "squared_hinge"}
     run("ls_accelerated", problem, below("gap", 1e-9), parameters=parameters, proof=path)
     header = read(path).header  # LinearSVC's C sums what the mean divides by n
@@ -139,15 +136,14 @@ def test_the_excess_of_weights(blobs, tmp_path):
     poor = LinearSVC(C=1.0, fit_intercept=False, max_iter=1).fit(problem.X, problem.y)
     least, most = bound_excess(poor, problem.X, problem.y, path)
     W = poor.coef_.T
-    margins = np.where(np.arange(3) == problem.y[:, None], 1.0, -1.0) * (problem.X @ W)
-    objective = ((np.maximum(0, 1 - margins) ** 2).sum() + (W**2).sum() / 2) / 150
+    value = objective("ls_accelerated", problem, np.c_[W.T, np.zeros(3)], parameters)
     found = verify(path, problem)
-    assert least == pytest.approx(objective / found.upper - 1, abs=1e-9)
-    assert 0.0 < least <= objective / found.lower - 1 + 1e-12 and least <= most
+    assert least == pytest.approx(value / found.upper - 1, abs=1e-9)
+    assert 0.0 < least <= value / found.lower - 1 + 1e-12 and least <= most
     assert bound_excess(W, problem, None, path) == (least, most)
-    with pytest.raises(ValueError, match="must have 3 outputs, got 1"):
+    with refuses("must have 3 outputs, got 1"):
         bound_excess(W[:, :1], problem, None, path)
-    with pytest.raises(ValueError, match="have an intercept, and the stated problem has none"):
+    with refuses("have an intercept, and the stated problem has none"):
         bound_excess(LinearSVC().fit(problem.X, problem.y), problem, None, path)
     # Estimators of every family.
     problem = blobs(n=150, d=5, k=2)
@@ -163,9 +159,9 @@ def test_the_excess_of_weights(blobs, tmp_path):
     assert bound_excess(poor, X, y, path).at_least > 0.1
 
 
-@pytest.mark.parametrize("name", ["ww_walrus_fast", "ls_accelerated"])
+@each("name", ["ww_walrus_fast", "ls_accelerated"])
 def test_a_constant_column_is_stated_as_an_intercept(name, blobs, tmp_path):
-    problem = blobs(n=60, d=4, k=3)
+    problem = blobs()
     rows = as_problem(np.hstack([problem.X, np.ones((60, 1))]), problem.y)
     trace, state = run(name, rows, rounds(40))
     write(tmp_path / "p.npz", rows, state, constant=True, **trace.header["parameters"])
@@ -184,12 +180,12 @@ def test_recipes(monkeypatch):
     assert problem.subset(0.5).recipe is None and spec.first_classes(2).recipe is None
     texts = {"panel": "/etc/passwd @ given"}, {"panel": "iris + 100000000 fourier"}
     for bad in (*texts, {"panel": "iris", "target": "x"}, {"panel": ["iris"]}, {}, 7):
-        with pytest.raises(ValueError, match=r"^recipe: cannot be followed: "):
+        with refuses(r"^recipe: cannot be followed: "):
             remade(bad)
     monkeypatch.setattr("workbench.data.fetch_into_cache", lambda *_: pytest.fail("a download"))
     monkeypatch.setattr("workbench.data.available_files", dict)
     assert remade({"panel": "letter or iris | 2 classes", "seed": 2}).checksum == spec.checksum
-    with pytest.raises(FileNotFoundError, match="letter is not available; run"):
+    with refuses("letter is not available; run", FileNotFoundError):
         remade({"panel": "letter"})
 
 
@@ -219,7 +215,7 @@ def test_files_that_are_no_proofs_are_refused_in_one_sentence(tmp_path, capsys):
 
     def written(**changed):
         text = json.dumps(header | changed).encode()
-        np.savez(bad, header=np.frombuffer(text, np.uint8), **arrays)
+        np.savez(bad, header=np.frombuffer(text, "u1"), **arrays)
 
     def pickled():
         np.savez(bad, state=np.array([{}], dtype=object), allow_pickle=True)
@@ -242,9 +238,9 @@ def test_files_that_are_no_proofs_are_refused_in_one_sentence(tmp_path, capsys):
 def test_sweeps_keep_proofs_on_request(no_workers, tmp_path):
     solvers = {"ww_walrus": {"C": [0.1]}, "ls_calibrated": {}}
     points = grid(solvers, "iris", stop={"rounds": 3}, test=0.3)
-    without = room.sweep(points, folder=tmp_path, say=lambda line: None)
+    without = room.sweep(points, folder=tmp_path)
     assert without.proofs() == list(tmp_path.rglob("*.npz")) == []
-    done = room.sweep(points, folder=tmp_path, proofs=True, say=lambda line: None)
+    done = room.sweep(points, folder=tmp_path, proofs=True)
     assert not done.failures and len(done.traces()) == 2
     [path] = tmp_path.rglob("*.npz")  # least squares has none
     assert done.proofs() == [path] and verify(path).lower > 0.0

@@ -1,11 +1,11 @@
 """Scikit-learn's classifiers, judged by the objectives they state: converged ones are optimal."""
 
-import pytest
+from helpers import each
 from sklearn.linear_model import LogisticRegression, RidgeClassifier, SGDClassifier
 from sklearn.svm import SVC, LinearSVC
 
 from peer_proofs import solved, statement, weights
-from workbench.data import load
+from workbench import load
 from workbench.proofs import bound_excess
 
 EXACT = {"tol": 1e-10, "max_iter": 1_000_000, "random_state": 0}
@@ -31,8 +31,8 @@ def rows(data, two=False):
     return problem.X + 0.5, (problem.y == 0).astype(int) if two and problem.k > 2 else problem.y
 
 
-@pytest.mark.parametrize("data", ["iris", "breast_cancer"])
-@pytest.mark.parametrize(("model", "other"), CONVERGED)
+@each("data", ["iris", "breast_cancer"])
+@each("model, other", CONVERGED)
 def test_a_converged_peer_is_at_the_optimum_of_what_it_states_and_of_nothing_else(
     model, other, data
 ):
@@ -43,8 +43,8 @@ def test_a_converged_peer_is_at_the_optimum_of_what_it_states_and_of_nothing_els
     assert bound_excess(weights(model), X, y, solved(stated | other, X, y)).at_least > 1e-4
 
 
-@pytest.mark.parametrize("data", ["iris", "breast_cancer"])
-@pytest.mark.parametrize("loss", ["hinge", "log_loss", "squared_hinge"])
+@each("data", ["iris", "breast_cancer"])
+@each("loss", ["hinge", "log_loss", "squared_hinge"])
 def test_stochastic_descent_comes_closer_to_what_it_states_than_to_other_weights(loss, data):
     X, y = rows(data)
     steps = {"learning_rate": "adaptive", "eta0": 0.01, "tol": 1e-7, "max_iter": 20_000}

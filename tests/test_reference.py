@@ -4,22 +4,19 @@ import math
 
 import pandas as pd
 import pytest
+from helpers import each
 
 from workbench.data.sources import SOURCES
 from workbench.figures.reference import PAPERS, listed, measured, printed
 from workbench.figures.report.rows import STANDINGS, cell
 
-COLUMNS = (
-    *("paper", "table", "dataset", "method", "quantity", "setting"),  # these name the number
-    *("value", "spread", "unit", "hardware", "note"),
-)
-
-QUANTITIES = (
-    *("samples", "features", "classes", "parameter"),
-    *("training time", "test time", "subproblem time", "iterations", "memory"),
-    *("classification error", "accuracy", "macro-F1", "worst-case error", "average error"),
-    *("speed-up", "slow-down", "condition number"),
-)
+COLUMNS = "paper table dataset method quantity setting".split()  # these name the number
+COLUMNS += "value spread unit hardware note".split()
+QUANTITIES = """
+samples, features, classes, parameter, training time, test time, subproblem time, iterations,
+memory, classification error, accuracy, macro-F1, worst-case error, average error, speed-up,
+slow-down, condition number"""
+QUANTITIES = QUANTITIES.strip().replace("\n", " ").split(", ")
 UNITS = ("", "fraction", "%", "s", "MB", "GB", "x", "thousand", "sqrt(C)")
 # Counted in the papers: rows times columns of numbers, with the empty cells.
 TABLES = {
@@ -39,10 +36,10 @@ def everything():
 
 
 def test_the_tables_of_all_papers_are_whole(everything):
-    assert tuple(everything.columns) == COLUMNS
+    assert list(everything.columns) == COLUMNS
     texts = everything.drop(columns=["value", "spread"])
     assert all(type(text) is str for text in texts.to_numpy().ravel())
-    assert not everything.duplicated(list(COLUMNS[:6])).any()
+    assert not everything.duplicated(COLUMNS[:6]).any()
     assert (everything["note"][everything["value"].isna()] != "").all()
     assert (everything[["value", "spread"]].fillna(1.0) > 0).all(axis=None)
     assert set(everything["quantity"]) == set(QUANTITIES)
@@ -62,40 +59,31 @@ def test_the_tables_of_all_papers_are_whole(everything):
 
 
 # Typed from the papers, not copied from the files.
-SPOTS = {
-    "mrc": [
-        ("II", "pulsar", "MRC-CCG", "training time", "", "7.2 ± 1 s"),
-        ("II", "yearbook_resnet18", "SVM-CCG", "average error", "", "1e-11 fraction"),
-        ("IV", "real_sim", "MRC-CCG", "training time", "eps1=1e-4 eps2=1e-5", "29000 s"),
-        ("V", "rcv1", "MRC-SUB", "worst-case error", "", "0.25 fraction"),
-    ],
-    "weston_watkins": [
-        ("1", "sector", "", "features", "", "55197"),
-        ("5", "aloi", "Walrus", "accuracy", "C=2 delta=0.009", "90.18 %"),
-        ("8", "", "CP solver", "subproblem time", "dimension=4096", "12.6057 s"),
-    ],
-    "memoir": [
-        ("1", "wiki_50k", "", "samples", "part=test", "276939"),
-        ("2", "lshtc1", "MEMOIR", "macro-F1", "b=10*sqrt(C) T=250", "22.7 %"),
-        ("3", "wiki_small", "PD-Sparse", "memory", "", "12.4 GB"),
-        ("4", "wiki_100k", "RecallTree", "parameter", "parameter=b", "28"),
-    ],
-    "least_squares": [
-        ("1", "mnist", "Logistic", "classification error", "features=8000", "1.33 %"),
-        ("2", "rcv1_four_classes", "Liblinear", "training time", "", "120 s"),
-    ],
-}
+SPOTS = """
+mrc|II|pulsar|MRC-CCG|training time||7.2 ± 1 s
+mrc|II|yearbook_resnet18|SVM-CCG|average error||1e-11 fraction
+mrc|IV|real_sim|MRC-CCG|training time|eps1=1e-4 eps2=1e-5|29000 s
+mrc|V|rcv1|MRC-SUB|worst-case error||0.25 fraction
+weston_watkins|1|sector||features||55197
+weston_watkins|5|aloi|Walrus|accuracy|C=2 delta=0.009|90.18 %
+weston_watkins|8||CP solver|subproblem time|dimension=4096|12.6057 s
+memoir|1|wiki_50k||samples|part=test|276939
+memoir|2|lshtc1|MEMOIR|macro-F1|b=10*sqrt(C) T=250|22.7 %
+memoir|3|wiki_small|PD-Sparse|memory||12.4 GB
+memoir|4|wiki_100k|RecallTree|parameter|parameter=b|28
+least_squares|1|mnist|Logistic|classification error|features=8000|1.33 %
+least_squares|2|rcv1_four_classes|Liblinear|training time||120 s
+"""
 
 
-@pytest.mark.parametrize("paper", SPOTS)
-def test_spot_checks(everything, paper):
-    found = everything.set_index(list(COLUMNS[:6]))
-    for *key, shown in SPOTS[paper]:
-        row = found.loc[(paper, *key)]
-        number, _, rest = shown.partition(" ")
-        spread, _, unit = rest.removeprefix("± ").rpartition(" ")
-        assert (row["value"], row["unit"]) == (float(number), unit), key
-        assert math.isnan(row["spread"]) if not spread else row["spread"] == float(spread), key
+@each("spot", SPOTS.split("\n")[1:-1])
+def test_spot_checks(everything, spot):
+    *key, shown = spot.split("|")
+    row = everything.set_index(COLUMNS[:6]).loc[tuple(key)]
+    number, _, rest = shown.partition(" ")
+    spread, _, unit = rest.removeprefix("± ").rpartition(" ")
+    assert (row["value"], row["unit"]) == (float(number), unit)
+    assert math.isnan(row["spread"]) if not spread else row["spread"] == float(spread)
 
 
 def test_numbers_that_a_paper_prints_twice_agree():
@@ -122,7 +110,7 @@ def test_numbers_that_a_paper_prints_twice_agree():
     assert parts == values(rows[rows["table"] == "3"], "dataset")
 
 
-@pytest.mark.parametrize(
+@each(
     "data, named",
     [
         ("mnist, over its maximum", "mnist"),

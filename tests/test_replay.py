@@ -8,13 +8,12 @@ import zlib
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
-from test_player import wait
+from helpers import refuses, wait
 
 from checks.scrub import Scrub
+from workbench import below, load, rounds
 from workbench.cli import main
-from workbench.core.stream import below, rounds
 from workbench.core.trace import Trace
-from workbench.data import load
 from workbench.live.inside import portrait
 from workbench.live.lane import Lane
 from workbench.live.pictures import pack
@@ -78,9 +77,9 @@ def test_words_in_a_trace_are_never_markup(recorded):
 
 def test_what_cannot_be_played_is_refused(recorded, tmp_path, capsys):
     trace = recorded[0].trace
-    with pytest.raises(ValueError, match="unknown name 'walrus'"):
+    with refuses("unknown name 'walrus'"):
         record("walrus", load("iris"))
-    with pytest.raises(ValueError, match="run 2, of ww_walrus, has no rows"):
+    with refuses("run 2, of ww_walrus, has no rows"):
         Replay(trace, Trace(trace.header, []))
     kept, page = tmp_path / "a.jsonl", tmp_path / "page.html"
     assert main(["run", "ww_walrus", "iris", "--out", str(kept)]) == 0
@@ -112,7 +111,7 @@ def test_what_cannot_be_played_is_refused(recorded, tmp_path, capsys):
 
 def test_it_plays_in_a_browser_from_a_file(recorded, tmp_path, browser):
     page = tmp_path / "page.html"
-    page.write_text(Replay(*recorded).page("Two"), encoding="utf-8")
+    page.write_text(Replay(*recorded).page("Two"), "utf-8")
     browser.get(page.as_uri())
     slide = """const slider = document.querySelector(".replay input");
         slider.value = arguments[0]; slider.dispatchEvent(new Event("input"));"""

@@ -10,32 +10,29 @@ from functools import partial
 import matplotlib.pyplot as plt
 import pyarrow.parquet as pq
 import pytest
+from helpers import refuses
 
-from workbench.core.stream import rounds
+from workbench import load, rounds, run
 from workbench.core.trace import Trace, encode
-from workbench.data import load
 from workbench.figures import Figures
 from workbench.runs import results
 from workbench.runs.grid import grid
 from workbench.runs.mill import KINDS, make
 from workbench.runs.notebooks import CHECKOUT, FOLDER, read
 from workbench.runs.results import read_results, setting, there, write_results
-from workbench.runs.run import resolve, run
+from workbench.runs.run import resolve
 from workbench.runs.sweep import sweep
-
-silent = str
 
 
 @pytest.fixture
-def kept(tmp_path, monkeypatch, no_workers):
+def kept(tmp_path, redraw, no_workers):
     """A sweep and its file of results, from which figures are drawn."""
     points = grid(
         {"ww_walrus": {"C": [0.1, 1.0]}}, ["wine @ range"], stop={"rounds": 3}, seeds=2, test=0.3
     )
-    done = sweep(points, folder=tmp_path / "points", say=silent)
+    done = sweep(points, folder=tmp_path / "points")
     write_results(tmp_path / "results" / "x.parquet", done.traces(), {"C": 0.5, "timing": False})
-    results._recalled.cache_clear()
-    monkeypatch.setenv("WORKBENCH_RESULTS", str(tmp_path / "results" / "x.parquet"))
+    redraw(tmp_path / "results" / "x.parquet")
     return points, done
 
 
@@ -56,33 +53,32 @@ def test_traces_come_back_as_they_were(kept, tmp_path):
 def test_a_sweep_from_results_runs_nothing_and_reads_no_data(kept, tmp_path, monkeypatch):
     points, done = kept
     monkeypatch.setattr("workbench.runs.sweep.load", None)
-    again = sweep(points, folder=tmp_path / "elsewhere", say=silent)
+    again = sweep(points, folder=tmp_path / "elsewhere")
     assert not (tmp_path / "elsewhere").exists()
     before = done.frame()
     assert again.failures == {} and again.frame()[list(before)].equals(before)
     assert there("wine @ range, iris") == ["wine @ range"]
-    with pytest.raises(FileNotFoundError, match="no results for 'iris'"):
+    with refuses("no results for 'iris'", FileNotFoundError):
         there("iris")
 
 
 def test_a_point_without_a_result_is_a_failure_and_not_another_point(kept, tmp_path):
     other = grid({"ww_walrus": {"C": [2.0]}}, ["wine @ range"], stop={"rounds": 3}, test=0.3)
-    (reason,) = sweep(other, say=silent).failures.values()
+    (reason,) = sweep(other).failures.values()
     assert reason == "no run with these settings is in the results"
     about = {"solver": "a", "stop": {}, "timed": False}
     assert len({setting(about), setting(about | {"timed": True}), setting({})}) == 3
 
 
-def test_one_run_asked_for_by_two_names_is_found_by_both(tmp_path, no_workers, monkeypatch):
+def test_one_run_asked_for_by_two_names_is_found_by_both(tmp_path, no_workers, redraw):
     names = ["wine @ range", "wine @ range or iris"]
     (point,) = grid({"ww_walrus": {}}, names[:1], stop={"rounds": 1}, test=0.3)
-    (trace,) = sweep([point], folder=tmp_path / "points", say=silent).traces()
+    (trace,) = sweep([point], folder=tmp_path / "points").traces()
     other = Trace(trace.header | {"data": names[1]}, trace.rows)
     write_results(tmp_path / "z.parquet", [trace, other], {})
     found, _ = read_results(tmp_path / "z.parquet")
     assert sorted(t.header["data"] for t in found) == names and found[0].rows == found[1].rows
-    results._recalled.cache_clear()
-    monkeypatch.setenv("WORKBENCH_RESULTS", str(tmp_path / "z.parquet"))
+    redraw(tmp_path / "z.parquet")
     assert there(", ".join(names)) == names
 
 
@@ -115,8 +111,8 @@ def test_a_table_has_a_row_for_each_row_and_the_columns_of_all(tmp_path):
     write_results(tmp_path / "t.parquet", [second, first, made("no rows", [])])
     table = pq.read_table(tmp_path / "t.parquet")
     assert set(table.column_names) == {
-        *("run", "solver", "data", "n", "d", "k", "seed", "repetition", "timed", "p_C"),
-        *("round", "seconds", "upper", "lower", "gap", "primal", "stopped_by"),
+        *"run solver data n d k seed repetition timed p_C".split(),
+        *"round seconds upper lower gap primal stopped_by".split(),
     }
     rows = {name: [r for r in table.to_pylist() if r["run"] == name] for name in "ab"}
     values = {name: value for name, value in rows["b"][0].items() if value is not None}
@@ -136,7 +132,7 @@ def test_the_committed_results_name_parameters_that_their_solvers_have():
 
 def test_nothing_to_write_writes_nothing_and_a_damaged_file_is_named(tmp_path):
     path = tmp_path / "x.parquet"
-    with pytest.raises(ValueError, match="there are none to write"):
+    with refuses("there are none to write"):
         write_results(path, [])
     assert os.listdir(tmp_path) == []
     write_results(path, [made("a")])
@@ -151,7 +147,7 @@ def test_nothing_to_write_writes_nothing_and_a_damaged_file_is_named(tmp_path):
             damaged.append(sink.getvalue())
     for content in damaged:
         path.write_bytes(content)
-        with pytest.raises(ValueError, match=r"x\.parquet: is not a file of results"):
+        with refuses(r"x\.parquet: is not a file of results"):
             read_results(path)
 
 
@@ -166,11 +162,11 @@ def test_runs_are_made_once_and_redraw_all_figures(tmp_path, monkeypatch, no_ker
     folder = tmp_path / "figures"
 
     def drawn(figures, **options):
-        options |= {"figures": figures, "executed": tmp_path, "say": silent}
+        options |= {"figures": figures, "executed": tmp_path}
         assert make(["ww_path"], "paper", **options) == []
         paths = [figures / "ww_path" / f"{figure}.json" for figure in notebook.figures]
         records = [json.loads(path.read_text("utf-8")) for path in paths]
-        wanted = ("caption", "numbers", "traces", "parameters", "data")
+        wanted = "caption numbers traces parameters data".split()
         return [{k: r.get(k) for k in wanted} for r in records]
 
     first = drawn(folder, overrides=SMALL)
@@ -182,7 +178,7 @@ def test_runs_are_made_once_and_redraw_all_figures(tmp_path, monkeypatch, no_ker
     assert [path.name for path in (tmp_path / "results").iterdir()] == ["ww_path.parquet"]
     assert drawn(tmp_path / "redrawn", results=tmp_path / "results") == first
     assert not (tmp_path / "nothing").exists()
-    with pytest.raises(ValueError, match="from: mrc_nmax has no results"):
+    with refuses("from: mrc_nmax has no results"):
         make(["mrc_nmax"], results=tmp_path / "results")
 
 
@@ -202,7 +198,7 @@ def counting(calls, stopped_by="rounds"):
     return fit
 
 
-def test_a_run_is_kept_by_its_values_made_once_and_recalled(figures, tmp_path, monkeypatch):
+def test_a_run_is_kept_by_its_values_made_once_and_recalled(figures, tmp_path, redraw):
     calls = []
     first, again, other = (figures.kept(counting(calls))("wine", C) for C in (0.5, 0.5, 2.0))
     assert calls == [("wine", 0.5), ("wine", 2.0)]
@@ -222,26 +218,24 @@ def test_a_run_is_kept_by_its_values_made_once_and_recalled(figures, tmp_path, m
         figures.kept(counting(made_again := []))("iris", 0.5)
         assert made_again == [("iris", 0.5)] and len(damaged.read_bytes()) == len(whole)
     figures._keep([])  # though no figure shows them
-    results._recalled.cache_clear()
-    monkeypatch.setenv("WORKBENCH_RESULTS", str(tmp_path / "results" / "ww_path.parquet"))
+    redraw(tmp_path / "results" / "ww_path.parquet")
     figures.key = "of another code"
     again = figures.kept(counting(calls))("wine", 0.5)
     assert len(calls) == 5 and again.rows == first.rows
     assert there("wine, digits") == ["wine"]
     message = r"do not contain the run ww_path: fit\('wine', 3\.0\)"
-    with pytest.raises(FileNotFoundError, match=message):
+    with refuses(message, FileNotFoundError):
         figures.kept(counting(calls))("wine", 3.0)
 
 
-def test_a_figure_redrawn_from_results_keeps_its_proofs(figures, tmp_path, monkeypatch):
+def test_a_figure_redrawn_from_results_keeps_its_proofs(figures, tmp_path, redraw):
     proof = tmp_path / "a.npz"
     proof.write_bytes(b"proof")
     save = partial(figures.save, plt.figure(), "time", "No runs.")
     save(proofs=[proof])
     trace = Trace({"solver": "a", "key": "a"}, [{"round": 0}])
     write_results(tmp_path / "results" / "ww_path.parquet", [trace], {})
-    results._recalled.cache_clear()
-    monkeypatch.setenv("WORKBENCH_RESULTS", str(tmp_path / "results" / "ww_path.parquet"))
+    redraw(tmp_path / "results" / "ww_path.parquet")
     save()
     record = json.loads((figures.folder / "time.json").read_text("utf-8"))
     assert record["proofs"] == ["time.proofs/a.npz"]

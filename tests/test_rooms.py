@@ -4,7 +4,7 @@ import ast
 import tokenize
 from pathlib import Path
 
-import pytest
+from helpers import each
 
 import workbench
 
@@ -63,7 +63,7 @@ FLOOR = {room: floor for floor, rooms in enumerate(FLOORS) for room in rooms}
 
 def imports(path):
     """Yield the modules of the package that a file imports, inside its functions too."""
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -111,7 +111,7 @@ def test_docstrings_comments_and_line_ends_are_no_tokens(tmp_path):
     assert tokens(path) == len("def f ( a ) : return ( a )".split())
 
 
-@pytest.mark.parametrize("room", BUDGETS)
+@each("room", BUDGETS)
 def test_no_room_is_over_its_budget(room):
     files = [*(PACKAGE / room).rglob("*.py"), *PACKAGE.glob(f"{room}.py")]
     total = sum(map(tokens, files))

@@ -1,9 +1,10 @@
 """Rows of a matrix in compiled loops: right for every kind, and the same to the last bit or so."""
 
 import numpy as np
-import pytest
 import scipy.sparse as sp
+from helpers import each
 from numba import njit
+from numpy.testing import assert_allclose
 
 from workbench.kernels.rows import WIDEST, multiply, rows_of, subtract, width
 
@@ -21,14 +22,14 @@ def minus(rows, i, delta, W, width):
 def matrix(kind, dtype):
     X = np.random.default_rng(0).normal(size=(5, 11)).astype(dtype)
     if kind != "dense":
-        X[np.abs(X) < 1] = 0
+        X[abs(X) < 1] = 0
     X[3] = 0
     return X, sp.csr_matrix(X) if kind == "CSR" else X
 
 
-@pytest.mark.parametrize("columns", [4, 16, WIDEST + 8])
-@pytest.mark.parametrize(
-    ("kind", "dtype"),
+@each("columns", [4, 16, WIDEST + 8])
+@each(
+    "kind, dtype",
     [
         ("dense", np.float64),
         ("dense", np.float32),
@@ -46,8 +47,8 @@ def test_rows_are_multiplied_and_subtracted(kind, dtype, columns):
     few = np.where(np.arange(columns) % 7 == 1, delta, 0)
     for i in range(5):
         times(rows, np.uint64(i), W, out, width(columns))
-        np.testing.assert_allclose(out, X[i].astype(float) @ W, atol=1e-12)
+        assert_allclose(out, X[i].astype(float) @ W, atol=1e-12)
         for step in (delta, few):
             expected = W - np.outer(X[i].astype(float), step)
             minus(rows, np.uint64(i), step, W, width(columns))
-            np.testing.assert_allclose(W, expected, atol=1e-12)
+            assert_allclose(W, expected, atol=1e-12)

@@ -10,15 +10,14 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
-from test_player import wait
+from helpers import each, refuses, wait
 
+from workbench import SOLVERS, below, rounds, run, seconds
 from workbench.core.interrupts import NOTICE
 from workbench.core.measures import errors
-from workbench.core.stream import below, rounds, seconds
 from workbench.core.trace import read_trace
-from workbench.registry import SOLVERS
 from workbench.runs.notebooks import CHECKOUT
-from workbench.runs.run import LIBRARIES, header, resolve, run
+from workbench.runs.run import LIBRARIES, header, resolve
 
 
 @dataclass
@@ -145,7 +144,7 @@ def test_an_interrupt_of_compiled_code_is_one(blobs):
     trace, _ = run(compiled, blobs())
     assert len(trace.rows) == 1 and trace.stopped_by == "interrupted"
     cause = ValueError("no basis")
-    with pytest.raises(SystemError, match="returned a result"):
+    with refuses("returned a result", SystemError):
         run(compiled, blobs())
 
 
@@ -154,13 +153,13 @@ def test_an_error_of_the_solver_is_not_swallowed(blobs, tmp_path):
         yield Halving(0, 1.0, problem.k)
         raise RuntimeError("no basis")
 
-    with pytest.raises(RuntimeError, match="no basis"):
+    with refuses("no basis", RuntimeError):
         run(broken, blobs(), path=tmp_path / "t.jsonl", warm_up=False)
     assert [row["round"] for row in read_trace(tmp_path / "t.jsonl").rows] == [0]
 
 
 @pytest.mark.skipif(os.name == "nt", reason="SIGINT cannot be sent to one process on Windows")
-@pytest.mark.parametrize("sent", ["SIGINT", "SIGTERM", "SIGKILL"])
+@each("sent", ["SIGINT", "SIGTERM", "SIGKILL"])
 def test_a_run_that_is_interrupted_or_killed_keeps_its_rows(sent, tmp_path):
     path = tmp_path / "t.jsonl"
     command = "run mrc_subgradient wine --scale standard --gap 0 -p steps=1 --out"
@@ -178,5 +177,5 @@ def test_a_run_that_is_interrupted_or_killed_keeps_its_rows(sent, tmp_path):
 
 
 def test_a_parameter_of_the_solver_as_a_keyword_is_refused_with_its_place(blobs):
-    with pytest.raises(ValueError, match=r"^eps1: .* as parameters=\{'eps1': 0.01\}$"):
+    with refuses(r"^eps1: .* as parameters=\{'eps1': 0.01\}$"):
         run("mrc_ccg", blobs(), eps1=0.01)

@@ -7,15 +7,16 @@ import numpy as np
 import psutil
 import pytest
 import scipy.sparse as sp
-from oracles import TIGHT
+from helpers import each, refuses
+from numpy.testing import assert_allclose
+from oracles import TIGHT, rows_of
+from pytest import approx
 from sklearn.metrics.pairwise import rbf_kernel
 
 from checks.sequences import as_sequences
-from workbench.core.problem import as_problem
-from workbench.data import load
+from workbench import as_problem, load, run
 from workbench.data.synthetic import checkers
 from workbench.kernels.functions import Kernel, scale
-from workbench.runs.run import run
 from workbench.sampled_cuts import solvers
 from workbench.sampled_cuts.cutting_plane import exact, some_violators
 from workbench.sampled_cuts.model import mean_violation
@@ -35,12 +36,6 @@ def last(steps):
 
 def kernel_matrix(problem, kernel, gamma):
     return rbf_kernel(problem.X, gamma=gamma) if kernel == "rbf" else problem.X @ problem.X.T
-
-
-def features(K):
-    """Rows whose inner products are K."""
-    values, vectors = np.linalg.eigh(K)
-    return vectors * np.sqrt(np.maximum(values, 0))
 
 
 def all_outputs(problem, phi):
@@ -66,7 +61,7 @@ def all_outputs(problem, phi):
 
 def optimum(problem, kernel, gamma, C):
     """The value of the whole dual, a multiplier for every output of every unit."""
-    D, losses, units = all_outputs(problem, features(kernel_matrix(problem, kernel, gamma)))
+    D, losses, units = all_outputs(problem, rows_of(kernel_matrix(problem, kernel, gamma)))
     weights = cp.Variable(len(losses), nonneg=True)
     of_unit = (units == np.arange(units.max() + 1)[:, None]).astype(float)
     dual = cp.Maximize(losses @ weights - cp.sum_squares(D.T @ weights) / 2)
@@ -82,15 +77,15 @@ def few_sequences(seed=0):
 
 PROBLEMS = {
     "binary": lambda blobs: blobs(n=40, d=3, k=2),
-    "multiclass": lambda blobs: blobs(n=30, d=3, k=3),
+    "multiclass": lambda blobs: blobs(n=30, d=3),
     "chain": lambda blobs: few_sequences(),
 }
-each_problem = pytest.mark.parametrize("make", PROBLEMS.values(), ids=PROBLEMS)
+each_problem = each("make", PROBLEMS.values(), ids=PROBLEMS)
 
 
 @each_problem
-@pytest.mark.parametrize(("kernel", "C"), [("rbf", 2.0), ("linear", 0.1)])
-@pytest.mark.parametrize("stabilised", [False, True])
+@each("kernel, C", [("rbf", 2.0), ("linear", 0.1)])
+@each("stabilised", [False, True])
 def test_exact_cuts_find_the_optimum_of_the_whole_problem(make, kernel, stabilised, C, blobs):
     problem = make(blobs)
     best = optimum(problem, kernel, 0.25, C)
@@ -98,7 +93,7 @@ def test_exact_cuts_find_the_optimum_of_the_whole_problem(make, kernel, stabilis
     given = {"kernel": kernel, "gamma": 0.25, "C": C, "eps": eps, "stabilised": stabilised}
     for s in islice(cuts_exact(problem, **given), 400):
         assert s.lower <= best * (1 + 1e-7) and best * (1 - 1e-7) <= s.upper
-    assert [s.lower, s.upper, s.primal] == pytest.approx([best] * 3, rel=1e-5)
+    assert [s.lower, s.upper, s.primal] == approx([best] * 3, rel=1e-5)
     assert s.upper - s.lower <= C * task_of(problem).n * eps * (1 + 1e-6)
 
 
@@ -130,21 +125,21 @@ def objective(problem, s, K, C):
 
 
 @each_problem
-@pytest.mark.parametrize("landmarks", [3, 8])
+@each("landmarks", [3, 8])
 def test_few_landmarks_give_an_upper_bound_of_the_whole_problem(make, landmarks, blobs):
     problem = make(blobs)
     K = kernel_matrix(problem, "rbf", 0.25)
     s = last(cuts_nystroem(problem, gamma=0.25, C=1.5, landmarks=landmarks, eps=1e-4))
     primal, F = objective(problem, s, K, 1.5)
-    assert s.primal == pytest.approx(primal, rel=1e-8)
+    assert s.primal == approx(primal, rel=1e-8)
     assert len(s.landmarks) == landmarks and set(s.expansion()[0]) <= set(s.landmarks)
     assert optimum(problem, "rbf", 0.25, 1.5) <= s.primal
     scores = s.scores(problem.X)
-    np.testing.assert_allclose(scores[:, -1] * (2 if problem.k == 2 else 1), F[:, -1], atol=1e-8)
+    assert_allclose(scores[:, -1] * (2 if problem.k == 2 else 1), F[:, -1], atol=1e-8)
 
 
 @each_problem
-@pytest.mark.parametrize("stabilised", [False, True])
+@each("stabilised", [False, True])
 def test_linear_time_is_exact_where_all_violators_are_taken(make, stabilised, blobs):
     problem = make(blobs)
     given = {"gamma": 0.25, "eps": 1e-4, "stabilised": stabilised}
@@ -152,9 +147,9 @@ def test_linear_time_is_exact_where_all_violators_are_taken(make, stabilised, bl
     # Single precision against double: the first rounds agree, and the last in what they reach.
     near = 2e-4 if stabilised else 2e-5  # a line search ends within 0.05 C n eps
     for s, other in islice(zip(exact, linear), 1, 8):
-        assert [s.primal, s.model] == pytest.approx([other.primal, other.model], rel=near)
+        assert [s.primal, s.model] == approx([other.primal, other.model], rel=near)
     s, other = last(exact), last(linear)
-    assert other.primal == pytest.approx(s.primal, abs=2e-4 * task_of(problem).n)
+    assert other.primal == approx(s.primal, abs=2e-4 * task_of(problem).n)
     assert other.violation <= 1e-4
 
 
@@ -167,7 +162,7 @@ def a_fixed_point(n=2000):
     return task, s, F, task.answers(F, NOTHING)
 
 
-@pytest.mark.parametrize("kind", ["violators", "all"])
+@each("kind", ["violators", "all"])
 def test_a_sampled_cut_is_unbiased_and_errs_as_one_over_the_root_of_r(kind):
     task, s, F, answers = a_fixed_point()
     exact_risk, gains = mean_violation(answers), answers.gains[answers.losses > 0]
@@ -185,8 +180,8 @@ def test_a_sampled_cut_is_unbiased_and_errs_as_one_over_the_root_of_r(kind):
 
     for r in (25, 400):
         values, theory = [sampled(r) for _ in range(500)], deviation / np.sqrt(r)
-        assert np.mean(values) == pytest.approx(exact_risk, abs=4 * theory / 500**0.5)
-        assert np.std(values) == pytest.approx(theory, rel=0.15)  # five deviations
+        assert np.mean(values) == approx(exact_risk, abs=4 * theory / 500**0.5)
+        assert np.std(values) == approx(theory, rel=0.15)  # five deviations
 
 
 def test_a_cut_takes_a_value_of_the_kernel_for_every_row_and_every_row_of_its_own():
@@ -200,14 +195,14 @@ def test_a_cut_takes_a_value_of_the_kernel_for_every_row_and_every_row_of_its_ow
         before, least = s.kernel_values, s.primal
 
 
-@pytest.mark.parametrize("n", [300, 3000])
+@each("n", [300, 3000])
 def test_the_constant_time_method_looks_at_no_more_rows_where_there_are_more(n):
     s = last(islice(solvers.cuts_constant_time(checkers(n, 0), gamma=30.0, r=30), 8))
     # The scores of a sample by t cuts, their products with its own cut, and that with itself.
     assert s.round == 7 and s.kernel_values <= sum((2 * t + 1) * 30 * 30 for t in range(7))
 
 
-@pytest.mark.parametrize("megabytes", [0.0, 0.02, 64.0])
+@each("megabytes", [0.0, 0.02, 64.0])
 def test_dropped_cuts_leave_the_solution_alone(megabytes):
     problem = checkers(120, 0)
     task, K = task_of(problem), rbf_kernel(problem.X.astype(float), gamma=30.0)
@@ -218,7 +213,7 @@ def test_dropped_cuts_leave_the_solution_alone(megabytes):
     for s in islice(exact(task, space, first, 1e-4), 500):
         if len(s.h) < cuts:
             drops += 1
-            assert s.primal == pytest.approx(objective(problem, s, K, 50.0)[0], rel=1e-9)
+            assert s.primal == approx(objective(problem, s, K, 50.0)[0], rel=1e-9)
             assert s.w.any() and len(s.h) == len(s.G) == len(s.alpha) == len(s.ends) - 1
         cuts = len(s.h)
     assert drops >= 2 and s.violation <= 1e-4
@@ -228,16 +223,16 @@ def test_dropped_cuts_leave_the_solution_alone(megabytes):
 def test_what_does_not_fit_or_cannot_be_computed_is_refused(blobs, monkeypatch):
     problem = blobs()
     far = problem.X + 1e6
-    with pytest.raises(ValueError, match="values of the kernel may be off by"):
+    with refuses("values of the kernel may be off by"):
         next(cuts_nystroem(as_problem(sp.csr_matrix(far), problem.y), gamma=1.0))
     next(cuts_nystroem(as_problem(far, problem.y), gamma=1.0))  # dense ones are centred
     huge = as_problem(1e25 * problem.X, problem.y % 2)
     for solver in (cuts_linear_time, solvers.cuts_constant_time):  # of single precision
-        with pytest.raises(ValueError, match=r"kernel: .*finite"):
+        with refuses(r"kernel: .*finite"):
             last(islice(solver(huge, kernel="linear"), 4))
     free = psutil.virtual_memory()._replace(available=10_000)
     monkeypatch.setattr(psutil, "virtual_memory", lambda: free)
-    with pytest.raises(ValueError, match="problem: too large for cuts_exact, 60 rows of 3 labels"):
+    with refuses("problem: too large for cuts_exact, 60 rows of 3 labels"):
         next(cuts_exact(problem))
     next(cuts_linear_time(problem))
 

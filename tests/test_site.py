@@ -7,8 +7,8 @@ import subprocess
 
 import numpy as np
 import pytest
+from helpers import wait
 from nbformat.v4 import new_notebook
-from test_player import wait
 
 import course
 from workbench import load, rounds, run

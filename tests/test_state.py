@@ -7,28 +7,28 @@ from dataclasses import dataclass, replace
 from itertools import islice
 
 import numpy as np
-import pytest
+from helpers import each, refuses
 from oracles import optimum
 from test_interrupts import OURS, REFUSED, cut, fail, press, seen
 from test_solvers import CERTIFIED, ONE_ROUND, SHORT, suited
 
+from workbench import SOLVERS, rounds, run
 from workbench.core.interrupts import Broken
 from workbench.core.measures import bounds
 from workbench.core.state import State, resumable
-from workbench.core.stream import rounds, until, watch
+from workbench.core.stream import until, watch
 from workbench.core.trace import read_trace
-from workbench.registry import SOLVERS
-from workbench.runs.run import run
 from workbench.tuning.weston_watkins import certify_path
 
-each_solver = pytest.mark.parametrize("name", OURS)
+each_solver = each("name", OURS)
 
 
-def begun(name, problem, most=2):
-    """Return a solver's function, its settings and a state after some rounds."""
+def begun(name, blobs, most=2):
+    """Return a problem, a solver's function, its settings and a state after some rounds."""
+    problem = suited(name, blobs(n=30))
     steps, parameters = SOLVERS[name].steps, SHORT.get(name, {})
     *_, state = islice(steps(problem, **parameters), most + 1)
-    return steps, parameters, state
+    return problem, steps, parameters, state
 
 
 def moved(problem):
@@ -44,23 +44,21 @@ def heavier(problem):
     return replace(problem, weights=2.0 * problem.weights)
 
 
-@pytest.mark.parametrize("change", [moved, longer, heavier])
+@each("change", [moved, longer, heavier])
 @each_solver
 def test_a_state_of_another_problem_is_refused(name, change, blobs):
-    problem = suited(name, blobs(n=30))
-    steps, parameters, state = begun(name, problem)
-    with pytest.raises(ValueError, match=r"^problem: must be the one that the state was made for"):
+    problem, steps, parameters, state = begun(name, blobs)
+    with refuses(r"^problem: must be the one that the state was made for"):
         steps(change(problem), **parameters, state=state)
     steps(replace(problem, name="other"), **parameters, state=state)  # its rows are the same
 
 
 @each_solver
 def test_only_live_parameters_may_have_another_value(name, blobs):
-    problem = suited(name, blobs(n=30))
-    steps, parameters, state = begun(name, problem)
+    problem, steps, parameters, state = begun(name, blobs)
     declared = inspect.signature(steps).parameters
     for key in declared.keys() - {"problem", "state", *steps.live}:
-        with pytest.raises(ValueError, match=rf"^{key}: must be .*, as in the run of the state"):
+        with refuses(rf"^{key}: must be .*, as in the run of the state"):
             steps(problem, **parameters | {key: "another"}, state=state)
 
 
@@ -84,11 +82,10 @@ def test_a_run_goes_on_after_an_earlier_one(name, blobs, tmp_path):
     assert trace.last["seconds"] >= first.last["seconds"]
 
 
-@pytest.mark.parametrize("name", CERTIFIED)
+@each("name", CERTIFIED)
 def test_a_lambda_that_resumes_certifies_truly(name, blobs):
     """Warming up with a state of the caller's, as this lambda does, leaves that state alone."""
-    problem = suited(name, blobs(n=30))
-    steps, parameters, state = begun(name, problem)
+    problem, steps, parameters, state = begun(name, blobs)
     trace, _ = run(lambda p: steps(p, **parameters, state=state), problem, rounds(5))
     lower, upper = optimum(name, problem, parameters, state)
     slack = 1e-6 * max(1.0, abs(upper))
@@ -97,11 +94,10 @@ def test_a_lambda_that_resumes_certifies_truly(name, blobs):
     assert trace.last.get("upper", upper) >= lower - slack
 
 
-@pytest.mark.parametrize("act", [press, fail])
+@each("act", [press, fail])
 @each_solver
 def test_a_plain_loop_that_is_cut_leaves_an_iterate_or_a_refusal(name, act, blobs):
-    problem = suited(name, blobs(n=30))
-    steps, parameters, start = begun(name, problem, 1)
+    problem, steps, parameters, start = begun(name, blobs, 1)
     settings = {"problem": problem, **parameters}
     whole = {s.round: s.scores(problem.X).tobytes() for s in islice(steps(**settings), 5)}
     done, cuts = set(), 0
@@ -117,7 +113,7 @@ def test_a_plain_loop_that_is_cut_leaves_an_iterate_or_a_refusal(name, act, blob
             cuts += 1
             if isinstance(latest, Broken):
                 assert act is fail
-                with pytest.raises(ValueError, match=REFUSED):
+                with refuses(REFUSED):
                     steps(**settings, state=latest)
             else:
                 assert latest.scores(problem.X).tobytes() == whole[latest.round]
@@ -129,15 +125,14 @@ def test_a_plain_loop_that_is_cut_leaves_an_iterate_or_a_refusal(name, act, blob
 
 
 def test_what_no_solver_has_yielded_is_refused(blobs):
-    problem = blobs(n=30)
-    steps, _, state = begun("ww_walrus", problem)
+    problem, steps, _, state = begun("ww_walrus", blobs)
     for given in (3, {}, replace(state), next(SOLVERS["ww_shark"].steps(problem))):
-        with pytest.raises(ValueError, match=r"^state: (must be one|was made by .*ww_shark)"):
+        with refuses(r"^state: (must be one|was made by .*ww_shark)"):
             steps(problem, state=given)
-    for name, value in (("W", state.W[:2]), ("B", state.B.astype(np.float32)), ("W", None)):
+    for name, value in (("W", state.W[:2]), ("B", state.B.astype("f4")), ("W", None)):
         changed = deepcopy(state)
         setattr(changed, name, value)
-        with pytest.raises(ValueError, match=rf"^state: its array {name} has changed"):
+        with refuses(rf"^state: its array {name} has changed"):
             steps(problem, state=changed)
 
 
@@ -148,9 +143,9 @@ def test_what_run_cannot_resume_is_refused(blobs):
         ((trace, None), "has no state"),
         ((run("ww_walrus", problem, rounds(1))[0], state), "round 1 and round 2"),
     ):
-        with pytest.raises(ValueError, match=rf"^after: .*{word}"):
+        with refuses(rf"^after: .*{word}"):
             run("ww_walrus", problem, rounds(3), after=after)
-    with pytest.raises(ValueError, match=r"^state: was made by"):
+    with refuses(r"^state: was made by"):
         run("ww_shark", problem, rounds(3), after=(trace, state))
 
 
@@ -179,12 +174,12 @@ def test_a_function_without_the_decorator_is_resumed_by_run(blobs):
     earlier = run(plain, problem, rounds(1), parameters={"step": 2.0}, **given)
     _, state = run(plain, problem, rounds(1), after=earlier, **given)
     assert state is not earlier[1] and state.values.tolist() == [2.0] * 3
-    with pytest.raises(ValueError, match=r"^step: must be 2.0"):
+    with refuses(r"^step: must be 2.0"):
         run(plain, problem, rounds(1), parameters={"step": 1.0}, after=earlier, **given)
     walrus = SOLVERS["ww_walrus"].steps
     earlier = run(lambda p: walrus(p, C=2.0), problem, rounds(1), **given)
     assert next(walrus(problem, state=earlier[1])).C == 2.0
-    with pytest.raises(ValueError, match=r"^state: .* takes no state"):
+    with refuses(r"^state: .* takes no state"):
         run(
             lambda p: walrus(p), problem, rounds(1), after=run(lambda p: counting(repr)(p), problem)
         )
@@ -195,9 +190,9 @@ def test_certify_path_refuses_the_state_of_other_rows(blobs):
     given = problem, others.X, others.y, (0.1, 1.0)
     *_, state = islice(certify_path(*given), 3)
     assert next(certify_path(*given, state=state)).at.tolist() == state.at.tolist()
-    with pytest.raises(ValueError, match=r"^X_val: must be"):
+    with refuses(r"^X_val: must be"):
         certify_path(problem, others.X + 1.0, *given[2:], state=state)
-    with pytest.raises(ValueError, match=r"^C_range: must be"):
+    with refuses(r"^C_range: must be"):
         certify_path(*given[:3], (0.1, 2.0), state=state)
 
 
@@ -225,13 +220,16 @@ def counting(within):
     return steps
 
 
-@pytest.mark.parametrize("copied", [copy, deepcopy])
+IN_A_ROUND = "^state: must not be copied while a round changes it"
+
+
+@each("copied", [copy, deepcopy])
 def test_a_copy_made_within_a_round_is_refused(copied, blobs):
     """Another thread may copy a state at any time; a copy of half a round is none."""
     stream = counting(copied)(blobs(n=30))
     twin = copied(next(stream))
     assert twin.round == 0
-    with pytest.raises(ValueError, match=r"^state: must not be copied while a round changes it"):
+    with refuses(IN_A_ROUND):
         next(stream)
 
 
@@ -244,7 +242,7 @@ def test_a_copy_during_which_a_round_ends_is_refused(blobs):
             next(stream)  # as in another thread
 
     state.slow = Slow()
-    with pytest.raises(ValueError, match=r"^state: must not be copied while a round changes it"):
+    with refuses(IN_A_ROUND):
         deepcopy(state)
 
 

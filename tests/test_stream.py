@@ -6,9 +6,11 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import pytest
+from helpers import each
 
+from workbench import below, rounds
 from workbench.core import stream
-from workbench.core.stream import below, rounds, until, watch
+from workbench.core.stream import until, watch
 
 
 @dataclass
@@ -81,8 +83,8 @@ def test_geometric_samples_are_dense_early_and_sparse_late():
     assert [r for r in reversed(range(20_000)) if when({"round": r})] == sampled[::-1]
 
 
-@pytest.mark.parametrize(
-    ("stop", "last", "reason"),
+@each(
+    "stop, last, reason",
     [
         ({"value": 0.25}, 2, "value <= 0.25"),
         ({"rounds": 3}, 3, "3 rounds"),
@@ -103,7 +105,7 @@ def test_the_last_row_says_what_stopped_it(stop, last, reason):
     assert asked == 2 * [*range(last + 1)]
 
 
-@pytest.mark.parametrize("nan", [math.nan, np.float64("nan"), np.float32("nan")])
+@each("nan", [math.nan, np.float64("nan"), np.float32("nan")])
 def test_a_nan_ends_the_stream_as_diverged(nan):
     rows = [row for row, _ in until(watch(count(values=[1.0, nan, 1.0])), rounds(2))]
     assert [row.get("stopped_by") for row in rows] == [None, "diverged"]

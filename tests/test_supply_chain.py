@@ -35,7 +35,7 @@ HEAD = LIST.read_text("utf-8").partition(LOCKED)[0]  # written by hand
 
 def locked():
     """Yield name and version of every pin of the lock."""
-    for line in (ROOT / "requirements.lock").read_text(encoding="utf-8").splitlines():
+    for line in (ROOT / "requirements.lock").read_text("utf-8").splitlines():
         if found := re.match(r"([a-z0-9][\w.-]*)(?:\[[a-z-]*\])?==([^ ;\\]+)", line):
             yield found[1], found[2]
 
@@ -95,4 +95,4 @@ def test_nothing_turns_data_into_code():
 
 
 if __name__ == "__main__":
-    LIST.write_text(third_party(), encoding="utf-8")
+    LIST.write_text(third_party(), "utf-8")

@@ -12,15 +12,14 @@ import pandas as pd
 import psutil
 import pytest
 import yaml
+from helpers import each, refuses, wait
 from test_engine import gone
-from test_player import wait
 
+from workbench import load, run
 from workbench.cli import main
 from workbench.core.trace import read_trace
-from workbench.data import load
 from workbench.runs import sweep as room
 from workbench.runs.grid import grid as any_grid
-from workbench.runs.run import run
 from workbench.runs.sweep import Sweep, runs_folder, summary, sweep
 from workbench.runs.worker import Limits
 
@@ -39,7 +38,6 @@ GRID = {
 }
 SMALL = {"solvers": ["mrc_ccg", "mrc_subgradient"], "data": "iris", "stop": {"rounds": 3}}
 SMALL |= {"test": 0.3}
-quiet = str  # says nothing
 
 
 def without_times(frame):
@@ -48,7 +46,7 @@ def without_times(frame):
 
 def rows_of(trace):
     """Return the contents of a trace except times."""
-    kept = ("solver", "parameters", "rules", "problem", "key", "data", "seed", "repetition", "stop")
+    kept = "solver parameters rules problem key data seed repetition stop".split()
     rows = [{k: v for k, v in row.items() if k not in TIMES} for row in trace.rows]
     return [{name: trace.header[name] for name in kept}, *rows]
 
@@ -83,7 +81,7 @@ def here(tmp_path, monkeypatch):
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory):
     """Return a sweep that nothing disturbed."""
-    return sweep(grid(**GRID), folder=tmp_path_factory.mktemp("whole"), say=quiet)
+    return sweep(grid(**GRID), folder=tmp_path_factory.mktemp("whole"))
 
 
 @pytest.mark.slow
@@ -121,7 +119,7 @@ def test_a_sweep_interrupted_and_killed_equals_the_undisturbed_one(whole, tmp_pa
 def test_frames_traces_and_summaries_choose_by_attribute_and_parameter(whole):
     frame, table = whole.frame(), summary(whole)
     assert len(frame) == len(whole.points) and frame["key"].is_unique
-    assert {"n", "d", "k", "checksum", "stopped_by", "gap", "test_error"} <= set(frame)
+    assert {*"n d k checksum stopped_by gap test_error".split()} <= set(frame)
     assert not frame["timed"].any() and (frame["status"] == "done").all()
     assert len(whole.traces(solver="mrc_ccg")) == (frame["solver"] == "mrc_ccg").sum() == 36
     chosen = whole.traces(solver="mrc_ccg", data="wine", eps1=1e-2, n_max=20)
@@ -129,7 +127,7 @@ def test_frames_traces_and_summaries_choose_by_attribute_and_parameter(whole):
     assert set(chosen[0].header["threads"].values()) == {1}
     assert {t.header["solver"] for t in whole.traces(n_max=20)} == {"mrc_ccg"}
     assert whole.traces(eps1=17.0) == [] and len(whole.traces(seed=2)) == len(frame) / 3
-    with pytest.raises(ValueError, match="traces: no point has eps"):
+    with refuses("traces: no point has eps"):
         whole.traces(eps1=1e-2, eps=1)
     assert "cpu (s, not timed)" in table and "cpu (s)" not in table
     assert len(table) == len(frame) / 3 and set(table["runs"]) == {3}
@@ -146,7 +144,7 @@ def test_two_sweeps_of_the_same_points_at_once_both_end_well(tmp_path):
     process = command(tmp_path, SMALL | {"seeds": 12})
     points = grid(**SMALL | {"seeds": 12})
     wait(lambda: len(finished(tmp_path)) > 2, 120, process)
-    done = sweep(points, folder=tmp_path / "points", say=quiet)
+    done = sweep(points, folder=tmp_path / "points")
     _, err = process.communicate(timeout=60)
     assert (process.returncode, err) == (0, "")
     frame = done.frame()
@@ -159,7 +157,7 @@ def test_two_sweeps_of_the_same_points_at_once_both_end_well(tmp_path):
 
 def test_a_trace_says_what_point_it_is_and_its_last_row_is_judged(tmp_path, no_workers):
     [point] = grid("mrc_ccg", "iris", stop={"gap": 1e-3, "rounds": 50}, seeds=[3])
-    done = sweep([point], folder=tmp_path, say=quiet)
+    done = sweep([point], folder=tmp_path)
     [trace], [path] = done.traces(), tmp_path.glob("*/*.jsonl")
     problem = load("iris", seed=3, test=0.3)
     expected, _ = run("mrc_ccg", problem, parameters=point.parameters)
@@ -181,16 +179,16 @@ def test_the_same_run_shares_a_file_and_another_stop_does_not(tmp_path, no_worke
     starts = [line for line in said if line.startswith("4 points")]
     assert starts == ["4 points, 4 to run", "4 points, 2 done before, 2 to run"]
     points = grid("mrc_ccg", "wine, missing.csv or wine", stop={"rounds": 2}, seeds=3, test=None)
-    done = sweep(points, folder=tmp_path / "same", say=quiet)
+    done = sweep(points, folder=tmp_path / "same")
     assert len(done.frame()) == 6 and done.frame()["key"].nunique() == len(done.traces()) == 1
     assert list(summary(done)["runs"]) == [1, 1]
     for spec in ("wine", "missing.csv or wine"):  # figures are redrawn by what was asked for
         points = grid("mrc_ccg", spec, stop={"rounds": 2}, test=None)
-        (trace,) = sweep(points, folder=tmp_path / "same", say=quiet).traces()
+        (trace,) = sweep(points, folder=tmp_path / "same").traces()
         assert trace.header["data"] == spec
     stops = ({"gap": gap, "rounds": 90} for gap in (1e-1, 1e-3, 0.999e-3))
     points = [point for stop in stops for point in grid("mrc_ccg", "iris", stop=stop, seeds=2)]
-    table = summary(sweep(points, folder=tmp_path / "stops", say=quiet))
+    table = summary(sweep(points, folder=tmp_path / "stops"))
     assert list(table["runs"]) == [2, 2, 2] and table["gap"][1] <= 1e-3 < table["gap"][0]
     for folder, files in (("shared", 6), ("same", 1), ("stops", 6)):
         assert len(list(tmp_path.glob(f"{folder}/*/*.jsonl"))) == files
@@ -226,7 +224,7 @@ def test_a_worker_with_other_code_or_data_refuses_and_an_interrupted_run_is_not_
 ):
     [point] = room.planned(grid("mrc_lp", "iris", stop={"rounds": 1}), False)
     path = tmp_path / "trace.jsonl"
-    with pytest.raises(ValueError, match="differ from those that the sweep was planned for"):
+    with refuses("differ from those that the sweep was planned for"):
         room.solve(replace(point, key="0" * 24), False, path, Limits())
 
     def interrupted(*args, **options):
@@ -242,11 +240,11 @@ def test_a_worker_with_other_code_or_data_refuses_and_an_interrupted_run_is_not_
 
 def test_a_damaged_point_is_named_and_run_again_and_nothing_else(tmp_path, no_workers):
     points, said = grid("mrc_ccg", "iris", stop={"rounds": 3}, seeds=2), []
-    done = sweep(points, folder=tmp_path, say=quiet)
+    done = sweep(points, folder=tmp_path)
     damaged, whole = (room.task(point).path(tmp_path) for point in done.points)
     before, kept = without_times(done.frame()), whole.stat().st_mtime_ns
     damaged.write_text(damaged.read_text().replace('"round": 1', '"round": 0'))
-    with pytest.raises(ValueError, match=f"{damaged}: "):
+    with refuses(f"{damaged}: "):
         done.traces(seed=0)
     again = sweep(points, folder=tmp_path, say=said.append)
     assert said[0].startswith(f"{done.points[0].label}: {damaged}: ")
@@ -264,7 +262,7 @@ def test_timing_runs_each_setting_three_times_and_says_so(tmp_path, monkeypatch,
     both, order = grid(["mrc_ccg", "ww_walrus"], "iris", stop={"rounds": 1}, seeds=3), []
     with monkeypatch.context() as patch:
         patch.setattr(room, "execute", lambda tasks, *_, **__: order.extend(tasks) or {})
-        sweep(both, timing=True, folder=tmp_path, say=quiet)
+        sweep(both, timing=True, folder=tmp_path)
     assert [task.label.split(",")[0] for task in order] == 3 * ["mrc_ccg", "ww_walrus"]
     assert "cpu (s)" in summary(timed) and summary(timed)["runs"][0] == 3
     untimed = sweep(points, folder=tmp_path, say=said.append)
@@ -288,7 +286,7 @@ REFUSED = {  # test_grid.py has the mistakes of grids
 }
 
 
-@pytest.mark.parametrize("message", REFUSED)
+@each("message", REFUSED)
 def test_a_mistake_is_one_line_and_exit_code_2(message, here, tmp_path, capsys, monkeypatch):
     here(SMALL | {"data": "irises" if "irises" in message else "iris"})
     monkeypatch.chdir(tmp_path)
@@ -321,7 +319,7 @@ def test_the_command_writes_every_point_and_tells_how_it_went(here, tmp_path, ca
 
 def test_a_parameter_is_not_mistaken_for_what_a_solver_reports(tmp_path, no_workers):
     solvers = {"mrc_subgradient": {"steps": [5, 50]}, "memoir_pegasos": {"seed": [3, 4]}}
-    done = sweep(grid(solvers, "iris", stop={"rounds": 3}, seeds=2), folder=tmp_path, say=quiet)
+    done = sweep(grid(solvers, "iris", stop={"rounds": 3}, seeds=2), folder=tmp_path)
     frame = done.frame()
     assert sorted(frame["p_steps"].dropna()) == [5, 5, 50, 50]
     assert sorted(frame["steps"].dropna())[:2] == [15, 15]  # so far, which is another thing

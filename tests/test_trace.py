@@ -6,6 +6,7 @@ import os
 
 import numpy as np
 import pytest
+from helpers import each, refuses
 from test_stream import count
 
 from workbench.core.stream import watch
@@ -83,12 +84,12 @@ NO_TRACES = [b"", b"\n", b'{"schema', b'{"a": 1}\n', b"5\n6\n", b'"text"\n', b"[
 NO_TRACES += [b'{"schema": 9}\n', b'{"schema": "1"}\n', HEAD + b"5\n"]
 
 
-@pytest.mark.parametrize("content", NO_TRACES, ids=range(len(NO_TRACES)))
+@each("content", NO_TRACES, ids=range(len(NO_TRACES)))
 def test_what_is_not_a_trace_is_refused(tmp_path, content):
     path = tmp_path / "t.jsonl"
     path.write_bytes(content)
     told = r"t\.jsonl: (not a trace|line [12] is damaged|.* is newer)"
-    with pytest.raises(ValueError, match=told):
+    with refuses(told):
         read_trace(path)
 
 
@@ -101,7 +102,7 @@ DAMAGE = {
 }
 
 
-@pytest.mark.parametrize("damage", DAMAGE)
+@each("damage", DAMAGE)
 def test_a_damaged_line_is_named_wherever_it_is(tmp_path, damage):
     path, message = tmp_path / "t.jsonl", r"t\.jsonl: (line \d is damaged|not a trace|is the trace)"
     for place in range(5):
@@ -109,7 +110,7 @@ def test_a_damaged_line_is_named_wherever_it_is(tmp_path, damage):
         lines = path.read_text().splitlines()
         lines[place : place + 1] = [DAMAGE[damage]]
         path.write_text("\n".join(lines) + "\n")
-        with pytest.raises(ValueError, match=message):
+        with refuses(message):
             read_finished(path, "k")
 
 
@@ -122,7 +123,7 @@ def test_a_trace_is_finished_only_whole_and_under_its_key(tmp_path):
         ({"key": "k", "problem": problem}, ROWS[:2], "k", "is the trace of a run that has"),
     ):
         write_trace(path, Trace(header, rows))
-        with pytest.raises(ValueError, match=rf"t\.jsonl: {message}"):
+        with refuses(rf"t\.jsonl: {message}"):
             read_finished(path, key)
     with pytest.raises(TypeError):  # a failed write leaves the old trace, and nothing else
         write_trace(path, Trace(header, [{"round": 0, "state": object()}]))

@@ -5,11 +5,13 @@ from itertools import islice
 
 import numpy as np
 import pytest
+from helpers import each
+from numpy.testing import assert_allclose
 from sklearn import ensemble
 from sklearn.metrics import log_loss
 
+from workbench import SOLVERS
 from workbench.peers.linear import budget
-from workbench.registry import SOLVERS
 
 KINDS = {
     "random_forest": (ensemble.RandomForestClassifier, {"features": 2.0}, {"max_features": 4}),
@@ -19,7 +21,7 @@ KINDS = {
         {"learning_rate": 0.3, "l2_regularization": 2.0, "early_stopping": False},
     ),
 }
-each = pytest.mark.parametrize("name", KINDS)
+each_kind = each("name", KINDS)
 
 
 def last(name, problem, rounds=7, state=None, **given):
@@ -27,8 +29,8 @@ def last(name, problem, rounds=7, state=None, **given):
     return s
 
 
-@pytest.mark.parametrize("k", [2, 4])
-@each
+@each("k", [2, 4])
+@each_kind
 def test_the_trees_are_scikit_learns(name, k, blobs):
     problem = blobs(n=150, d=5, k=k)
     kind, ours, theirs = KINDS[name]
@@ -47,20 +49,20 @@ def test_the_trees_are_scikit_learns(name, k, blobs):
         assert s.primal == pytest.approx(squared, abs=1e-12)
         few = last(name, problem, 1, features=0.1).model.estimators_[0]
         assert few.max_features == 1
-    np.testing.assert_allclose(s.scores(new), expected, atol=1e-12)
+    assert_allclose(s.scores(new), expected, atol=1e-12)
     assert np.array_equal(s.scores(new).argmax(axis=1), model.predict(new))
 
 
-@each
+@each_kind
 def test_a_class_without_training_rows_is_never_predicted(name, blobs):
-    problem = blobs(n=90, d=4, k=3)
+    problem = blobs(n=90)
     left = problem.y != 1
     problem = replace(problem, X=problem.X[left], y=problem.y[left], weights=problem.weights[left])
     assert not (last(name, problem, 4).scores(problem.X).argmax(axis=1) == 1).any()
 
 
 def test_forests_take_sparse_rows_and_end_at_the_last_budget(monkeypatch, blobs):
-    problem = blobs(n=60, d=6, k=3, sparse=True)
+    problem = blobs(d=6, sparse=True)
     monkeypatch.setattr("workbench.peers.trees.MAX_TREES", 5)
     grown = [(s.info()["trees"], s) for s in SOLVERS["random_forest"].steps(problem)]
     s = grown[-1][1]

@@ -6,10 +6,11 @@ from itertools import islice
 
 import numpy as np
 import pytest
+from helpers import each, refuses
+from numpy.testing import assert_allclose
 from scipy.sparse import csr_matrix
 
-from workbench.core.problem import as_problem
-from workbench.data import load
+from workbench import as_problem, load
 from workbench.tuning.weston_watkins import between_roots, certify_path, most_at_once
 from workbench.weston_watkins.dual import start
 from workbench.weston_watkins.path import ww_path
@@ -46,7 +47,7 @@ def mirrored(sparse):
     return problem, csr_matrix(X_val) if sparse else X_val, np.array(y_val)
 
 
-@pytest.mark.parametrize("sparse", [False, True])
+@each("sparse", [False, True])
 def test_equal_scores_over_a_whole_interval_end_the_search(sparse):
     *_, state = islice(certify_path(*mirrored(sparse), (1e-3, 10.0), 0.0), 1000)
     assert not state.open.any(), "it ended by itself"
@@ -69,8 +70,8 @@ def most_solves(stream, solves):
     return state
 
 
-@pytest.mark.parametrize("kind", ["plain", "duplicates", "separable", "zero rows", "weights"])
-@pytest.mark.parametrize("seed", range(12))
+@each("kind", ["plain", "duplicates", "separable", "zero rows", "weights"])
+@each("seed", range(12))
 def test_no_solution_in_the_range_leaves_the_band(kind, seed):
     problem, X_val, y_val = tiny(seed, kind)
     state = most_solves(certify_path(problem, X_val, y_val, (1e-2, 1e2), 0.0), 100)
@@ -87,7 +88,7 @@ def test_no_solution_in_the_range_leaves_the_band(kind, seed):
     assert state.fewest - lower.min() == pytest.approx(ROWS * state.achieved)
 
 
-@pytest.mark.parametrize("name", ["digits @ maximum | 30 % rows", "breast_cancer @ range"])
+@each("name", ["digits @ maximum | 30 % rows", "breast_cancer @ range"])
 def test_a_search_ends_when_all_of_the_range_is_proven(name):
     problem = load(name, seed=0, test=0.25)
     given = problem, problem.X_test, problem.classes[problem.y_test]
@@ -122,13 +123,12 @@ def test_pivoting_solves_as_far_as_it_is_asked():
     state = solved(problem, state, 1e-9)
     tight = next(iter(ww_path(problem, [1.0], gap_ratio=1e-12, max_rounds=5000)))
     assert 0.0 <= state.primal - state.dual <= 1e-9
-    np.testing.assert_allclose(state.W, tight.W, atol=1e-4)
+    assert_allclose(state.W, tight.W, atol=1e-4)
     assert np.all(state.B >= 0.0) and np.all(state.B <= 1.0)
 
 
-def test_roots_and_spans():
+def test_roots_and_spans(rng):
     t = np.linspace(-1.0, 2.0, 3001)
-    rng = np.random.default_rng(0)
     for _ in range(200):
         a, b, c = rng.random(), rng.normal(), rng.normal()
         a *= 10.0 ** rng.integers(-12, 2)
@@ -149,5 +149,5 @@ def test_what_cannot_be_certified_is_refused():
         ((X, [0, 1, 0], (1, 2)), "y_val: has 3 labels for 15 rows"),
         ((np.ones((15, 9)), y, (1, 2)), "X_val: has 9 features"),
     ):
-        with pytest.raises(ValueError, match=message):
+        with refuses(message):
             next(certify_path(problem, *given))

@@ -7,22 +7,24 @@ from itertools import islice
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from helpers import each, refuses
+from numpy.testing import assert_allclose
 
-from workbench.core.problem import as_problem
+from workbench import as_problem
 from workbench.peers.vowpal_wabbit import vw, vw_recall_tree
 
 needs_vw = pytest.mark.skipif(not find_spec("vowpalwabbit"), reason="needs the extra vw")
 
 
-@pytest.mark.parametrize("steps", [vw, vw_recall_tree])
+@each("steps", [vw, vw_recall_tree])
 def test_the_missing_package_is_named(steps, monkeypatch, blobs):
     monkeypatch.setitem(sys.modules, "vowpalwabbit", None)
-    with pytest.raises(ValueError, match=r"vw: needs the extra: pip install 'workbench-mc\[vw\]'"):
+    with refuses(r"vw: needs the extra: pip install 'workbench-mc\[vw\]'"):
         next(steps(blobs()))
 
 
 @needs_vw
-@pytest.mark.parametrize("k", [2, 3, 5])
+@each("k", [2, 3, 5])
 def test_the_weights_are_those_that_it_predicts_with(k, blobs):
     from vowpalwabbit import Workspace
 
@@ -37,16 +39,15 @@ def test_the_weights_are_those_that_it_predicts_with(k, blobs):
         workspace.learn(f"{problem.y[i] + 1} | {text[i]}")
     theirs = np.array([workspace.predict(f"| {line}") for line in text])
     workspace.finish()
-    np.testing.assert_allclose(s.scores(problem.X), theirs, rtol=1e-4, atol=1e-4)
+    assert_allclose(s.scores(problem.X), theirs, rtol=1e-4, atol=1e-4)
     z = np.where(np.eye(k)[problem.y] > 0, 1, -1) * (problem.X @ s.W)
     expected = np.log1p(np.exp(-z)).sum() / problem.n
     assert s.info()["primal"] == pytest.approx(expected, rel=1e-12)
 
 
 @needs_vw
-@pytest.mark.parametrize("kind", [np.asarray, sp.csr_matrix])
-def test_the_tree_learns_many_classes(kind):
-    rng = np.random.default_rng(0)
+@each("kind", [np.asarray, sp.csr_matrix])
+def test_the_tree_learns_many_classes(kind, rng):
     centres, y = rng.standard_normal((64, 40)), np.tile(np.arange(64), 12)
     X = centres[y] + 0.3 * rng.standard_normal((len(y), 40))
     problem = as_problem(kind(X[:640]), y[:640])

@@ -5,11 +5,13 @@ from itertools import islice
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from helpers import each
+from numpy.testing import assert_allclose, assert_array_equal
 from oracles import optimum
 
+from workbench import as_problem, rounds
 from workbench.core.measures import errors
-from workbench.core.problem import as_problem
-from workbench.core.stream import rounds, until, watch
+from workbench.core.stream import until, watch
 from workbench.data import zipf_text
 from workbench.data.features import tfidf
 from workbench.memoir import blocks, working_set
@@ -34,7 +36,7 @@ def last(problem, count, **parameters):
     return row, state
 
 
-@pytest.mark.parametrize("given", [{"C": 0.3, "l1": 0.0}, {"C": 0.7, "l1": 0.3}])
+@each("given", [{"C": 0.3, "l1": 0.0}, {"C": 0.7, "l1": 0.3}])
 def test_bounds_close_around_the_optimum(given, is_sparse, blobs):
     problem = blobs(n=30, d=5, k=4)
     row, _ = last(problem, 150, **given)
@@ -44,12 +46,11 @@ def test_bounds_close_around_the_optimum(given, is_sparse, blobs):
     assert row["full"] == 0
 
 
-def test_blocks_are_solved_exactly():
-    rng = np.random.default_rng(0)
+def test_blocks_are_solved_exactly(rng):
     for _ in range(300):
         m, cost, curvature = rng.integers(2, 7), rng.uniform(0.1, 3), rng.uniform(0.1, 4)
         g, delta, room = 3 * rng.normal(size=m), np.empty(m), np.empty(m)
-        alpha = np.zeros(m, np.float32)
+        alpha = np.zeros(m, "f4")
         alpha[1:] = -cost / m * rng.uniform(0, 1, m - 1) * (rng.random(m - 1) < 0.6)
         alpha[0] = -alpha[1:].astype(float).sum()
 
@@ -67,7 +68,7 @@ def test_blocks_are_solved_exactly():
         assert value(delta) >= value(other - alpha).max() - 1e-5
 
 
-@pytest.mark.parametrize("parameters", [{}, {"l1": 0.0}])
+@each("parameters", [{}, {"l1": 0.0}])
 def test_v_is_the_sum_over_rows_and_the_dual_ascends(parameters, is_sparse):
     problem = text()
     lower = -1.0
@@ -79,9 +80,9 @@ def test_v_is_the_sum_over_rows_and_the_dual_ascends(parameters, is_sparse):
         found = matrix_of(s.blocks(), problem.k)
         assert sp.issparse(found) == is_sparse
         found = found.toarray() if is_sparse else found
-        np.testing.assert_allclose(found, V, atol=2e-6)
+        assert_allclose(found, V, atol=2e-6)
         l1 = np.float32(s.l1)
-        np.testing.assert_array_equal(s.model().toarray(), found - found.clip(-l1, l1))
+        assert_array_equal(s.model().toarray(), found - found.clip(-l1, l1))
         assert abs(A.sum(axis=1)).max() < 1e-5
         dual = -(np.maximum(abs(V) - s.l1, 0) ** 2).sum() / 2 + s.alpha[:, 0].sum()
         assert dual == pytest.approx(s.lower, rel=1e-5, abs=1e-4)
@@ -95,7 +96,7 @@ def test_sets_that_are_too_small_say_so():
     assert row["lower"] <= row["upper"]
 
 
-@pytest.mark.parametrize(("k", "kind"), [(65_535, np.uint16), (65_536, np.uint32)])
+@each("k, kind", [(65_535, np.uint16), (65_536, np.uint32)])
 def test_class_numbers_beyond_sixteen_bits(k, kind):
     X = sp.csr_matrix((np.ones(k), (np.arange(k), np.arange(k) % 500)), shape=(k, 500))
     s = next(cs_working_set(as_problem(X, np.arange(k)), working_set=3))

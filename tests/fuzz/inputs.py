@@ -1,7 +1,5 @@
 """Rows and labels of every kind that a caller may hold, next to plain ones; how often to try."""
 
-from __future__ import annotations
-
 import tempfile
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -16,7 +14,7 @@ MORE = 100  # times as many examples in the long profile
 settings.register_profile("long", deadline=None)
 
 
-def examples(count: int) -> settings:
+def examples(count):
     """Return the settings for that many inputs, always the same; more in the long profile."""
     long = settings.get_current_profile_name() == "long"
     return settings(
@@ -29,15 +27,15 @@ def examples(count: int) -> settings:
     )
 
 
-def refused(error: Exception) -> bool:
+def refused(error):
     """Return whether an error is a ValueError that begins with the name of what is wrong."""
     text = str(error)
     return type(error) is ValueError and text.partition(":")[2].strip() != ""
 
 
 FOLDER = Path(tempfile.mkdtemp(prefix="fuzz-"))  # holds memory-mapped arrays
-FLOATS = ("f2", "f4", "f8", ">f4", ">f8", "g")
-WHOLE = ("?", "i1", "u1", "i2", ">i2", "u2", "i4", ">u4", "i8", "u8")
+FLOATS = "f2 f4 f8 >f4 >f8 g".split()
+WHOLE = "? i1 u1 i2 >i2 u2 i4 >u4 i8 u8".split()
 
 
 class Rows(NamedTuple):
@@ -55,36 +53,36 @@ class Labels(NamedTuple):
     codes: np.ndarray
 
 
-def strided(X: np.ndarray) -> np.ndarray:
+def strided(X):
     wide = np.full((2 * X.shape[0], 3 * X.shape[1]), 7, X.dtype)
     wide[::2, ::3] = X
     return wide[::2, ::3]
 
 
-def backwards(X: np.ndarray) -> np.ndarray:
+def backwards(X):
     return np.ascontiguousarray(X[::-1, ::-1])[::-1, ::-1]
 
 
-def read_only(X: np.ndarray) -> np.ndarray:
+def read_only(X):
     X = X.copy()
     X.flags.writeable = False
     return X
 
 
-def mapped(X: np.ndarray, mode: str = "r") -> np.ndarray:
+def mapped(X, mode="r"):
     path = FOLDER / "rows.npy"
     path.unlink(missing_ok=True)  # the file of an earlier map lives on until that one goes
     np.save(path, X)
     return np.load(path, mmap_mode=mode)
 
 
-def swapped(X: np.ndarray) -> np.ndarray:
+def swapped(X):
     return X.astype(X.dtype.newbyteorder())
 
 
-def unaligned(X: np.ndarray) -> np.ndarray:
-    raw = np.zeros(X.nbytes + 1, np.uint8)
-    raw[1:] = np.frombuffer(X.tobytes(), np.uint8)
+def unaligned(X):
+    raw = np.zeros(X.nbytes + 1, "u1")
+    raw[1:] = np.frombuffer(X.tobytes(), "u1")
     return raw[1:].view(X.dtype).reshape(X.shape)
 
 
@@ -100,14 +98,14 @@ STORED = {
 }
 
 
-def unsorted(X: np.ndarray) -> sp.csr_matrix:
+def unsorted(X):
     """All values stored, zeros too, the columns of a row from right to left."""
     n, d = X.shape
     indices = np.tile(np.arange(d)[::-1], n)
     return sp.csr_matrix((X[:, ::-1].ravel(), indices, np.arange(0, n * d + 1, d)), X.shape)
 
 
-def doubled(X: np.ndarray) -> sp.coo_matrix:
+def doubled(X):
     """Each value in two parts of the same place, which are to be added."""
     i, j = np.nonzero(X)
     part = X[i, j] // 2 if X.dtype.kind in "iu" else X[i, j] / 2
@@ -115,19 +113,19 @@ def doubled(X: np.ndarray) -> sp.coo_matrix:
     return sp.coo_matrix((data, (np.r_[i, i], np.r_[j, j])), X.shape)
 
 
-def long_indices(X: np.ndarray) -> sp.csr_matrix:
+def long_indices(X):
     X = sp.csr_matrix(X)
-    X.indices, X.indptr = X.indices.astype(np.int64), X.indptr.astype(np.int64)
+    X.indices, X.indptr = X.indices.astype("i8"), X.indptr.astype("i8")
     return X
 
 
-def big_endian(X: np.ndarray) -> sp.csr_matrix:
+def big_endian(X):
     X = sp.csr_matrix(X)
     X.data, X.indices = swapped(X.data), X.indices.astype(">i4")
     return X
 
 
-def frozen(X: np.ndarray) -> sp.csr_matrix:
+def frozen(X):
     X = sp.csr_matrix(X)
     for part in (X.data, X.indices, X.indptr):
         part.flags.writeable = False
@@ -153,13 +151,13 @@ LISTED = {
 
 
 @st.composite
-def values(draw, n: int, d: int) -> np.ndarray:
+def values(draw, n, d):
     """Draw multiples of 1/8 in [-8, 8], which every float type but float16's products holds."""
     flat = draw(st.lists(st.integers(-64, 64), min_size=n * d, max_size=n * d))
     X = np.array(flat, float).reshape(n, d) / 8
-    kind = draw(st.sampled_from(["any", "any", "zeros", "equal rows", "constant", "ones", "twice"]))
+    kind = draw(st.sampled_from("any, any, zeros, equal rows, constant, ones, twice".split(", ")))
     if kind == "zeros":
-        X[np.abs(X) < 5] = 0
+        X[abs(X) < 5] = 0
     elif kind == "equal rows":
         X[:] = X[0]
     elif kind == "constant":
@@ -172,14 +170,14 @@ def values(draw, n: int, d: int) -> np.ndarray:
 
 
 @st.composite
-def rows(draw, n: int, d: int) -> Rows:
+def rows(draw, n, d):
     """Draw rows of any type and storage, all of which are to be taken."""
     X = draw(values(n, d))
     dtype = np.dtype(draw(st.sampled_from(FLOATS + WHOLE)))
-    X = np.abs(X) if dtype.kind in "u?" else X
+    X = abs(X) if dtype.kind in "u?" else X
     X = (np.floor(X) if dtype.kind in "iu?" else X).astype(dtype)
     stored = draw(st.sampled_from(["array", "sparse", "list"]))
-    plain = X.astype(np.float64)
+    plain = X.astype(float)
     if stored == "array":
         return Rows(STORED[draw(st.sampled_from(sorted(STORED)))](X), plain)
     if stored == "list":
@@ -215,7 +213,7 @@ HELD = {
 
 
 @st.composite
-def labels(draw, n: int, most: int = 8) -> Labels:
+def labels(draw, n, most=8):
     """Draw n labels of 2 classes or more, each of which occurs."""
     kind = draw(st.sampled_from(sorted(LABELS)))
     k = draw(st.integers(2, min(n, most)))

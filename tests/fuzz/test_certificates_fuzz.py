@@ -4,17 +4,15 @@ import warnings
 from dataclasses import replace
 
 import numpy as np
-import pytest
 import scipy.sparse as sp
+from helpers import each
 from hypothesis import given
 from hypothesis import strategies as st
 from oracles import LINKS, optimum, plain
 from test_solvers import CERTIFIED, DENSE_ONLY, weight
 
 from fuzz.inputs import examples, refused, values
-from workbench.core.problem import as_problem
-from workbench.core.stream import rounds
-from workbench.runs.run import run
+from workbench import as_problem, rounds, run
 
 ROUNDS = 8
 SCALES = [-8, -8, -5, -2, 0, 0, 0, 0, 2, 5, 8]  # powers of ten
@@ -100,7 +98,7 @@ def attack(family, problem, size):
 
 
 @examples(12)
-@pytest.mark.parametrize("family", FAMILIES)
+@each("family", FAMILIES)
 @given(data=st.data())
 def test_bounds_hold_or_an_error_says_why_not(family, data):
     def pick(options):

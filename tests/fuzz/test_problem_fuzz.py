@@ -4,9 +4,10 @@ import numpy as np
 import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.testing import assert_array_equal
 
 from fuzz.inputs import examples, labels, rows
-from workbench.core.problem import as_problem
+from workbench import as_problem
 from workbench.kernels.functions import as_dense
 
 sizes = st.tuples(st.integers(2, 12), st.integers(1, 5))
@@ -19,7 +20,7 @@ def test_rows_and_labels_of_any_kind_are_kept_exactly(data):
     made, named = data.draw(rows(n, d)), data.draw(labels(n))
     problem = as_problem(made.given, named.given)
     assert problem.X.dtype in (np.float32, np.float64) and problem.X.dtype.isnative
-    np.testing.assert_array_equal(as_dense(problem.X), made.plain)
+    assert_array_equal(as_dense(problem.X), made.plain)
     if sp.issparse(problem.X):
         fresh = sp.csr_matrix((problem.X.data, problem.X.indices, problem.X.indptr), (n, d))
         assert fresh.has_canonical_format and fresh.indices.dtype == np.int32

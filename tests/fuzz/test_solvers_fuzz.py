@@ -3,19 +3,16 @@
 import warnings
 
 import numpy as np
-import pytest
 import scipy.sparse as sp
+from helpers import each
 from hypothesis import given
 from hypothesis import strategies as st
 from oracles import plain
 from test_solvers import CERTIFIED, DENSE_ONLY, NAMES, SHORT, TWO_CLASSES
 
 from fuzz.inputs import STORED, examples, labels, refused, unsorted, values
-from workbench import estimators
+from workbench import as_problem, estimators, rounds, run
 from workbench.core.measures import predictions
-from workbench.core.problem import as_problem
-from workbench.core.stream import rounds
-from workbench.runs.run import run
 
 SCALES = [-99, -60, -30, -15, -7, -3, 0, 0, 0, 0, 3, 7, 15, 30, 59]
 ORDINARY = [-3, 0, 3]  # scales on which every solver must answer
@@ -23,24 +20,25 @@ COLUMN = [-9, -3, 0, 0, 0, 0, 3, 9]
 
 
 @examples(3)
-@pytest.mark.parametrize("name", NAMES)
+@each("name", NAMES)
 @given(data=st.data())
 def test_any_rows_end_in_numbers_or_a_clear_error(name, data):
-    n, d = data.draw(st.integers(2, 14)), data.draw(st.integers(1, 5))
+    draw = data.draw
+    n, d = draw(st.integers(2, 14)), draw(st.integers(1, 5))
     most = 6 if name == "mrc_lp" else n  # its program has a row for every set of classes
-    k = 2 if name in TWO_CLASSES else data.draw(st.integers(2, min(n, most)))
-    X = data.draw(values(n, d))
-    others = data.draw(st.lists(st.integers(0, k - 1), min_size=n - k, max_size=n - k))
+    k = 2 if name in TWO_CLASSES else draw(st.integers(2, min(n, most)))
+    X = draw(values(n, d))
+    others = draw(st.lists(st.integers(0, k - 1), min_size=n - k, max_size=n - k))
     y = np.array([*range(k), *others])
-    scale, column = data.draw(st.sampled_from(SCALES)), data.draw(st.sampled_from(COLUMN))
+    scale, column = draw(st.sampled_from(SCALES)), draw(st.sampled_from(COLUMN))
     X = X * 10.0**scale
     X[:, -1] *= 10.0**column
-    sparse = data.draw(st.booleans())
+    sparse = draw(st.booleans())
     ordinary = {scale, column} <= set(ORDINARY) and not (sparse and name in DENSE_ONLY)
-    single = data.draw(st.booleans())
+    single = draw(st.booleans())
     given_ = {"parameters": SHORT.get(name, {}), "warm_up": False}
     with np.errstate(all="ignore"):
-        X = X.astype(np.float32) if single else X
+        X = X.astype("f4") if single else X
         try:
             problem = as_problem(sp.csr_matrix(X) if sparse else X, y)
             trace, state = run(name, problem, rounds(4), **given_)
@@ -65,21 +63,22 @@ CLASSIFIERS = estimators.__all__
 FEW = {"max_iter": 3, "n_features": 16, "block": 8, "block_size": 8, "landmarks": 8, "epochs": 2}
 
 
-@pytest.mark.parametrize("name", CLASSIFIERS)
+@each("name", CLASSIFIERS)
 @examples(2)
 @given(data=st.data())
 def test_any_rows_are_fitted_and_predicted_or_refused(name, data):
-    n, d = data.draw(st.integers(4, 14)), data.draw(st.integers(1, 4))
-    X, y = data.draw(values(n, d)), data.draw(labels(n))
-    X = X * 10.0 ** data.draw(st.sampled_from([-300, -120, -30, -3, 0, 0, 0, 3, 30, 120, 300]))
-    stored = data.draw(st.sampled_from(sorted(set(STORED) - {"read-only", "memory-mapped"})))
+    draw = data.draw
+    n, d = draw(st.integers(4, 14)), draw(st.integers(1, 4))
+    X, y = draw(values(n, d)), draw(labels(n))
+    X = X * 10.0 ** draw(st.sampled_from([-300, -120, -30, -3, 0, 0, 0, 3, 30, 120, 300]))
+    stored = draw(st.sampled_from(sorted(set(STORED) - {"read-only", "memory-mapped"})))
     kind = getattr(estimators, name)
     few = FEW | {"random_state": 0}
     model = kind(**{key: few[key] for key in few.keys() & kind().get_params().keys()})
     with np.errstate(all="ignore"), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
-            X = unsorted(X) if data.draw(st.booleans()) else STORED[stored](X)
+            X = unsorted(X) if draw(st.booleans()) else STORED[stored](X)
             model.fit(X, y.given)
             said, scores = model.predict(X), model.decision_function(X)
         except ValueError as error:

@@ -8,14 +8,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from helpers import each
 from hypothesis import given
 from hypothesis import strategies as st
 
 from fuzz.inputs import FOLDER, examples, refused
-from workbench import cli
+from workbench import cli, load
 from workbench.core.problem import Problem
 from workbench.core.trace import Trace, read_trace, write_trace
-from workbench.data import load
 from workbench.data.formats import Rows, write_npz
 from workbench.data.specs import listed
 from workbench.runs import notebooks
@@ -96,7 +96,7 @@ def read_or_refused(read, *arguments, **named):
 
 
 @pytest.mark.filterwarnings("ignore:Casting complex values to real")  # SciPy, of a damaged shape
-@pytest.mark.parametrize("suffix", sorted(SEEDS))
+@each("suffix", sorted(SEEDS))
 @examples(50)
 @given(data=st.data())
 def test_a_file_of_any_bytes_is_read_or_refused(suffix, data):
@@ -141,7 +141,7 @@ PLAIN = (
     | st.floats()
     | st.sampled_from(["mrc_ccg", "ridge", "digits", "1e-2", "nan", "", "C", "rounds", "x" * 50])
 )
-KEYS = st.sampled_from(["ridge", "ww_walrus", "C", "rounds", "gap"])
+KEYS = st.sampled_from("ridge ww_walrus C rounds gap".split())
 NESTED = st.recursive(
     PLAIN,
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(KEYS, inner, max_size=3),
@@ -153,7 +153,7 @@ NESTED = st.recursive(
 @given(st.data())
 def test_a_grid_of_any_entries(data):
     entries = {"solvers": "ridge, ww_walrus", "data": "digits", "stop": {"rounds": 3}}
-    names = ["solvers", "data", "stop", "parameters", "seeds", "repetitions", "test"]
+    names = "solvers data stop parameters seeds repetitions test".split()
     for name in data.draw(st.lists(st.sampled_from(names), min_size=1, max_size=2)):
         entries[name] = data.draw(NESTED)
     found = read_or_refused(grid, **entries)
@@ -164,7 +164,7 @@ def test_a_grid_of_any_entries(data):
 @given(st.data())
 def test_a_notebook_of_any_content(data):
     content = {"cells": [CELL], "metadata": METADATA}
-    at = data.draw(st.sampled_from(["cells", "metadata", "cell", "kernelspec", "workbench"]))
+    at = data.draw(st.sampled_from("cells metadata cell kernelspec workbench".split()))
     junk = data.draw(NESTED)
     if at in content:
         content[at] = junk

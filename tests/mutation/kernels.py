@@ -1,7 +1,5 @@
 """The kernels whose mutants are tried: their functions, and the tests that should notice."""
 
-from __future__ import annotations
-
 from operator import attrgetter
 from types import ModuleType
 from typing import NamedTuple
@@ -20,7 +18,7 @@ class Kernel(NamedTuple):
     names: dict[ModuleType, str]
     tests: list[str]
 
-    def functions(self) -> list:
+    def functions(self):
         """Return the functions."""
         return [attrgetter(n)(module) for module, ns in self.names.items() for n in ns.split()]
 

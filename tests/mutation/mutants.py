@@ -1,12 +1,10 @@
 """Mutants of a function: small changes, one at a time, that its tests should notice."""
 
-from __future__ import annotations
-
 import ast
 import inspect
 import textwrap
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from types import CodeType
 from typing import NamedTuple
 
@@ -35,7 +33,7 @@ class Mutant(NamedTuple):
     code: CodeType
 
 
-def mutants(function: Callable) -> Iterator[Mutant]:
+def mutants(function):
     """Yield the mutants of a function of a module, which must not be compiled."""
     lines, first = inspect.getsourcelines(function)
     (tree,) = ast.parse(textwrap.dedent("".join(lines))).body
@@ -44,7 +42,7 @@ def mutants(function: Callable) -> Iterator[Mutant]:
     for argument in (*tree.args.args, *tree.args.kwonlyargs):
         argument.annotation = None
     body = tree.body[1:] if ast.get_docstring(tree) is not None else tree.body
-    seen: Counter = Counter()
+    seen = Counter()
     for statement in statements(body):
         before = header(statement)
         for node, name, value in changes(statement):
@@ -58,7 +56,7 @@ def mutants(function: Callable) -> Iterator[Mutant]:
             yield Mutant(function, first + statement.lineno - 1, what + number, code)
 
 
-def statements(body: list[ast.stmt]) -> Iterator[ast.stmt]:
+def statements(body):
     """Yield all statements of a function, those of functions inside of it, too."""
     for statement in body:
         yield statement
@@ -66,7 +64,7 @@ def statements(body: list[ast.stmt]) -> Iterator[ast.stmt]:
             yield from statements(getattr(statement, name, []))
 
 
-def changes(statement: ast.stmt) -> Iterator[tuple[ast.AST, str, object]]:
+def changes(statement):
     """Yield (node, attribute, new value) for every change of one statement without its body."""
     if isinstance(statement, ast.FunctionDef):
         return
@@ -108,7 +106,7 @@ def changes(statement: ast.stmt) -> Iterator[tuple[ast.AST, str, object]]:
             yield statement, "__class__", ast.Pass
 
 
-def expressions(statement: ast.stmt) -> Iterator[ast.AST]:
+def expressions(statement):
     """Yield the nodes of a statement, without those of the statements in its body."""
     yield statement
     waiting = [statement]
@@ -119,12 +117,12 @@ def expressions(statement: ast.stmt) -> Iterator[ast.AST]:
                 waiting.append(child)
 
 
-def header(statement: ast.stmt) -> str:
+def header(statement):
     """Return the source of a statement, of a compound one its first line."""
     return "nothing" if isinstance(statement, ast.Pass) else ast.unparse(statement).split("\n")[0]
 
 
-def compiled(tree: ast.FunctionDef, function: Callable) -> CodeType:
+def compiled(tree, function):
     """Return the code of a function's syntax tree."""
     space = dict(function.__globals__)
     exec(compile(ast.fix_missing_locations(ast.Module([tree], [])), "mutant", "exec"), space)

@@ -8,8 +8,6 @@ mutant is killed by a test that fails, or by taking ten times the processor time
 survives must stand in survivors.toml, with the reason.
 """
 
-from __future__ import annotations
-
 import os
 
 os.environ |= {"NUMBA_DISABLE_JIT": "1", "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
@@ -23,7 +21,7 @@ from pathlib import Path
 
 import pytest
 from kernels import KERNELS
-from mutants import Mutant, mutants
+from mutants import mutants
 
 HERE = Path(__file__).parent
 LIMIT = 10  # times the processor time of the tests without a mutant, and at least
@@ -33,12 +31,12 @@ LEAST = 2  # seconds
 class Trial:
     """The pytest plugin that runs the collected tests once for every mutant of a kernel."""
 
-    def __init__(self, kernel: str, jobs: int):
+    def __init__(self, kernel, jobs):
         self.mutants = [m for function in KERNELS[kernel].functions() for m in mutants(function)]
         self.jobs = jobs
-        self.survivors: list[Mutant] = []
+        self.survivors = []
 
-    def pytest_runtestloop(self, session: pytest.Session) -> bool:
+    def pytest_runtestloop(self, session):
         if session.testsfailed or not session.items:
             raise session.Interrupted("no tests")
         before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime
@@ -48,7 +46,7 @@ class Trial:
         used = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime - before
         limit = max(LEAST, math.ceil(LIMIT * used))
         print(f"{len(session.items)} tests take {used:.1f} s; {len(self.mutants)} mutants")
-        running: dict[int, Mutant] = {}
+        running = {}
         for mutant in [*self.mutants, None]:
             while len(running) >= (self.jobs if mutant else 1):
                 process, status = os.wait()
@@ -60,7 +58,7 @@ class Trial:
                 running[self.fork(session, mutant, limit)] = mutant
         return True
 
-    def fork(self, session: pytest.Session, mutant: Mutant | None, seconds: int) -> int:
+    def fork(self, session, mutant, seconds):
         """Start a process that ends with 0 when all tests pass; return its number."""
         if process := os.fork():
             return process
@@ -80,7 +78,7 @@ class Trial:
             os._exit(session.testsfailed > 0)
 
 
-def main() -> int:
+def main():
     """Try the kernels asked for and say which mutants survive; fail where one is not listed."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("kernels", nargs="*", choices=[*KERNELS, []], help="all by default")
@@ -91,7 +89,7 @@ def main() -> int:
     for kernel in args.kernels or KERNELS:
         trial = Trial(kernel, args.jobs)
         tests = [str(HERE.parent / test) for test in KERNELS[kernel].tests]
-        options = ["-q", "-p", "no:xdist", "-p", "no:cacheprovider", "-p", "no:terminalreporter"]
+        options = "-q -p no:xdist -p no:cacheprovider -p no:terminalreporter".split()
         if pytest.main([*options, *tests], plugins=[trial]):
             raise SystemExit(f"{kernel}: there are no tests, or they fail without a mutant")
         known = reasons.get(kernel, {})

@@ -1,0 +1,27 @@
+"""What tests of several files ask for: cases, an error that names the argument, a condition."""
+
+import time
+
+import pytest
+
+each = pytest.mark.parametrize
+
+
+def each_path(paths):
+    """Run a test for each of these paths, which are named by their stems."""
+    return each("path", paths, ids=lambda path: path.stem)
+
+
+def refuses(message, kind=ValueError):
+    """Expect an error of this kind whose text matches `message`."""
+    return pytest.raises(kind, match=message)
+
+
+def wait(condition, limit=60.0, process=None):
+    """Wait until something is there, and while a process lives; return it."""
+    end = time.monotonic() + limit
+    while not (found := condition()):
+        assert time.monotonic() < end, "waited in vain"
+        assert process is None or process.poll() is None, "the process has ended"
+        time.sleep(0.002)
+    return found
