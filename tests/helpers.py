@@ -2,9 +2,14 @@
 
 import time
 
+import numpy as np
 import pytest
+import scipy.sparse as sp
 
 each = pytest.mark.parametrize
+dense_or_sparse = each("kind", [np.asarray, sp.csr_matrix])
+single_or_double = each("dtype", [np.float32, np.float64])
+sparse_or_not = each("sparse", [False, True])
 
 
 def each_path(paths):

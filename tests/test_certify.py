@@ -8,8 +8,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
-import scipy.sparse as sp
-from helpers import each, refuses
+from helpers import dense_or_sparse, each, refuses
 from oracles import LINKS, crammer_singer
 from pytest import approx
 from sklearn import config_context
@@ -278,7 +277,7 @@ def test_our_own_estimators_are_as_close_as_they_say(model, y):
 
 
 @each("loss", ["hinge", "logistic", "softmax", "crammer_singer"])
-@each("kind", [np.asarray, sp.csr_matrix])
+@dense_or_sparse
 def test_anyones_weights_are_certified_with_and_without_intercepts(loss, kind):
     rng = np.random.default_rng(1)
     W, b = rng.standard_normal((2, 4, 3))[0] / 4, rng.standard_normal(3) / 4

@@ -5,7 +5,7 @@ from itertools import islice, pairwise, product
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from helpers import each, refuses
+from helpers import dense_or_sparse, each, refuses, single_or_double
 from numpy.testing import assert_allclose, assert_array_equal
 
 from checks.sequences import as_sequences
@@ -77,7 +77,7 @@ def path_scores(F, moves, labels):
     return own + moves[labels[:, :-1], labels[:, 1:]].sum(axis=1)
 
 
-@each("dtype", [np.float32, np.float64])
+@single_or_double
 @each("K, seed", [(2, 0), (3, 1), (4, 3)])
 def test_viterbi_finds_the_best_path(K, seed, dtype):
     rng = np.random.default_rng(seed)
@@ -100,7 +100,7 @@ def test_viterbi_finds_the_best_path(K, seed, dtype):
 A, B = np.zeros((2, 3)), np.ones((1, 3))
 
 
-@each("kind", [np.asarray, sp.csr_matrix])
+@dense_or_sparse
 def test_sequences_are_their_positions_in_order(kind):
     X, y = [kind(A), kind(B), kind(B)], [["a", "b"], ["b"], ["c"]]
     problem = as_sequences(X, y, X_test=X[:2], y_test=y[:2], name="few")

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from helpers import each, refuses
+from helpers import each, refuses, single_or_double, sparse_or_not
 from numpy.testing import assert_allclose
 from sklearn.metrics.pairwise import rbf_kernel
 
@@ -70,7 +70,7 @@ def test_fitted_on_the_training_rows_only_and_test_rows_are_mapped_alike(problem
     assert_allclose(as_dense(twin.X_test), as_dense(twin.X), rtol=1e-5, atol=1e-5)
 
 
-@each("dtype", [np.float32, np.float64])
+@single_or_double
 def test_standardised_columns_and_constant_ones(dtype):
     X = np.random.default_rng(0).standard_normal((20, 3)).astype(dtype)
     X[:, 1] = 0.1
@@ -148,7 +148,7 @@ def test_columns_onto_a_range(wrap, expected):
     assert abs(features.over_maximum(nothing).X).max() == 0
 
 
-@each("sparse", [False, True])
+@sparse_or_not
 def test_log_counts_of_words_that_are_not_rare(sparse):
     X = np.array([[0.0, 1, 0, 3], [9, 0, 2, 1], [0, 4, 0, 1]])
     wrap = sp.csr_matrix if sparse else np.asarray

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from helpers import each
+from helpers import each, single_or_double
 from numpy.testing import assert_allclose
 from scipy.spatial.distance import cdist
 
@@ -43,7 +43,7 @@ def test_waves_approximate_the_gaussian_kernel(kind, problem):
 
 
 @each("mean", [0.0, 1e4])
-@each("dtype", [np.float32, np.float64])
+@single_or_double
 def test_nystroem_features_are_the_kernel_and_its_penalty_that_of_the_landmarks(dtype, mean):
     X = np.random.default_rng(0).normal(mean, 1.0, size=(300, 7)).astype(dtype)
     generator = fitted(as_problem(X, np.arange(300) % 3), "nystroem", 50, 20, bandwidth=0.5)

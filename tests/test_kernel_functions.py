@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from helpers import each
+from helpers import each, single_or_double
 from numpy.testing import assert_allclose
 from sklearn.metrics.pairwise import linear_kernel, rbf_kernel
 from sklearn.svm import SVC
@@ -28,7 +28,7 @@ def held(kernel, X, megabytes):
     return Gram(kernel, kernel.points(X), megabytes)
 
 
-@each("dtype", [np.float32, np.float64])
+@single_or_double
 @each("d", [1, 9, 60])
 @each("kind, sparse", KINDS)
 def test_products_with_a_kernel_are_those_of_scikit_learn(kind, d, sparse, dtype, rng):
@@ -53,7 +53,7 @@ def test_products_with_a_kernel_are_those_of_scikit_learn(kind, d, sparse, dtype
     assert with_none.shape == (701, 3) and not with_none.any()
 
 
-@each("dtype", [np.float32, np.float64])
+@single_or_double
 @each("d", [7, 150])
 @each("kind, sparse", KINDS)
 def test_a_row_of_the_kernel_matrix_does_not_depend_on_its_company(
@@ -71,7 +71,7 @@ def test_a_row_of_the_kernel_matrix_does_not_depend_on_its_company(
     assert_allclose(whole, exact, rtol=0, atol=rounding * abs(exact).max())
 
 
-@each("dtype", [np.float32, np.float64])
+@single_or_double
 def test_distances_keep_their_digits_far_from_zero(dtype):
     X = np.random.default_rng(0).normal(size=(60, 6)).astype(dtype)
     kernel = at(X + dtype(1e3), "rbf", dtype)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from helpers import each
+from helpers import each, sparse_or_not
 from numba import config
 from numpy.testing import assert_allclose, assert_array_equal
 
@@ -103,7 +103,7 @@ def test_the_arguments_of_a_block_by_hand():
 
 
 @each("k", [3, 4, 66])
-@each("sparse", [False, True])
+@sparse_or_not
 def test_an_epoch_of_walrus(sparse, k):
     rng = np.random.default_rng(k)
     n, d = 12, 7

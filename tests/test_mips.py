@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import scipy.sparse as sp
-from helpers import each, refuses
+from helpers import each, refuses, single_or_double
 from numpy.testing import assert_allclose, assert_array_equal
 
 from workbench.memoir import mips
@@ -63,7 +63,7 @@ def ask(name, X, W, y, rows=None, **options):
 
 
 @each_storage
-@each("dtype", [np.float32, np.float64])
+@single_or_double
 def test_exact_is_brute_force_with_ties_going_to_the_lowest_class(x_sparse, w_sparse, dtype):
     X, W, y = eighths(dtype=dtype)
     W = W.astype(np.float32 if w_sparse else dtype)

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from exact import solve
-from helpers import each
+from helpers import dense_or_sparse, each
 from numpy.testing import assert_allclose
 from pytest import approx
 
@@ -153,7 +153,7 @@ def test_components_without_spread_are_left_out():
 
 
 @each("ratio", [1.0, 1e8, 1e26, 1e60])
-@each("kind", [np.asarray, sp.csr_matrix])
+@dense_or_sparse
 def test_lambda_is_by_the_definition_also_with_weights(kind, ratio):
     """A feature that is constant in the heavy rows has the deviation that the light ones give."""
     heavy = np.vstack([np.tile([0.3, 0.7, 0.2, 1.0, 0.1], (31, 1)), [[0.0, 0.8, 0.2, 1e4, 0.1]]])

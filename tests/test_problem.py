@@ -6,7 +6,7 @@ from functools import partial
 import numpy as np
 import pandas as pd
 import scipy.sparse as sp
-from helpers import each, refuses
+from helpers import dense_or_sparse, each, refuses
 
 from workbench import as_problem
 from workbench.core.checks import check_sparse
@@ -83,7 +83,7 @@ def test_what_a_sparse_matrix_says_of_itself_is_not_believed(kind):
 
 
 @each("value", [np.nan, np.inf, -np.inf])
-@each("kind", [np.asarray, sp.csr_matrix])
+@dense_or_sparse
 def test_values_that_are_not_finite_are_refused(value, kind):
     rows = np.where(np.arange(24).reshape(8, 3) == 10, value, X)
     with refuses("X: contains NaN or infinite"):

@@ -13,7 +13,7 @@ import numpy as np
 import oracles
 import pytest
 import scipy.sparse as sp
-from helpers import each, refuses
+from helpers import each, refuses, sparse_or_not
 from numba import njit
 from numba.core.dispatcher import Dispatcher
 from numpy.testing import assert_allclose
@@ -124,7 +124,7 @@ PAUSED = [(name, {"dense": dense, "mips": mips}) for name, dense, mips in SEARCH
 PAUSED += [("memoir_averaged", {"dense": dense}) for dense in (True, False)]
 
 
-@each("sparse", [False, True])
+@sparse_or_not
 @each("name, parameters", CASES + PAUSED)
 def test_a_copied_state_goes_on_bit_for_bit(name, parameters, sparse, blobs):
     if sparse and name in DENSE_ONLY:

@@ -5,7 +5,7 @@ from itertools import islice
 
 import numpy as np
 import pytest
-from helpers import each, refuses
+from helpers import each, refuses, sparse_or_not
 from numpy.testing import assert_allclose
 from sklearn.datasets import make_moons
 
@@ -105,7 +105,7 @@ def test_the_model_is_its_seed_and_weights(settings, blobs):
             next(ls_stagewise(problem, calibrate=True))
 
 
-@each("sparse", [False, True])
+@sparse_or_not
 @each("link", ["identity", "softmax"])
 def test_columns_lead_to_the_solution_for_all_columns(link, sparse, blobs):
     problem = blobs(n=80, d=11, sparse=sparse)

@@ -6,7 +6,7 @@ from itertools import islice
 
 import numpy as np
 import pytest
-from helpers import each, refuses
+from helpers import each, refuses, sparse_or_not
 from numpy.testing import assert_allclose
 from scipy.sparse import csr_matrix
 
@@ -47,7 +47,7 @@ def mirrored(sparse):
     return problem, csr_matrix(X_val) if sparse else X_val, np.array(y_val)
 
 
-@each("sparse", [False, True])
+@sparse_or_not
 def test_equal_scores_over_a_whole_interval_end_the_search(sparse):
     *_, state = islice(certify_path(*mirrored(sparse), (1e-3, 10.0), 0.0), 1000)
     assert not state.open.any(), "it ended by itself"

@@ -6,8 +6,7 @@ from itertools import islice
 
 import numpy as np
 import pytest
-import scipy.sparse as sp
-from helpers import each, refuses
+from helpers import dense_or_sparse, each, refuses
 from numpy.testing import assert_allclose
 
 from workbench import as_problem
@@ -46,7 +45,7 @@ def test_the_weights_are_those_that_it_predicts_with(k, blobs):
 
 
 @needs_vw
-@each("kind", [np.asarray, sp.csr_matrix])
+@dense_or_sparse
 def test_the_tree_learns_many_classes(kind, rng):
     centres, y = rng.standard_normal((64, 40)), np.tile(np.arange(64), 12)
     X = centres[y] + 0.3 * rng.standard_normal((len(y), 40))
