@@ -20,10 +20,11 @@ def whole(path: PathLike, suffix: str = "") -> Iterator[Path]:
 
     The folder is created; a link stays, and its file is replaced. If several processes write to the
     same place, one whole file remains. What is not a file, such as a pipe, is written to at once.
-    An OSError names `path`. The name of the new file ends with `suffix`.
+    An OSError names `path`. The new file's name has the number of this process and ends with
+    `suffix`.
     """
     target = Path(os.path.realpath(path))
-    part = target.with_name(f"{target.name}.{uuid4().hex[:8]}.part{suffix}")
+    part = target.with_name(f"{target.name}.{os.getpid()}-{uuid4().hex[:8]}.part{suffix}")
     with naming(path, part):
         target.parent.mkdir(parents=True, exist_ok=True)
         if os.path.exists(path) and not target.is_file():

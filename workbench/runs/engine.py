@@ -134,7 +134,7 @@ def execute(
     run = partial(attempt, folder=folder.absolute(), limits=limits, timing=timing)
     started = said = time.monotonic()
     with ExitStack() as stop:
-        submit = _in_processes(jobs, stop)
+        submit = _in_processes(jobs, stop, folder)
         futures = {submit(task, run, limits): key for key, task in waiting.items()}
         for future in as_completed(list(futures)):
             key = futures.pop(future)  # so that memory does not grow with the sweep
@@ -171,8 +171,11 @@ def _done(task: Task, folder: Path, say: Say) -> bool:
     return True
 
 
-def _in_processes(jobs: int, stop: ExitStack) -> Callable[..., Future[Outcome]]:
-    """Return a function that submits a task to one of `jobs` workers."""
+def _in_processes(jobs: int, stop: ExitStack, folder: Path) -> Callable[..., Future[Outcome]]:
+    """Return a function that submits a task to one of `jobs` workers.
+
+    What a killed process was writing in `folder` is deleted.
+    """
     free: SimpleQueue[Worker] = SimpleQueue()
     for _ in range(jobs):
         free.put(worker := Worker())
@@ -183,6 +186,9 @@ def _in_processes(jobs: int, stop: ExitStack) -> Callable[..., Future[Outcome]]:
         try:
             return worker.run(task, run, limits)
         finally:
+            for number in worker.killed:
+                for part in task.path(folder).parent.glob(f"*.{number}-*.part*"):
+                    part.unlink(missing_ok=True)
             free.put(worker)
 
     pool = ThreadPoolExecutor(jobs)

@@ -230,12 +230,13 @@ def run_notebook(
     seconds, tic = limits.seconds or TIMEOUTS["paper"], time.monotonic()
     figures = Path(variables.get("WORKBENCH_FIGURES") or path.parent, notebook.name)
     failed, reason, environment = path.with_suffix(".failed.ipynb"), "", dict(os.environ)
+    text = notebook.path.read_text(encoding="utf-8-sig")
     with whole(path, ".ipynb") as part:
         os.environ.update({"WORKBENCH_FIGURES": str(figures.parent), **variables})
         try:
             execute_notebook(
                 # Not its path, nor the other as it is: papermill fills in what is in braces.
-                nbformat.reads(notebook.path.read_text("utf-8-sig"), as_version=4),
+                nbformat.reads(text, as_version=4),  # type: ignore[no-untyped-call]
                 str(part).replace("{", "{{").replace("}", "}}"),
                 dict(values),
                 kernel_name="python3",

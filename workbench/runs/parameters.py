@@ -68,6 +68,15 @@ _Loader.yaml_constructors = {
 } | {None: _Loader.construct_undefined}
 
 
+def _loaded(text: str, kind: Any = _Loader) -> Any:
+    """Return the one value of a YAML text, made by one of the two loaders that make plain data."""
+    loader = kind(text)
+    try:
+        return loader.get_single_data()
+    finally:
+        loader.dispose()
+
+
 class Parameter(NamedTuple):
     """A parameter; `type` is None if neither an annotation nor the default says it."""
 
@@ -112,7 +121,7 @@ class Parameter(NamedTuple):
         """Return the value of a command line's text; without a type, as YAML reads it."""
         if self.type is None:
             with suppress(yaml.YAMLError, ValueError, LookupError):
-                if type(value := yaml.load(text, _Loader)) in TYPES.values():
+                if type(value := _loaded(text)) in TYPES.values():
                     return value
         return self.typed(text)
 
@@ -123,7 +132,7 @@ class Parameter(NamedTuple):
         if isinstance(given, str):
             texts = kind is not dict and {*map(type, default)} == {str}
             try:
-                value = yaml.load(given, yaml.BaseLoader if texts else _Loader)
+                value = _loaded(given, yaml.BaseLoader if texts else _Loader)
             except (yaml.YAMLError, ValueError, LookupError) as error:
                 why = f"; {error}"
         if kind is dict and isinstance(value, dict):
@@ -212,7 +221,7 @@ def read_entries(path: PathLike, need: str) -> Record:
     """
     path = Path(path)
     try:
-        entries = yaml.load(path.read_text(encoding="utf-8"), _Loader)
+        entries = _loaded(path.read_text(encoding="utf-8"))
         if not isinstance(entries, dict) or {*map(type, entries)} != {str}:
             raise ValueError(f"must contain 'name: value' lines of {need}")
     except UnicodeDecodeError:

@@ -156,6 +156,7 @@ class Worker:
     def __init__(self) -> None:
         self.process: subprocess.Popen[bytes] | None = None
         self.ended, self.lock = False, threading.Lock()
+        self.killed: list[int] = []  # processes, whose files may be unfinished
 
     def run(self, task: Task, attempt: Callable[[Task], Outcome], limits: Limits) -> Outcome:
         """Return how a task ended; it is tried once more if its process dies."""
@@ -181,6 +182,7 @@ class Worker:
             if self.process:
                 self.process.kill()
                 self.process.wait()
+                self.killed.append(self.process.pid)
                 self.process = None
 
     def answer(self, message: bytes, seconds: float | None) -> Any:
