@@ -156,11 +156,11 @@ def test_components_without_spread_are_left_out():
 @dense_or_sparse
 def test_lambda_is_by_the_definition_also_with_weights(kind, ratio):
     """A feature that is constant in the heavy rows has the deviation that the light ones give."""
-    heavy = np.vstack([np.tile([0.3, 0.7, 0.2, 1.0, 0.1], (31, 1)), [[0.0, 0.8, 0.2, 1e4, 0.1]]])
-    X = np.vstack([heavy, np.tile([0.3, 0.2, 0.5, 7.0, 0.0], (3, 1)), [[0, 0.9, 1.1, 0, 2]]])
-    y = np.repeat([0, 1], [len(heavy), 4])
-    weights = np.r_[np.full(len(heavy), 30 / len(heavy)), np.full(4, 1 / ratio)]
-    weights[len(heavy) - 1] = 1 / ratio
+    rows = [[0.3, 0.7, 0.2, 1, 0.1], [0, 0.8, 0.2, 1e4, 0.1]]
+    rows += [[0.3, 0.2, 0.5, 7, 0], [0, 0.9, 1.1, 0, 2]]
+    counts = [31, 1, 3, 1]
+    X, y = np.repeat(rows, counts, axis=0), np.repeat([0, 0, 1, 1], counts)
+    weights = np.repeat([30 / 32, 1 / ratio, 1 / ratio, 1 / ratio], counts)
     w = [Fraction(v) for v in weights.tolist()]
     risk = minimax_risk(replace(as_problem(kind(X), y), weights=weights), 1.0)
     for c, j in np.ndindex(2, 5):
