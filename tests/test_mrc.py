@@ -156,11 +156,11 @@ def test_components_without_spread_are_left_out():
 @dense_or_sparse
 def test_lambda_is_by_the_definition_also_with_weights(kind, ratio):
     """A feature that is constant in the heavy rows has the deviation that the light ones give."""
-    heavy = np.vstack([np.tile([0.3, 0.7, 0.2, 1.0, 0.1], (31, 1)), [[0.0, 0.8, 0.2, 1e4, 0.1]]])
-    X = np.vstack([heavy, np.tile([0.3, 0.2, 0.5, 7.0, 0.0], (3, 1)), [[0, 0.9, 1.1, 0, 2]]])
-    y = np.repeat([0, 1], [len(heavy), 4])
-    weights = np.r_[np.full(len(heavy), 30 / len(heavy)), np.full(4, 1 / ratio)]
-    weights[len(heavy) - 1] = 1 / ratio
+    rows = [[0.3, 0.7, 0.2, 1, 0.1], [0, 0.8, 0.2, 1e4, 0.1]]
+    rows += [[0.3, 0.2, 0.5, 7, 0], [0, 0.9, 1.1, 0, 2]]
+    counts = [31, 1, 3, 1]
+    X, y = np.repeat(rows, counts, axis=0), np.repeat([0, 0, 1, 1], counts)
+    weights = np.repeat([30 / 32, 1 / ratio, 1 / ratio, 1 / ratio], counts)
     w = [Fraction(v) for v in weights.tolist()]
     risk = minimax_risk(replace(as_problem(kind(X), y), weights=weights), 1.0)
     for c, j in np.ndindex(2, 5):
@@ -255,17 +255,13 @@ def test_real_data_reach_a_certified_gap_of_1e_6(name, solver, expected, toleran
 def test_jammed_steps_begin_again_where_features_say_nearly_the_same(seed):
     # Sizes and shapes of beans: without a new start the gap stays at 0.4 and products overflow.
     rng = np.random.default_rng(seed)
-    y = rng.integers(7, size=9000)
-    z, centre = rng.standard_normal((5, 9000)), rng.standard_normal((2, 7))
+    y, z = rng.integers(7, size=9000), rng.standard_normal((3, 9000))
+    centre = rng.standard_normal((2, 7))
     a = np.exp(0.12 * z[0] + 0.4 * centre[0, y])
     r = np.clip(0.7 + 0.05 * z[1] + 0.08 * centre[1, y], 0.3, 0.98)
-    area = np.pi * a**2 * r * (1 + 0.003 * z[2])
-    h = ((1 - r) / (1 + r)) ** 2
-    length = a * (1 + r) * (1 + 3 * h / (10 + np.sqrt(4 - 3 * h))) * (1 + 0.01 * z[3] ** 2)
-    hull = area * (1 + 0.01 * abs(z[4]))
-    sizes = [area, np.sqrt(area), length, a, a * r, hull]
-    shapes = [1 / r, np.sqrt(1 - r**2), area / hull, area / length**2, np.sqrt(area) / a]
-    X = np.column_stack([*sizes, *shapes, a / area, a * r / area, area / a**3])
+    area = a**2 * r * (1 + 0.003 * z[2])
+    shapes = [1 / r, a / area, a * r / area, area / a**3]
+    X = np.column_stack([area, np.sqrt(area), a, a * r, *shapes])
     X = (X - X.mean(axis=0)) / X.std(axis=0)
     stream = SOLVERS["mrc_interior_point"].steps(as_problem(X, y), lambda0=1e-3)
     assert any(s.upper - s.lower < 1e-2 for s in islice(stream, 200))

@@ -1,9 +1,11 @@
 """Sampled cuts: the optimum, its certificates, what sampling costs, and what is refused."""
 
 from itertools import islice, pairwise, product
+from types import SimpleNamespace
 
 import cvxpy as cp
 import numpy as np
+import oracles
 import psutil
 import pytest
 import scipy.sparse as sp
@@ -40,10 +42,7 @@ def kernel_matrix(problem, kernel, gamma):
 
 def all_outputs(problem, phi):
     """dPsi, loss and unit of every output, each by its definition."""
-    if problem.k == 2 and not hasattr(problem, "starts"):
-        return (2 * problem.y - 1)[:, None] * phi, np.ones(problem.n), np.arange(problem.n)
-    starts = getattr(problem, "starts", np.arange(problem.n + 1))
-    mean_length = problem.n / (len(starts) - 1)
+    mean_length = problem.n / (len(problem.starts) - 1)
 
     def psi(rows, labels):
         moves = np.zeros((problem.k, problem.k))
@@ -51,7 +50,7 @@ def all_outputs(problem, phi):
         return np.concatenate([(np.eye(problem.k)[labels].T @ phi[rows]).ravel(), moves.ravel()])
 
     D, losses, units = [], [], []
-    for i, (a, b) in enumerate(pairwise(starts)):
+    for i, (a, b) in enumerate(pairwise(problem.starts)):
         for labels in product(range(problem.k), repeat=b - a):
             D.append(psi(slice(a, b), problem.y[a:b]) - psi(slice(a, b), np.array(labels)))
             losses.append((problem.y[a:b] != labels).sum() / mean_length)
@@ -61,6 +60,9 @@ def all_outputs(problem, phi):
 
 def optimum(problem, kernel, gamma, C):
     """The value of the whole dual, a multiplier for every output of every unit."""
+    if not hasattr(problem, "starts"):
+        given = {"kernel": kernel, "C": C}
+        return oracles.optimum("cuts_exact", problem, given, SimpleNamespace(gamma=gamma))[1]
     D, losses, units = all_outputs(problem, rows_of(kernel_matrix(problem, kernel, gamma)))
     weights = cp.Variable(len(losses), nonneg=True)
     of_unit = (units == np.arange(units.max() + 1)[:, None]).astype(float)

@@ -115,7 +115,8 @@ def objective(name, problem, M, parameters):
     """The objective of a solver's family at (k, d + 1) coefficients; None for a new family."""
     if name.startswith("mrc"):
         return minimax_risk(problem, parameters.get("lambda0", 0.01)).upper(M)
-    known = FAMILY.get(name.split("_")[0]) if name in NEW else name
+    stated = name in oracles.FAMILIES and name not in NEW
+    known = name if stated else FAMILY.get(name.split("_")[0])
     return known and oracles.objective(known, problem, M, parameters)
 
 

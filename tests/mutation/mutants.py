@@ -70,14 +70,10 @@ def changes(statement):
         return
     for node in expressions(statement):
         match node:
-            case ast.Compare(ops=[op]):
-                for other in COMPARISONS.get(type(op), ()):
-                    yield node, "ops", [other()]
-            case ast.Compare(ops=[one, two]):
-                for other in COMPARISONS[type(one)]:
-                    yield node, "ops", [other(), two]
-                for other in COMPARISONS[type(two)]:
-                    yield node, "ops", [one, other()]
+            case ast.Compare(ops=ops):
+                for i, op in enumerate(ops):
+                    for other in COMPARISONS.get(type(op), ()):
+                        yield node, "ops", [*ops[:i], other(), *ops[i + 1 :]]
             case ast.BinOp(op=op) | ast.BoolOp(op=op) | ast.AugAssign(op=op):
                 if type(op) in OPERATORS:
                     yield node, "op", OPERATORS[type(op)]()
