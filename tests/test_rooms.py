@@ -48,7 +48,7 @@ BUDGETS = {
     "arena": 5_200,
     "cli": 3_500,
 }
-TESTS = 172_000
+TESTS = 176_900
 NOT_COUNTED = {
     tokenize.COMMENT,
     tokenize.NL,

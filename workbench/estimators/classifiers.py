@@ -160,7 +160,8 @@ class WestonWatkinsClassifier(WeightedClassifier):
     solved fastest. It is not for a few features and overlapping classes between others, where
     :class:`GeneralizedLeastSquares` often has the smaller error, as every wrong class counts, nor
     for very many classes (:class:`WorkingSetClassifier`). The default solver is ours, and not the
-    paper's.
+    paper's. `tol` is a fraction of the objective; the paper divides the gap by the one after the
+    first round, which is the trace's ``gap_ratio``.
 
     Parameters
     ----------
@@ -172,8 +173,6 @@ class WestonWatkinsClassifier(WeightedClassifier):
         violations of 1e-6, and gaps of their size
     fit_intercept : bool, append a constant feature of 1. Its coefficients, the intercepts, are
         regularised as all others are; the problem itself has no offset (the paper's appendix A.1)
-    tol : float > 0, stop when the duality gap is at most this fraction of the objective. The paper
-        divides by the gap after the first round, which says less: see the trace's ``gap_ratio``
 
     Attributes
     ----------
