@@ -156,11 +156,12 @@ def execute():
 
     def run(path, values=(), after=lambda cell, namespace: None):
         namespace, ran = {"__name__": "__main__", "display": print}, []
+        notebook = path if isinstance(path, dict) else nbformat.read(path, as_version=4)
         with matplotlib.rc_context():
-            for number, cell in enumerate(nbformat.read(path, as_version=4).cells):
+            for number, cell in enumerate(notebook.cells):
                 if cell.cell_type == "code":
                     with redirect_stdout(io.StringIO()) as printed:
-                        shown = value(cell.source, f"{path}, cell {number}", namespace)
+                        shown = value(cell.source, f"cell {cell.get('id', number)}", namespace)
                     ran.append((cell, printed.getvalue(), len(plt.get_fignums()), shown))
                     plt.close("all")
                     after(cell, namespace)
@@ -186,11 +187,10 @@ def redraw(monkeypatch):
 def no_kernels(execute, no_workers, monkeypatch):
     """Let notebooks be made in this process: a kernel takes seconds to start."""
 
-    def at_once(path, part, values, **options):
-        execute(path, values)
-        ran = nbformat.read(path, as_version=4)
-        ran.metadata["papermill"] = {"duration": 0.0}
-        nbformat.write(ran, part)
+    def at_once(notebook, part, values, **options):
+        execute(notebook, values)
+        notebook.metadata["papermill"] = {"duration": 0.0}
+        nbformat.write(notebook, part)
 
     monkeypatch.setattr("papermill.execute_notebook", at_once)
 

@@ -242,8 +242,11 @@ def test_ctrl_c_keeps_the_last_iterate_if_there_is_one(name, fitted, interrupt):
         assert model.lower_ <= model.upper_ and model.lower_ <= fitted[name].upper_
         assert fitted[name].lower_ <= model.upper_
         if hasattr(model, "coef_"):  # the bound is that of the coefficients
-            M = np.column_stack([model.coef_, model.intercept_])
-            chosen, rows = model.trace_.header["parameters"], as_problem(SCALED, SPECIES)
+            M, X = np.column_stack([model.coef_, model.intercept_]), SCALED
+            if getattr(model, "fit_intercept", False):  # of a constant feature
+                M = np.column_stack([M, np.zeros(len(M))])
+                X = np.column_stack([X, np.ones(len(X))])
+            chosen, rows = model.trace_.header["parameters"], as_problem(X, SPECIES)
             value = objective(solver, rows, M, chosen)
             assert value <= model.upper_ * (1 + 1e-5)
             assert value == pytest.approx(model.upper_, rel=1e-5) or name == "minimax risk"
