@@ -5,6 +5,7 @@ import gc
 import tokenize
 from pathlib import Path
 
+import pytest
 from helpers import each
 
 import workbench
