@@ -50,7 +50,7 @@ BUDGETS = {
     "arena": 5_200,
     "cli": 3_500,
 }
-TESTS = 176_900
+TESTS = 177_000
 NOT_COUNTED = {
     tokenize.COMMENT,
     tokenize.NL,
