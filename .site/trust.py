@@ -30,7 +30,8 @@ PROMISES = {  # how each is attacked, and where
     "An interrupted run resumes and ends as if never interrupted.": (
         "Ctrl-C at every statement of a round, errors within a round, workers and commands killed, "
         "copied states, damaged files.",
-        "test_interrupts test_midrun test_sweep test_engine test_determinism test_own_solver",
+        "test_interrupts test_state test_midrun test_sweep test_engine test_determinism "
+        "test_own_solver",
     ),
     "A wrong input ends in an error that names it; no file runs code.": (
         "Parameters outside their range, rows and labels of any kind, files of random bytes, "
@@ -40,6 +41,10 @@ PROMISES = {  # how each is attacked, and where
     ),
 }
 MENDED = {  # what a promise did not hold for, and the test that holds it now
+    "A run that was resumed as its docstring said warmed up with the given state and could certify "
+    "falsely, and solvers took states of other problems.": (
+        "test_state.py::test_a_lambda_that_resumes_certifies_truly"
+    ),
     "The interval of `cuts_nystroem` holds the optimum in the span of its landmarks, but was named "
     "`lower` and `upper` as if it held the problem's; it is now `span_lower`, `span_upper`.": (
         "test_sampled_cuts.py::test_bounds_of_a_span_are_not_named_as_those_of_the_problem"
