@@ -38,7 +38,7 @@ NEAR = 1e-6  # the relative gap of a reference by a solver of ours
 NEWTON = 2_000  # weights up to which logistic regression is solved by Newton's method
 RATE = 5e8  # operations per second in estimates
 SOON_S = 1.0  # estimated seconds of a fit that this process makes itself
-LONGEST = 5.0  # an interior point method begins if its estimate is up to so many times the limit
+LONGEST = 5.0  # times the limit: the estimate up to which an interior point method begins
 
 
 class Limit:
