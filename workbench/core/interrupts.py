@@ -5,7 +5,6 @@ from __future__ import annotations
 import signal
 import sys
 import threading
-from _thread import interrupt_main
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from typing import Any, NoReturn, TypeVar
@@ -74,7 +73,8 @@ def whole_rounds(steps: Iterable[S]) -> Iterator[S]:
                 yield state
             except GeneratorExit:  # of a reader that wants no more rounds; no finaliser can raise
                 if held.pressed:
-                    threading.Timer(0.01, interrupt_main).start()
+                    main = threading.main_thread().ident
+                    threading.Timer(0.05, signal.pthread_kill, (main, signal.SIGINT)).start()
                 raise
         if held.pressed:
             signal.raise_signal(signal.SIGINT)
