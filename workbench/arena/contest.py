@@ -12,8 +12,9 @@ content of all that decides them.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import product
 from pathlib import Path
 
@@ -177,58 +178,111 @@ def contest(
     KeyboardInterrupt
         After all workers have been stopped; call it again to resume.
     """
+    check_numbers(partitions, budget, fit, timing, jobs)
     fit = budget / 5 if fit is None else fit
-    if not 0 < fit <= budget:
+    folder = Path(folder or runs_folder() / "arena").absolute()
+    sets = data_sets(specs, folder)
+    chosen = competitors(entries)
+    make = partial(Match, budget=budget, fit=fit, test=test, timed=timed_alone(timing))
+    results = recalled()
+    if results is not None:
+        matches = [
+            with_key(make(data, partition, name, e), _call)
+            for data, partition in product(sets, range(partitions))
+            for name, e in chosen.items()
+        ]
+        if entries is None:  # only entries that were installed when the results were made
+            matches = [match for match in matches if match.key in results]
+        return Contest(tuple(matches), Path(), results=results)
+
+    sources.cache_clear()  # a notebook's kernel may be older than the code; new workers are not
+    problem_of.cache_clear()  # and older than the files
+    matches = []
+    unfinished = {}
+    for data, partition in product(sets, range(partitions)):
+        problem = drawn(data, partition, test)
+        if isinstance(data, Path) and partition == 0:
+            say(f"{data.stem}: {counted(problem)}")
+        joined = with_a_bound(chosen, problem) if isinstance(data, Path) else chosen
+        for name, e in joined.items():
+            match = with_key(make(data, partition, name, e), partial(match_key, problem=problem))
+            matches.append(match)
+            if reason := e.refuses(problem):
+                unfinished[match.key] = "refused", reason
+    failed = execute(
+        [match.task() for match in matches if match.key not in unfinished],
+        folder,
+        jobs=jobs,
+        timing=timed_alone(timing),
+        limits=Limits(10 * (budget + FINAL_FIT_FACTOR * fit) + 60),
+        say=say,
+    )
+    unfinished |= {key: ("failed", reason) for key, reason in failed.items()}
+    return Contest(tuple(matches), folder, unfinished)
+
+
+def check_numbers(
+    partitions: int, budget: float, fit: float | None, timing: bool, jobs: int
+) -> None:
+    """Raise a ValueError for the first number of a contest that is out of its range."""
+    if fit is not None and not 0 < fit <= budget:
         raise ValueError(f"fit: must be positive and at most the budget {budget!r}, got {fit!r}")
-    if not isinstance(specs, list | tuple) or not specs:
-        raise ValueError(f"specs: must be a list of data sets, got {specs!r}")
+    if fit is None and not budget > 0:
+        raise ValueError(f"budget: must be positive, got {budget!r}")
     if partitions < 1:
         raise ValueError(f"partitions: must be at least 1, got {partitions!r}")
     if timing and jobs != 1:
         raise ValueError(f"jobs: must be 1 with timing, got {jobs!r}")
-    folder = Path(folder or runs_folder() / "arena").absolute()
+
+
+def data_sets(specs: Sequence[str | Path | Problem], folder: Path) -> list[Data]:
+    """Return the data sets of a contest, each with its own name.
+
+    Raises
+    ------
+    ValueError
+        If `specs` is not a list of them, or two have one name.
+    """
+    if not isinstance(specs, list | tuple) or not specs:
+        raise ValueError(f"specs: must be a list of data sets, got {specs!r}")
     sets = [own_data(spec, folder) for spec in specs]
     names = [spec.stem if isinstance(spec, Path) else spec for spec in sets]
-    if twice := [name for name in names if names.count(name) > 1]:
-        raise ValueError(f"specs: {twice[0]} appears twice")
-    given = ENTRIES if entries is None else entries
-    chosen = given if isinstance(given, Mapping) else {name: entry(name) for name in given}
-    if not chosen:
+    for name in names:
+        if names.count(name) > 1:
+            raise ValueError(f"specs: {name} appears twice")
+    return sets
+
+
+def competitors(entries: Sequence[str] | Mapping[str, Entry] | None) -> Mapping[str, Entry]:
+    """Return the entries by name; None stands for all of ``ENTRIES``."""
+    if entries is None:
+        return ENTRIES
+    if not entries:
         raise ValueError("entries: give at least one name")
-    rules = budget, fit, test, timed_alone(timing)
-    if (known := recalled()) is not None:
-        drawn = product(sets, range(partitions), chosen.items())
-        matches = [Match(data, p, name, e, *rules) for data, p, (name, e) in drawn]
-        matches = [replace(match, key=_call(match)) for match in matches]
-        if entries is None:  # only entries that were installed when the results were made
-            matches = [match for match in matches if match.key in known]
-        return Contest(tuple(matches), Path(), results=known)
-    sources.cache_clear()  # a notebook's kernel may be older than the code; new workers are not
-    problem_of.cache_clear()  # and older than the files
-    matches, unfinished = [], {}
-    for data, partition in product(sets, range(partitions)):
-        with threadpool_limits(1):  # as in the workers: digits depend on the threads
-            problem = problem_of(data, partition, test)
-        if problem.X_test is None:
-            raise ValueError(f"data {data!r}: has no published split; give test=0.3")
-        joined = dict(chosen)
-        if isinstance(data, Path):
-            if not partition:
-                say(f"{data.stem}: {counted(problem)}")
-            if all(e.family != FAMILY["mrc"] or e.refuses(problem) for e in chosen.values()):
-                bound = MinimaxRiskClassifier().solver_for(problem)
-                joined[bound] = entry(bound)
-        for name, e in joined.items():
-            match = Match(data, partition, name, e, *rules)
-            match = replace(match, key=match_key(match, problem))
-            matches.append(match)
-            if reason := e.refuses(problem):
-                unfinished[match.key] = "refused", reason
-    limits = Limits(10 * (budget + FINAL_FIT_FACTOR * fit) + 60)
-    tasks = [match.task() for match in matches if match.key not in unfinished]
-    failed = execute(tasks, folder, jobs=jobs, timing=rules[-1], limits=limits, say=say)
-    unfinished |= {key: ("failed", reason) for key, reason in failed.items()}
-    return Contest(tuple(matches), folder, unfinished)
+    if isinstance(entries, Mapping):
+        return entries
+    return {name: entry(name) for name in entries}
+
+
+def drawn(data: Data, partition: int, test: float | None) -> Problem:
+    """Return a data set with its test rows; a ValueError says that it has no published split."""
+    with threadpool_limits(1):  # as in the workers: digits depend on the threads
+        problem = problem_of(data, partition, test)
+    if problem.X_test is None:
+        raise ValueError(f"data {data!r}: has no published split; give test=0.3")
+    return problem
+
+
+def with_a_bound(chosen: Mapping[str, Entry], problem: Problem) -> Mapping[str, Entry]:
+    """Return the entries, and the estimator's solver if none of them certifies a worst case."""
+    if any(e.family == FAMILY["mrc"] and not e.refuses(problem) for e in chosen.values()):
+        return chosen
+    solver = MinimaxRiskClassifier().solver_for(problem)
+    return {**chosen, solver: entry(solver)}
+
+
+def with_key(match: Match, key_of: Callable[[Match], str]) -> Match:
+    return replace(match, key=key_of(match))
 
 
 def counted(problem: Problem) -> str:
