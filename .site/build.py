@@ -21,10 +21,10 @@ from PIL import Image
 
 from workbench.core.stream import below, seconds
 from workbench.data import load
-from workbench.figures.papers import order, title
 from workbench.figures.report import sidecars
 from workbench.figures.saved import SENTENCES
 from workbench.live import replay
+from workbench.papers import order, title
 from workbench.runs.notebooks import CHECKOUT, Notebook, find
 
 sys.path.insert(0, str(CHECKOUT / "notebooks" / "learn"))

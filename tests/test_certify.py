@@ -31,8 +31,8 @@ from sklearn.svm import SVC, SVR, LinearSVC
 
 from workbench import certify, cli, load
 from workbench import estimators as ours
+from workbench.certification import references
 from workbench.core.interrupts import Held
-from workbench.estimators import references
 from workbench.peers.linear import quiet
 from workbench.proofs import checker
 

@@ -13,10 +13,10 @@ from numpy.testing import assert_allclose
 from oracles import weston_watkins
 
 from workbench import load, rounds, run
-from workbench.figures.papers import PAPERS, title
 from workbench.figures.report import claims as module
 from workbench.figures.report.claims import VERDICTS, read_claims
 from workbench.least_squares import calibrated
+from workbench.papers import PAPERS, title
 from workbench.runs.notebooks import CHECKOUT
 
 MARKS = "<!-- the board of claims -->", "<!-- the end of the board -->"

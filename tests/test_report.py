@@ -15,12 +15,12 @@ from PIL import Image
 
 from workbench import load, rounds, run
 from workbench.figures import reference
-from workbench.figures.papers import PAPERS, base, same_data, title
 from workbench.figures.report import report
 from workbench.figures.report import rows as room
 from workbench.figures.report.comparison import Number, compare
 from workbench.figures.report.rows import Measurement, caveat, counts, measurements, side_by_side
 from workbench.figures.report.sidecars import collect
+from workbench.papers import PAPERS, base, same_data, title
 from workbench.runs.mill import make
 from workbench.runs.notebooks import CHECKOUT, find
 

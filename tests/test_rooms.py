@@ -21,12 +21,13 @@ FLOORS = [
     ("tuning",),
     ("peers",),
     ("registry",),
+    ("papers",),
     ("proofs",),
     ("runs",),
     ("live",),
     ("figures",),
     ("estimators",),
-    ("arena",),
+    ("certification", "arena"),
     ("cli",),
 ]
 # Tokens of Python, see :func:`tokens`. A budget rises only in the commit that says what else went.
@@ -42,12 +43,14 @@ BUDGETS = {
     "tuning": 4_400,
     "peers": 6_600,
     "registry": 900,
-    "proofs": 11_400,
-    "runs": 13_100,
-    "live": 12_900,
-    "figures": 12_200,
-    "estimators": 11_700,
-    "arena": 5_200,
+    "papers": 450,
+    "proofs": 11_350,
+    "runs": 13_050,
+    "live": 12_850,
+    "figures": 11_700,
+    "estimators": 3_850,
+    "certification": 7_900,
+    "arena": 5_350,
     "cli": 3_500,
 }
 TESTS = 177_000
@@ -82,7 +85,7 @@ def imports(path):
 
 def test_every_room_has_its_floor():
     rooms = {path.parent.relative_to(PACKAGE).parts[0] for path in PACKAGE.glob("*/**/*.py")}
-    assert rooms | {"registry", "cli"} == FLOOR.keys()  # a solver of one's own may lie beside them
+    assert rooms | {"registry", "papers", "cli"} == FLOOR.keys()  # a solver of one's own may lie beside them
     assert BUDGETS.keys() == FLOOR.keys()
 
 

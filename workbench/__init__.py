@@ -9,7 +9,7 @@ __version__ = "0.2.0"
 FIRST = {
     "as_problem": "workbench.core.problem",
     "below": "workbench.core.stream",
-    "certify": "workbench.estimators.certify",
+    "certify": "workbench.certification",
     "load": "workbench.data",
     "rounds": "workbench.core.stream",
     "run": "workbench.runs.run",

@@ -272,8 +272,8 @@ def judge_command(arguments: argparse.Namespace) -> int:
     """Prove how far weights are from the optimum of their problem."""
     import numpy as np
 
+    from workbench.certification import certify
     from workbench.data.formats import BROKEN
-    from workbench.estimators.certify import certify
 
     try:
         with np.load(arguments.weights, allow_pickle=False) as file:

@@ -282,6 +282,7 @@ def with_a_bound(chosen: Mapping[str, Entry], problem: Problem) -> Mapping[str, 
 
 
 def with_key(match: Match, key_of: Callable[[Match], str]) -> Match:
+    """Return the match with the key that `key_of` makes of it."""
     return replace(match, key=key_of(match))
 
 

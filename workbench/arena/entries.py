@@ -15,8 +15,8 @@ from typing import NamedTuple
 
 from workbench.core.names import hint
 from workbench.core.problem import Problem
-from workbench.figures.papers import paper_of_solver
 from workbench.mrc.splitting import WIDEST
+from workbench.papers import paper_of_solver
 from workbench.registry import SOLVERS
 
 FAMILY = {  # family of the solvers of each paper

@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 
 from workbench.core.kinds import Json, Record
-from workbench.figures.papers import PAPERS, same_data
+from workbench.papers import PAPERS, same_data
 from workbench.runs.mill import PRINTED
 
 

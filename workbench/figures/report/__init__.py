@@ -19,10 +19,10 @@ import workbench
 from workbench.core.files import whole
 from workbench.core.kinds import PathLike, Record
 from workbench.figures import reference
-from workbench.figures.papers import PAPERS, order, title, token
 from workbench.figures.report.claims import VERDICTS, read_claims
 from workbench.figures.report.rows import STANDINGS, Row, counts, measurements, side_by_side
 from workbench.figures.report.sidecars import Figure, collect
+from workbench.papers import PAPERS, order, title, token
 from workbench.runs.mill import figures_folder
 from workbench.runs.notebooks import CHECKOUT
 

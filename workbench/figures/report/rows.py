@@ -15,7 +15,6 @@ from typing import NamedTuple
 import pandas as pd
 
 from workbench.data.sources import SOURCES
-from workbench.figures.papers import same_data, token
 from workbench.figures.provenance import repeated_by
 from workbench.figures.reference import listed
 from workbench.figures.report.comparison import (
@@ -29,6 +28,7 @@ from workbench.figures.report.comparison import (
     number,
 )
 from workbench.figures.report.sidecars import Figure, text
+from workbench.papers import same_data, token
 
 NOT_IN_PRINT = "not in print"
 ALONE = {"note": NOT_IN_PRINT, "value": None, "spread": None}  # of a row without a printed number

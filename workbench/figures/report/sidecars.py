@@ -13,7 +13,7 @@ from typing import NamedTuple
 from workbench.core.files import digest
 from workbench.core.kinds import Values
 from workbench.data.specs import remade
-from workbench.figures.papers import ACROSS, paper_of_name, paper_of_solver
+from workbench.papers import ACROSS, paper_of_name, paper_of_solver
 from workbench.proofs import ProofError, read, verify
 
 SIGNATURE = b"\x89PNG\r\n\x1a\n"

@@ -19,12 +19,12 @@ from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.svm import SVC
 
+from workbench.certification.problems import Part
 from workbench.core.interrupts import Held
 from workbench.core.kinds import Given, Matrix, Model
 from workbench.core.problem import Problem, as_problem
 from workbench.core.stream import seconds
 from workbench.estimators.base import Classifier
-from workbench.estimators.problems import Part
 from workbench.peers.linear import timed_fit
 from workbench.proofs import checker
 from workbench.proofs.checker import Proof, ProofError, below, stated

@@ -11,12 +11,8 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.preprocessing import StandardScaler
 
-from workbench.core.kinds import Given, Model, Record
-from workbench.core.names import count
-from workbench.core.problem import Problem
-from workbench.estimators.base import Classifier
-from workbench.estimators.problems import Part, by_hand, by_scikit
-from workbench.estimators.references import (
+from workbench.certification.problems import Part, by_hand, by_scikit
+from workbench.certification.references import (
     Bounds,
     Limit,
     by_ours,
@@ -24,6 +20,10 @@ from workbench.estimators.references import (
     excess,
     references,
 )
+from workbench.core.kinds import Given, Model, Record
+from workbench.core.names import count
+from workbench.core.problem import Problem
+from workbench.estimators.base import Classifier
 from workbench.proofs.writers import Arrays
 
 CLOSE = 1e-3  # an excess that is not worth lowering

@@ -1,7 +1,7 @@
 """Certify a classifier: a proof of how far its objective is above the optimum, and what to do.
 
-Its problem is stated in independent parts (:mod:`workbench.estimators.problems`). Reference
-solutions (:mod:`workbench.estimators.references`) enclose the optimum of each by weak duality
+Its problem is stated in independent parts (:mod:`workbench.certification.problems`). Reference
+solutions (:mod:`workbench.certification.references`) enclose the optimum of each by weak duality
 (:mod:`workbench.proofs.checker`), rounding included.
 """
 
@@ -18,13 +18,13 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted, validate_data
 from tqdm import tqdm
 
+from workbench.certification.advice import Case, advised, percent
+from workbench.certification.problems import check_model, matrix
+from workbench.certification.references import Bounds, Limit, excess
 from workbench.core.blocks import pieces
 from workbench.core.checks import check_positive, shown
 from workbench.core.kinds import Given, Matrix, Model
 from workbench.core.problem import Problem, as_problem
-from workbench.estimators.advice import Case, advised, percent
-from workbench.estimators.problems import check_model, matrix
-from workbench.estimators.references import Bounds, Limit, excess
 from workbench.proofs import checker
 from workbench.proofs.checker import below, words
 
