@@ -157,9 +157,22 @@ def test_a_reader_that_has_gone_is_no_error():
     assert (process.stderr.read(), process.wait()) == ("", 141)
 
 
-def test_help_does_not_wait_for_the_solvers(capsys):
-    code = "import sys; from workbench.cli import main; main(['--help']); print(*sys.modules)"
+@each(
+    "arguments, most, without",
+    [
+        (["--help"], 300, "numpy papermill"),
+        (["list"], 600, "numba sklearn pandas"),
+        (["run", "ww_walrus", "wine", "--rounds", "1"], 1000, "sklearn pandas pyarrow matplotlib"),
+    ],
+)
+def test_a_command_does_not_wait_for_what_it_does_not_use(arguments, most, without):
+    code = f"import sys; from workbench.cli import main; main({arguments}); print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert "numpy" not in done.stdout.split() and "papermill" not in done.stdout.split()
+    modules = set(done.stdout.splitlines()[-1].split())
+    assert "workbench.cli" in modules and not modules & set(without.split())
+    assert len(modules) < most
+
+
+def test_the_version_is_said(capsys):
     assert main(["--version"]) == 0
     assert capsys.readouterr().out == f"workbench {workbench.__version__}\n"

@@ -9,6 +9,7 @@ import pytest
 import scipy.sparse as sp
 from helpers import each, refuses
 from numpy.testing import assert_allclose
+from sklearn import datasets
 from sklearn.linear_model import LogisticRegression
 
 from workbench import data
@@ -37,6 +38,9 @@ def test_a_data_set_that_needs_no_file(name):
     assert problem.classes.tolist() == sorted(problem.classes)
     assert not problem.synthetic and len(problem.features) == problem.d
     assert data.check(name).startswith("scikit-learn") and problem.checksum in data.check(name)
+    theirs = getattr(datasets, f"load_{name}")()
+    assert (problem.X == theirs.data).all() and problem.features == tuple(theirs.feature_names)
+    assert (problem.classes[problem.y] == theirs.target_names[theirs.target]).all()
 
 
 def test_synthetic_classes_overlap():

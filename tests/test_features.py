@@ -8,6 +8,7 @@ import scipy.sparse as sp
 from helpers import each, refuses, single_or_double, sparse_or_not
 from numpy.testing import assert_allclose
 from sklearn.metrics.pairwise import rbf_kernel
+from sklearn.preprocessing import StandardScaler
 
 from upright import deskewed
 from workbench import as_problem
@@ -79,6 +80,12 @@ def test_standardised_columns_and_constant_ones(dtype):
     assert (mapped.X[:, 1] == 0).all() and (mapped.X_test[:, 1] == 0).all()
     assert_allclose(mapped.X.mean(axis=0), 0, atol=1e-6)
     assert_allclose(mapped.X[:, ::2].var(axis=0), 1, atol=1e-5)
+    if dtype is float:
+        wide = X * [1e-3, 1, 1e3] + [5, 0, -9]
+        wide[::2, 1] = np.nextafter(0.1, 1)  # varies by rounding alone
+        ours = features.standardise(as_problem(wide, y)).X
+        theirs = StandardScaler().fit_transform(wide)
+        assert (ours[:, ::2] == theirs[:, ::2]).all() and abs(ours[:, 1]).max() < 1e-15
     X = sp.csr_matrix(np.array([[1, 0, 2], [1, 0, 3], [1, 0, 0], [1, 0, 1]], dtype))
     scaled = features.standardise(as_problem(X, [0, 1, 0, 1])).X
     assert scaled.nnz == X.nnz and (scaled.toarray()[:, :2] == [1, 0]).all()

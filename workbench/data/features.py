@@ -19,23 +19,30 @@ SAMPLE = 1000  # training rows that the median distance is taken over
 def standardise(problem: Problem) -> Problem:
     """Return columns of mean zero and variance one over the training rows.
 
-    Dense columns that are constant over the training rows become zero. Sparse columns are only
-    divided by their standard deviation; constant ones stay.
+    Dense columns that are constant over the training rows become zero, and those that vary by no
+    more than the rounding of their mean are only centred. Sparse columns are only divided by their
+    standard deviation; constant ones stay.
     """
-    from sklearn.preprocessing import StandardScaler
+    name = f"{problem.name}, standardised"
+    if problem.is_sparse:
+        from sklearn.preprocessing import StandardScaler
 
-    scaler = StandardScaler(with_mean=not problem.is_sparse).fit(problem.X)
-    constant = np.zeros(problem.d, bool)
-    if not problem.is_sparse:
-        constant = problem.X.min(axis=0) == problem.X.max(axis=0)
+        return mapped(problem, StandardScaler(with_mean=False).fit(problem.X).transform, name)
+    constant = problem.X.min(axis=0) == problem.X.max(axis=0)
+    mean = problem.X.mean(axis=0, dtype=np.float64)
+    variance = centred_squares(problem.X, mean) / problem.n
+    rounding = problem.n * np.finfo(float).eps
+    deviation = np.sqrt(variance)
+    deviation[variance <= rounding * variance + (rounding * mean) ** 2] = 1
+    deviation[constant] = np.inf
+    return mapped(problem, lambda X: ((X - mean) / deviation).astype(X.dtype), name)
 
-    def transform(X: Matrix) -> Matrix:
-        X = scaler.transform(X)
-        if constant.any():
-            X[:, constant] = 0
-        return X
 
-    return mapped(problem, transform, f"{problem.name}, standardised")
+def centred_squares(X: np.ndarray, mean: np.ndarray) -> np.ndarray:
+    """Return (d,) sums of squares about the mean, corrected for its rounding, in double precision."""
+    differences = X - mean
+    squares = np.sum(differences**2, axis=0)
+    return squares - np.sum(differences, axis=0) ** 2 / len(X)
 
 
 def ranged(problem: Problem) -> Problem:

@@ -47,7 +47,9 @@ SENTENCES = re.compile(r"(?<=[.!?]) ")  # some begin with the name of a data set
 
 
 class Figures:
-    """The figures of one notebook: saves each as png, svg and pdf, with a json of how it was made.
+    """The figures of one notebook: saves each picture with a json of how it was made.
+
+    Pictures are png files; the profile ``paper`` and a paper's style write svg and pdf, too.
 
     Parameters
     ----------
@@ -133,7 +135,7 @@ class Figures:
         numbers: list[Record] | None = None,
         proofs: Iterable[PathLike] = (),
     ) -> None:
-        """Write ``<name>.{png,svg,pdf,json}``, each file whole or not at all.
+        """Write ``<name>.png``, ``svg`` and ``pdf`` if asked, and ``json``; each whole or not at all.
 
         Parameters
         ----------
@@ -195,8 +197,12 @@ class Figures:
         stem = self.folder / name
         with matplotlib.rc_context():
             use_style()
-            _draw(figure, stem, record["beneath"], self.style)
-        record["files"] = {kind: digest(Path(f"{stem}.{kind}")) for kind in METADATA}
+            final = self.style or profile == "paper" or self._is_kept()
+            kinds = [*METADATA] if final else ["png"]
+            _draw(figure, stem, record["beneath"], self.style, kinds)
+        for kind in METADATA.keys() - kinds:  # of an earlier picture
+            Path(f"{stem}.{kind}").unlink(missing_ok=True)
+        record["files"] = {kind: digest(Path(f"{stem}.{kind}")) for kind in kinds}
         if recalled() is None:
             shutil.rmtree(kept, ignore_errors=True)
             for file in files:
@@ -207,9 +213,13 @@ class Figures:
         self._keep(traces)
         print(f"saved {self.folder / name}.png")
 
+    def _is_kept(self) -> bool:
+        """Return whether the figures go to ``figures/`` itself, as those of the profile paper do."""
+        return self.folder.parent.name == "figures"
+
     def _keep(self, traces: list[Trace]) -> None:
         """Write what the paper profile measured to results/, unless it is from there."""
-        if self.folder.parent.name != "figures" or recalled() is not None:
+        if not self._is_kept() or recalled() is not None:
             return
         self.measured += [trace for trace in traces if trace.header.keys() & {"stop", "call"}]
         if self.measured:
@@ -237,7 +247,7 @@ def _lines(caption: str, end: str, width: float) -> list[str]:
     return lines
 
 
-def _draw(figure, stem: Path, lines: list[str], paper: str | None) -> None:
+def _draw(figure, stem: Path, lines: list[str], paper: str | None, kinds: Iterable[str]) -> None:
     height, canvas = figure.get_size_inches()[1], figure.canvas
     FigureCanvasAgg(figure)  # other backends measure texts otherwise
     if paper:
@@ -256,9 +266,10 @@ def _draw(figure, stem: Path, lines: list[str], paper: str | None) -> None:
     try:
         with matplotlib.rc_context(fixed):
             figure.set_layout_engine(None)
-            for kind, metadata in METADATA.items():
+            for kind in kinds:
                 sink = BytesIO()
-                figure.savefig(sink, format=kind, metadata=metadata, bbox_inches=border, dpi=160)
+                how: dict = {"format": kind, "metadata": METADATA[kind], "dpi": 160}
+                figure.savefig(sink, bbox_inches=border, **how)
                 content = _palette(sink) if kind == "png" else sink.getvalue()
                 with whole(f"{stem}.{kind}") as part:
                     part.write_bytes(content)

@@ -12,7 +12,11 @@ from jupyter_client.manager import AsyncKernelManager
 
 from workbench.runs.worker import WITH_ITS_PARENT
 
-KERNEL = f"{WITH_ITS_PARENT}; from ipykernel.kernelapp import launch_new_instance as go; go()"
+# Nobody debugs these kernels, and the debugger takes more than half a second to import.
+KERNEL = (
+    f"{WITH_ITS_PARENT}; import sys; sys.modules['debugpy'] = None; "
+    "from ipykernel.kernelapp import launch_new_instance as go; go()"
+)
 
 
 class IpcKernelManager(AsyncKernelManager):

@@ -20,10 +20,9 @@ from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from types import SimpleNamespace
+from typing import TYPE_CHECKING
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 
 from workbench.core.files import whole
 from workbench.core.kinds import PathLike, Record, Values
@@ -32,10 +31,13 @@ from workbench.core.trace import Trace, decode, encode
 from workbench.data.specs import available_specs, listed
 from workbench.runs.engine import key
 
+if TYPE_CHECKING:
+    import pyarrow as pa
+
 NAMES = ("solver", "parameters", "data", "seed", "test", "stop", "repetition", "timed")
-# pyarrow raises an OSError for a damaged buffer, too.
-DAMAGED = (pa.ArrowException, zlib.error, OSError, LookupError, TypeError, ValueError)
-DAMAGED += (AttributeError, OverflowError, RecursionError)
+# Errors of a damaged file; pyarrow, which takes half a second to import, adds its own.
+DAMAGED = (zlib.error, OSError, LookupError, TypeError, ValueError, AttributeError)
+DAMAGED += (OverflowError, RecursionError)
 
 
 def write_results(
@@ -66,6 +68,9 @@ def write_results(
     ValueError
         If there is no trace.
     """
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
     by_setting = {_setting_of(trace): trace for trace in traces}
     by_setting = dict(sorted(by_setting.items()))
     if not by_setting:
@@ -97,6 +102,9 @@ def read_results(path: PathLike) -> tuple[list[Trace], Record]:
     ValueError
         If it is not such a file, or damaged.
     """
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
     content = Path(path).read_bytes()
     try:
         table = pq.read_table(pa.BufferReader(content), page_checksum_verification=True)
@@ -115,7 +123,7 @@ def read_results(path: PathLike) -> tuple[list[Trace], Record]:
                 row.pop("stopped_by", None)
         traces = [Trace(header, rows[header["key"]]) for header in headers.values()]
         return traces, dict(about[b"parameters"])
-    except DAMAGED as error:
+    except (pa.ArrowException, *DAMAGED) as error:
         raise ValueError(f"{path}: is not a file of results; {error}") from None
 
 
@@ -141,6 +149,8 @@ def _thinned(trace: Trace) -> list[Row]:
 
 def _array(values: list[object]) -> pa.Array:
     """Return values of one type in that type, mixed ones as text."""
+    import pyarrow as pa
+
     values = [value.item() if isinstance(value, np.generic) else value for value in values]
     with suppress(OverflowError, pa.ArrowException):  # mixed, or an integer that is too large
         if not pa.types.is_nested((array := pa.array(values)).type):

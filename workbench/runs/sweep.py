@@ -11,8 +11,8 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cache, lru_cache, partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-import pandas as pd
 from threadpoolctl import threadpool_limits
 
 from workbench.core.kinds import PathLike, Record
@@ -28,6 +28,9 @@ from workbench.runs.notebooks import runs_folder as runs_folder
 from workbench.runs.results import recalled, setting
 from workbench.runs.run import machine, run
 from workbench.runs.worker import Limits, Task, timed_alone
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 TIMED_RUNS = 3
 RECORDED = ("key", "timed", "data", "seed", "test", "repetition", "stop")  # in the trace's header
@@ -130,6 +133,8 @@ class Sweep:
         ``status`` is done or failed, with the ``reason``; ``load`` is the machine's load average.
         Points that are the same run have the same ``key``.
         """
+        import pandas as pd
+
         rows = []
         for point in self.points:
             row = {name: getattr(point, name) for name in ("solver", "data", "seed")}
