@@ -109,7 +109,7 @@ clean: ## remove the environment and the caches (not downloaded data, nor runs t
 	@echo '==> installing the packages of requirements.lock'
 	@awk '/^uv==/ { uv = 1 } uv; uv && !/\\$$/ { exit }' requirements.lock > .venv/uv.lock
 	@$(PIP) --quiet --require-hashes -r .venv/uv.lock && \
-	  .venv/bin/uv pip install --compile-bytecode --python $(PYTHON) $(INDEX) --require-hashes -r requirements.lock || { \
+	  .venv/bin/uv pip install --python $(PYTHON) $(INDEX) --require-hashes -r requirements.lock || { \
 	  echo '==> with pip, as uv did not (a few minutes)'; $(PIP) --require-hashes -r requirements.lock; }
 	@echo '==> installing workbench itself, editable'
 	@$(PIP) --quiet --no-deps --no-build-isolation -e .

@@ -39,7 +39,7 @@ def standardise(problem: Problem) -> Problem:
 
 
 def centred_squares(X: np.ndarray, mean: np.ndarray) -> np.ndarray:
-    """Return (d,) sums of squares about the mean, corrected for its rounding, in double precision."""
+    """Return (d,) sums of squares about the mean, corrected for its rounding; double precision."""
     differences = X - mean
     squares = np.sum(differences**2, axis=0)
     return squares - np.sum(differences, axis=0) ** 2 / len(X)

@@ -135,7 +135,7 @@ class Figures:
         numbers: list[Record] | None = None,
         proofs: Iterable[PathLike] = (),
     ) -> None:
-        """Write ``<name>.png``, ``svg`` and ``pdf`` if asked, and ``json``; each whole or not at all.
+        """Write ``<name>.png``, ``<name>.json`` and, if final, svg and pdf; each whole or not at all.
 
         Parameters
         ----------
@@ -214,7 +214,7 @@ class Figures:
         print(f"saved {self.folder / name}.png")
 
     def _is_kept(self) -> bool:
-        """Return whether the figures go to ``figures/`` itself, as those of the profile paper do."""
+        """Return whether the figures go to ``figures/``, as those of the profile paper do."""
         return self.folder.parent.name == "figures"
 
     def _keep(self, traces: list[Trace]) -> None:
