@@ -135,7 +135,7 @@ class Figures:
         numbers: list[Record] | None = None,
         proofs: Iterable[PathLike] = (),
     ) -> None:
-        """Write ``<name>.png``, ``<name>.json`` and, if final, svg and pdf; each whole or not at all.
+        """Write ``<name>.png``, ``<name>.json`` and, if final, svg and pdf, each whole or not.
 
         Parameters
         ----------
