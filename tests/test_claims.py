@@ -20,29 +20,41 @@ from workbench.papers import PAPERS, title
 from workbench.runs.notebooks import CHECKOUT
 
 MARKS = "<!-- the board of claims -->", "<!-- the end of the board -->"
-README = CHECKOUT / "README.md"
 FOLDER = Path(os.environ.get("WORKBENCH_PAPERS", CHECKOUT.parent / "shared" / "papers"))
 
 
-def board(text):
-    """Return the README's text with its board renewed: a table per paper, with links."""
+def between_marks(text, lines):
+    """Return a page's text with these lines between the two marks."""
     head, rest = text.split(MARKS[0])
+    return head + "\n".join([MARKS[0], "", *lines, "", MARKS[1]]) + rest.split(MARKS[1])[1]
+
+
+def counted(text):
+    """Return the README's text with its counts renewed: a line for each paper."""
     lines = [f"| paper | {' | '.join(VERDICTS)} |", "|---|---|---|---|---|---|"]
-    tables = []
+    for paper in PAPERS:
+        counts = Counter(claim.verdict for claim in read_claims() if claim.paper == paper)
+        lines.append(f"| {title(paper)} | {' | '.join(str(counts[v] or '') for v in VERDICTS)} |")
+    return between_marks(text, lines)
+
+
+def board(text):
+    """Return the text of the claims' page with its board renewed: a table per paper, with links."""
+    lines = []
     for paper in PAPERS:
         own = [claim for claim in read_claims() if claim.paper == paper]
-        counts = Counter(claim.verdict for claim in own)
-        lines.append(f"| {title(paper)} | {' | '.join(str(counts[v] or '') for v in VERDICTS)} |")
-        tables += [f"<details><summary>{title(paper)}: {len(own)} claims</summary>\n"]
-        tables += ["| claim | verdict | what decides it |\n|---|---|---|"]
+        lines += [f"<details><summary>{title(paper)}: {len(own)} claims</summary>\n"]
+        lines += ["| claim | verdict | what decides it |\n|---|---|---|"]
         for c in own:
-            name = f"[{c.claim}](figures/{c.figure}.png)" if c.figure else c.claim
+            name = f"[{c.claim}](../../figures/{c.figure}.png)" if c.figure else c.claim
             name += f"<br>*“{c.quote}”* ({c.where})"
             number = f"{c.number} ({c.timed})" if c.timed else c.number
-            tables.append(f"| {name} | {c.verdict} | {number} |")
-        tables.append("\n</details>\n")
-    new = "\n".join([MARKS[0], "", *lines, "", *tables, MARKS[1]])
-    return head + new + rest.split(MARKS[1])[1]
+            lines.append(f"| {name} | {c.verdict} | {number} |")
+        lines.append("\n</details>\n")
+    return between_marks(text, [*lines[:-1], "\n</details>"])
+
+
+PAGES = {CHECKOUT / "README.md": counted, CHECKOUT / "data" / "reference" / "CLAIMS.md": board}
 
 
 def test_every_claim_has_a_verdict_that_its_numbers_bear_out():
@@ -59,7 +71,7 @@ def test_every_claim_has_a_verdict_that_its_numbers_bear_out():
 
 @pytest.mark.filterwarnings("ignore:Liblinear failed to converge")  # as the README says
 def test_the_examples_of_the_readme_print_its_words_and_numbers(capsys):
-    text, number = README.read_text("utf-8"), r"\d[\d.]*(?:e-\d+)?"
+    text, number = (CHECKOUT / "README.md").read_text("utf-8"), r"\d[\d.]*(?:e-\d+)?"
     examples = re.findall(r"```python\n([^`]*)```\n\n```text\n([^`]*)\n```", text)
     assert len(examples) == 2
     for code, printed in examples:
@@ -70,12 +82,16 @@ def test_the_examples_of_the_readme_print_its_words_and_numbers(capsys):
         assert re.sub(number, "", texts[0]) == re.sub(number, "", texts[1])
 
 
-def test_the_readme_has_the_board():
-    text = README.read_text("utf-8")
-    assert text == board(text), "python tests/test_claims.py writes it again"
-    first, screen = text.partition(MARKS[0])[0], "\n".join(text.splitlines()[:20])
-    assert len(first) < 3500, "only set-up and short examples come first"
-    assert "make figures" in screen and "make test" in screen
+@each("page", PAGES, ids=lambda page: page.name)
+def test_the_readme_has_the_counts_and_its_page_the_board(page):
+    text = page.read_text("utf-8")
+    assert text == PAGES[page](text), "python tests/test_claims.py writes it again"
+
+
+def test_the_readme_is_short_and_begins_with_the_two_commands():
+    lines = (CHECKOUT / "README.md").read_text("utf-8").splitlines()
+    screen = "\n".join(lines[:15])
+    assert "make figures" in screen and "make test" in screen and len(lines) <= 130
 
 
 def test_a_verdict_that_its_numbers_do_not_bear_out_is_not_decided(tmp_path, monkeypatch):
@@ -171,4 +187,5 @@ def test_rows_with_several_labels(monkeypatch):
 
 
 if __name__ == "__main__":
-    README.write_text(board(README.read_text("utf-8")), encoding="utf-8")
+    for page, renewed in PAGES.items():
+        page.write_text(renewed(page.read_text("utf-8")), encoding="utf-8")

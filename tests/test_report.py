@@ -170,8 +170,8 @@ def test_the_command_of_a_number_runs_what_it_is_made_of(wanted, committed, tmp_
     assert again.number == of(committed).number and again.row["runs"] == of(committed).row["runs"]
 
 
-def test_every_number_in_print_has_one_standing_and_the_readme_counts_them(committed):
-    text = (CHECKOUT / "README.md").read_text("utf-8")
+def test_every_number_in_print_has_one_standing_and_a_page_counts_them(committed):
+    text = (CHECKOUT / "data" / "reference" / "CLAIMS.md").read_text("utf-8")
     found = counts(committed)
     assert f"print {found['printed']} distinct numbers, of which {found['settings']} are" in text
     for paper in PAPERS:
