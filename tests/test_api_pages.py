@@ -8,7 +8,7 @@ import re
 from pathlib import Path
 
 import workbench
-from workbench import SOLVERS
+from workbench import FIRST, SOLVERS
 from workbench.runs.parameters import described, explained
 
 PACKAGE = Path(workbench.__file__).parent
@@ -49,6 +49,11 @@ def test_every_module_and_public_name_has_a_docstring():
     assert not [entry[:2] for entry in ENTRIES if not entry[2] and "." not in entry[1]]
     solvers = {solver.steps.__name__ for solver in SOLVERS.values()}
     assert solvers <= {name for _, name, doc, _ in ENTRIES if doc}
+
+
+def test_the_top_of_the_package_has_what_a_notebook_needs_first():
+    assert set(FIRST) <= set(dir(workbench))
+    assert [name for name in FIRST if not getattr(workbench, name).__doc__] == []
 
 
 def test_docstrings_list_parameters_that_exist():

@@ -5,16 +5,28 @@ from typing import Any
 
 __version__ = "0.2.0"
 
-# Names that users need first, imported on first use: the estimators need none of them.
+# Names that a notebook needs first, each imported when it is first used.
 FIRST = {
     "as_problem": "workbench.core.problem",
     "below": "workbench.core.stream",
     "certify": "workbench.certification",
+    "errors": "workbench.core.measures",
+    "explore": "workbench.live",
+    "Figures": "workbench.figures",
+    "grid": "workbench.runs.grid",
     "load": "workbench.data",
+    "processor_seconds": "workbench.core.stream",
     "rounds": "workbench.core.stream",
     "run": "workbench.runs.run",
     "seconds": "workbench.core.stream",
+    "sweep": "workbench.runs.sweep",
+    "use_style": "workbench.figures.style",
     "SOLVERS": "workbench.registry",
+    "GeneralizedLeastSquares": "workbench.estimators",
+    "MinimaxRiskClassifier": "workbench.estimators",
+    "SampledCutClassifier": "workbench.estimators",
+    "WestonWatkinsClassifier": "workbench.estimators",
+    "WorkingSetClassifier": "workbench.estimators",
 }
 
 
