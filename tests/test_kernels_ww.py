@@ -1,5 +1,7 @@
 """The compiled kernel of Walrus, against the same written out with whole vectors."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -7,10 +9,12 @@ from helpers import each, sparse_or_not
 from numba import config
 from numpy.testing import assert_allclose, assert_array_equal
 
-from workbench.kernels.rows import lanes, rows_of, squared_norms, width
-from workbench.weston_watkins import walrus
-from workbench.weston_watkins.bcd import LOWEST, arguments, epoch, margins
-from workbench.weston_watkins.walrus import MAX_INSERTION, descending, evaluate, sweep, threshold
+from workbench import as_problem
+from workbench.kernels.rows import lanes
+from workbench.weston_watkins import fast
+from workbench.weston_watkins.bcd import arguments, epoch, margins, samples
+from workbench.weston_watkins.fast import evaluate, threshold
+from workbench.weston_watkins.walrus import MAX_INSERTION, breakpoint, descending, sweep
 
 
 def root(v, C):
@@ -44,8 +48,8 @@ def test_sweep_and_newton_s_method_find_the_root(C):
 @pytest.mark.skipif(not config.DISABLE_JIT, reason="counts calls, with NUMBA_DISABLE_JIT=1")
 def test_newton_s_method_takes_few_passes_and_rarely_the_sweep(monkeypatch):
     passes, swept = [], []
-    monkeypatch.setattr(walrus, "evaluate", lambda *given: (passes.append(1), evaluate(*given))[1])
-    monkeypatch.setattr(walrus, "sweep", lambda *given: (swept.append(1), sweep(*given))[1])
+    monkeypatch.setattr(fast, "evaluate", lambda *given: (passes.append(1), evaluate(*given))[1])
+    monkeypatch.setattr(fast, "sweep", lambda *given: (swept.append(1), sweep(*given))[1])
     for v in vectors():
         threshold(v, 8.0, 0.0)  # F is convex there
         assert len(passes) <= len(v) + 2 and not swept, v
@@ -66,7 +70,17 @@ def test_f_and_its_free_indices_by_hand():
     assert evaluate(v, 2.0, 1.5) == (0.5 + 1.5 + 0.0 - 1.5, 2.0)  # nor at zero
 
 
-@each("m", [1, 6, MAX_INSERTION, MAX_INSERTION + 1])
+def test_breakpoints_are_met_in_the_order_of_subroutine_3():
+    v, C, met, n_u, n_m = np.array([5.0, 4.5, 1.0]), 1.0, [], 0, 0
+    for _ in range(6):
+        g, enters = breakpoint(v, C, n_u, n_m)
+        met.append((g, enters))
+        n_u, n_m = (n_u, n_m + 1) if enters else (n_u + 1, n_m - 1)
+    entries, exits = [(g, True) for g in v], [(g - C, False) for g in v]
+    assert met == sorted([*entries, *exits], reverse=True)
+
+
+@each("m", [1, 6, MAX_INSERTION, 4 * MAX_INSERTION])
 def test_what_is_positive_comes_in_descending_order(m):
     v = np.round(np.random.default_rng(m).normal(size=m), 1)
     v[: m // 3] = 0.0
@@ -83,7 +97,7 @@ def epoch_by_hand(X, y, costs, order, W, B):
         if not x @ x:
             continue
         v = (1.0 - x @ W[:, [own]] + x @ W) / (x @ x) + B[i] + B[i].sum()
-        v[own] = LOWEST
+        v[own] = 0.0
         b = np.clip(v - root(v, costs[i]), 0.0, costs[i])
         delta = b - B[i]
         delta[own] = -delta.sum()
@@ -94,12 +108,13 @@ def epoch_by_hand(X, y, costs, order, W, B):
 
 
 def test_the_arguments_of_a_block_by_hand():
-    rows, own, z, v = rows_of(np.array([[2.0, 1.0]])), np.uint64(1), np.empty(4), np.empty(4)
+    data = samples(as_problem([[2.0, 1.0], [1.0, 0.0], [0.0, 1.0]], [1, 0, 2]), 1.0)
+    i, z = np.uint64(0), np.empty(4)
     W, B = np.array([[1.0, 2.0, 0.5, 0.0], [0.0, 1.0, 3.0, 0.0]]), np.array([[0.25, 0.0, 0.5, 0.0]])
-    margins(rows, np.uint64(0), own, W, z, width(4))  # scores 2, 5, 4
+    margins(data, i, W, z)  # scores 2, 5, 4
     assert z.tolist() == [-2.0, -1.0, 0.0, -4.0]
-    assert arguments(np.uint64(0), own, 5.0, z, B, v, 3, width(4)) == 0.75
-    assert v.tolist() == [-2.0 / 5 + 1.0, LOWEST, 1.25, LOWEST]
+    assert arguments(data, i, B, z) == 0.75
+    assert z.tolist() == [-2.0 / 5 + 1.0, 0.0, 1.25, 0.0]
 
 
 @each("k", [3, 4, 66])
@@ -112,13 +127,14 @@ def test_an_epoch_of_walrus(sparse, k):
     if sparse:
         X[rng.random((n, d)) < 0.6] = 0.0
     X[5] = 10.0 * np.eye(d)[0]
-    stored = sp.csr_matrix(X) if sparse else X
-    rows, norms = rows_of(stored), squared_norms(stored)
+    problem = as_problem(sp.csr_matrix(X) if sparse else X, y)
+    problem = replace(problem, classes=np.arange(k))  # of 66 only the first have rows
     W, B = np.zeros((d, lanes(k))), np.zeros((n, lanes(k)))
     W_own, B_own = np.zeros((d, k)), np.zeros((n, k))
     for C, weights in ((0.05, np.ones(n)), (0.3, np.ones(n)), (0.2, rng.uniform(0.5, 2.0, n))):
         order = rng.permutation(n)
-        found = epoch(rows, y, norms, C, order, W, B, k, width(lanes(k)), weights, False)
+        data = samples(replace(problem, weights=weights), C)
+        found = epoch(data, W, B, order.astype(np.uint64))
         changed = epoch_by_hand(X, y, C * weights, order, W_own, B_own)
         if C == 0.05:  # later, a block may move by rounding alone
             assert found == changed
@@ -128,9 +144,6 @@ def test_an_epoch_of_walrus(sparse, k):
 
 
 def test_a_row_that_is_solved_changes_nothing():
-    X, y = np.array([[2.0, 0.0], [0.0, 2.0]]), np.array([0, 1], "i4")
-    W, B, counts = np.zeros((2, 4)), np.zeros((2, 4)), []
-    for _ in range(2):
-        given = rows_of(X), y, squared_norms(X), 10.0, np.array([0, 1]), W, B, 2, width(4)
-        counts.append(epoch(*given, np.ones(2), False))
-    assert counts == [2, 0]
+    data, order = samples(as_problem(2.0 * np.eye(2), [0, 1]), 10.0), np.arange(2, dtype=np.uint64)
+    W, B = np.zeros((2, 4)), np.zeros((2, 4))
+    assert [epoch(data, W, B, order) for _ in range(2)] == [2, 0]

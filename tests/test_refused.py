@@ -59,7 +59,7 @@ TABLE = [
     ("ls_stagewise", "features", ("wavelets",), "unknown name"),
     (f"{LIBLINEAR} {LOGISTIC} ridge libsvm nystroem_svm", "tol", SMALL, POSITIVE),
     ("vw vw_recall_tree", "learning_rate", (0, np.nan), POSITIVE),
-    ("vw_recall_tree", "bits", (0, 2.5, 32), "must be"),
+    ("vw_recall_tree", "bit_precision", (0, 2.5, 32), "must be"),
 ]
 CASES = [
     pytest.param(solver, name, value, accepted, dict(*given), id=f"{solver} {name} {value}")

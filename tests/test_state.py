@@ -18,7 +18,7 @@ from workbench.core.measures import bounds
 from workbench.core.state import State, resumable
 from workbench.core.stream import until, watch
 from workbench.core.trace import read_trace
-from workbench.tuning.weston_watkins import certify_path
+from workbench.weston_watkins.tuning import certify_path
 
 each_solver = each("name", OURS)
 

@@ -14,10 +14,10 @@ from workbench import SOLVERS
 from workbench.peers.linear import budget
 
 KINDS = {
-    "random_forest": (ensemble.RandomForestClassifier, {"features": 2.0}, {"max_features": 4}),
+    "random_forest": (ensemble.RandomForestClassifier, {"mtry": 2.0}, {"max_features": 4}),
     "boosting": (
         ensemble.HistGradientBoostingClassifier,
-        {"rate": 0.3, "l2": 2.0},
+        {"learning_rate": 0.3, "l2": 2.0},
         {"learning_rate": 0.3, "l2_regularization": 2.0, "early_stopping": False},
     ),
 }
@@ -47,7 +47,7 @@ def test_the_trees_are_scikit_learns(name, k, blobs):
         one_hot = np.eye(k)[problem.y]
         squared = ((model.predict_proba(problem.X) - one_hot) ** 2).sum(axis=1).mean()
         assert s.primal == pytest.approx(squared, abs=1e-12)
-        few = last(name, problem, 1, features=0.1).model.estimators_[0]
+        few = last(name, problem, 1, mtry=0.1).model.estimators_[0]
         assert few.max_features == 1
     assert_allclose(s.scores(new), expected, atol=1e-12)
     assert np.array_equal(s.scores(new).argmax(axis=1), model.predict(new))

@@ -11,10 +11,10 @@ from numpy.testing import assert_allclose
 from scipy.sparse import csr_matrix
 
 from workbench import as_problem, load
-from workbench.tuning.weston_watkins import between_roots, certify_path, most_at_once
 from workbench.weston_watkins.dual import start
 from workbench.weston_watkins.path import ww_path
 from workbench.weston_watkins.pivoting import solved
+from workbench.weston_watkins.tuning import between_roots, certify_path, most_at_once
 
 ROWS = 15  # validation rows
 

@@ -58,5 +58,5 @@ def test_the_tree_learns_many_classes(kind, rng):
     assert set(np.unique(scores)) == {0, 1} and (scores.sum(axis=1) == 1).all()
     assert np.mean(scores.argmax(axis=1) == y[640:]) > 0.9
     assert state.info()["bytes"] == len(state.model) > 1000
-    few = list(islice(vw_recall_tree(problem, bits=2, seed=1), 4))[-1]
+    few = list(islice(vw_recall_tree(problem, bit_precision=2, seed=1), 4))[-1]
     assert few.primal > state.primal + 0.1  # fewer weights collide

@@ -14,10 +14,10 @@ from workbench.core.stream import watch
 from workbench.kernels.rows import squared_norms
 from workbench.weston_watkins.bcd import ww_walrus
 from workbench.weston_watkins.dual import objectives, share_of
-from workbench.weston_watkins.fast import easiest, ww_walrus_fast
+from workbench.weston_watkins.fast import easiest, threshold, ww_walrus_fast
 from workbench.weston_watkins.path import ww_path
 from workbench.weston_watkins.shark import TOLERANCE, greedy
-from workbench.weston_watkins.walrus import subproblem, sweep, threshold
+from workbench.weston_watkins.walrus import subproblem, sweep
 
 LINEAR = ("ww_walrus", "ww_shark", "ww_walrus_fast")
 each_solver = each("name", LINEAR)

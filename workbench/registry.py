@@ -64,7 +64,7 @@ SOLVERS = {
     ),
     "ww_walrus": Solver("weston_watkins.bcd:ww_walrus", "Walrus", colour="#009292"),
     "ww_shark": Solver(
-        "weston_watkins.bcd:ww_shark", "Shark's subproblem solver", colour="#924900", marker="^"
+        "weston_watkins.shark:ww_shark", "Shark's subproblem solver", colour="#924900", marker="^"
     ),
     "ww_walrus_fast": Solver(
         "weston_watkins.fast:ww_walrus_fast", "Walrus fast (ours)", colour="#DB2D20", marker="v"

@@ -9,7 +9,7 @@ from workbench.least_squares import block_visits, calibrated, generalized, links
 from workbench.memoir import blocks, products, steps
 from workbench.mrc import risk, splitting
 from workbench.sampled_cuts import qp
-from workbench.weston_watkins import bcd, walrus
+from workbench.weston_watkins import bcd, fast, walrus
 
 
 class Kernel(NamedTuple):
@@ -34,8 +34,9 @@ KERNELS = {
     ),
     "weston_watkins": Kernel(
         {
-            walrus: "sweep descending threshold evaluate",
-            bcd: "epoch margins arguments write_block",
+            walrus: "walrus clip sweep descending breakpoint",
+            bcd: "epoch margins arguments difference",
+            fast: "threshold evaluate",
             rows: "multiply subtract",
         },
         ["test_kernels_ww.py", "test_rows.py"],

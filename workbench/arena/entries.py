@@ -86,9 +86,9 @@ NORMAL = {"features": WIDEST, "weights": 20_000}  # all pairs of 20,000 weights 
 FEWER_CUTS = {"n_max": 100}
 SLACK = {"tol": 1e-4}  # scikit-learn's default; a peer's stream ends at the fit that meets it
 RANDOM = {"n_features": 2048, "block": 256}
-# For trees, scikit-learn's defaults of `features` and `rate` lie in the middle.
-SPLITS = {"features": (0.25, 4.0)}
-BOOSTS = {"rate": (0.02, 0.5), "l2": (1e-3, 1e3)}
+# For trees, scikit-learn's defaults of `mtry` and `learning_rate` lie in the middle.
+SPLITS = {"mtry": (0.25, 4.0)}
+BOOSTS = {"learning_rate": (0.02, 0.5), "l2": (1e-3, 1e3)}
 
 ENTRIES = {
     entry.solver: entry

@@ -166,7 +166,7 @@ class WestonWatkinsClassifier(WeightedClassifier):
     Parameters
     ----------
     C : float > 0; ``GridSearchCV`` searches for it, and
-        :func:`workbench.tuning.weston_watkins.certify_path` proves that none is much better
+        :func:`workbench.weston_watkins.tuning.certify_path` proves that none is much better
     solver : {"walrus_fast", "walrus", "shark"}
         All solve the same problem. "walrus" is the paper's block coordinate descent, "walrus_fast"
         ours with fewer visits, "shark" has Shark's solver of the subproblem, which leaves

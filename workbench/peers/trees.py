@@ -52,7 +52,7 @@ class TreesState(State):
 
 @resumable()
 def random_forest(
-    problem: Problem, *, features: float = 1.0, seed: int = 0, state: TreesState | None = None
+    problem: Problem, *, mtry: float = 1.0, seed: int = 0, state: TreesState | None = None
 ) -> Iterator[TreesState]:
     """Grow trees on samples of the rows, and average the class frequencies of their leaves.
 
@@ -61,8 +61,8 @@ def random_forest(
 
     Parameters
     ----------
-    features : positive, the number of features that each split chooses from, over the square root
-        of d; 1 is scikit-learn's default
+    mtry : positive, the number of features that each split chooses from, over the square root of d;
+        1 is scikit-learn's default
     seed : whole number of at least 0, seeds samples and splits
 
     Raises
@@ -72,9 +72,9 @@ def random_forest(
     """
     from sklearn.ensemble import RandomForestClassifier
 
-    check_positive(features, "features")
+    check_positive(mtry, "mtry")
     check_whole(seed, "seed", least=0)
-    tried = int(np.clip(round(features * np.sqrt(problem.d)), 1, problem.d))
+    tried = int(np.clip(round(mtry * np.sqrt(problem.d)), 1, problem.d))
     model = RandomForestClassifier(max_features=tried, warm_start=True, random_state=seed)
     return grown(model, "n_estimators", problem, state)
 
@@ -83,7 +83,7 @@ def random_forest(
 def boosting(
     problem: Problem,
     *,
-    rate: float = 0.1,
+    learning_rate: float = 0.1,
     l2: float = 0.0,
     seed: int = 0,
     state: TreesState | None = None,
@@ -95,7 +95,7 @@ def boosting(
 
     Parameters
     ----------
-    rate : positive, learning rate
+    learning_rate : positive, of every tree
     l2 : a number that is not negative, penalty on the values of leaves
     seed : whole number of at least 0, seeds the choice of rows that the histograms' bins rest on
 
@@ -106,13 +106,14 @@ def boosting(
     """
     from sklearn.ensemble import HistGradientBoostingClassifier
 
-    check_positive(rate, "rate")
+    check_positive(learning_rate, "learning_rate")
     check_not_negative(l2=l2)
     check_whole(seed, "seed", least=0)
     if problem.is_sparse:
         raise ValueError("problem: boosting takes dense rows; use random_forest or toarray()")
-    settings = {"learning_rate": rate, "l2_regularization": l2, "random_state": seed}
-    model = HistGradientBoostingClassifier(early_stopping=False, warm_start=True, **settings)
+    settings = {"l2_regularization": l2, "random_state": seed}
+    settings |= {"learning_rate": learning_rate, "early_stopping": False}
+    model = HistGradientBoostingClassifier(warm_start=True, **settings)
     return grown(model, "max_iter", problem, state)
 
 

@@ -98,7 +98,7 @@ def vw_recall_tree(
     problem: Problem,
     *,
     learning_rate: float = 1.0,
-    bits: int = 18,
+    bit_precision: int = 18,
     seed: int = 0,
     state: RecallTreeState | None = None,
 ) -> Iterator[RecallTreeState]:
@@ -111,8 +111,8 @@ def vw_recall_tree(
     Parameters
     ----------
     learning_rate : positive, of the first update; the paper's are 0.5 to 1
-    bits : 1 to 31, the weights are hashed into 2^bits of them; the paper's are 28 to 30, which take
-        some 16 bytes each, used or not
+    bit_precision : 1 to 31, the weights are hashed into 2^bit_precision of them; the paper's are 28
+        to 30, which take some 16 bytes each, used or not
     seed : whole number of at least 0, seeds the rows' order
 
     Raises
@@ -121,9 +121,9 @@ def vw_recall_tree(
         As :func:`vw`.
     """
     check_positive(learning_rate, "learning_rate")
-    check_counts(bits=bits)
-    if bits > 31:
-        raise ValueError(f"bits: must be at most 31, got {bits!r}")
+    check_counts(bit_precision=bit_precision)
+    if bit_precision > 31:
+        raise ValueError(f"bit_precision: must be at most 31, got {bit_precision!r}")
 
     def judge(s: RecallTreeState, learner) -> None:
         with TemporaryDirectory() as folder:
@@ -133,7 +133,7 @@ def vw_recall_tree(
         s.primal = float(np.mean(s.predicted(problem.X) != problem.y))
 
     options = {"recall_tree": problem.k, "loss_function": "hinge"}
-    options |= {"learning_rate": learning_rate, "bit_precision": bits}
+    options |= {"learning_rate": learning_rate, "bit_precision": bit_precision}
     error = float(np.mean(problem.y != 0))
     s = state or RecallTreeState(0, seed, problem.k, np.zeros(0, np.uint8), error)
     yield from passes(learner_of(options), problem, s, judge)

@@ -15,7 +15,8 @@ code bear their numbers.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
 
 import numpy as np
 
@@ -24,12 +25,18 @@ from workbench.core.problem import Problem
 from workbench.core.state import resumable
 from workbench.core.stream import off_the_clock
 from workbench.kernels.compiled import njit
-from workbench.kernels.rows import FAST, multiply, rows_of, squared_norms, subtract, width
+from workbench.kernels.rows import (
+    FAST,
+    Rows,
+    lanes,
+    multiply,
+    rows_of,
+    squared_norms,
+    subtract,
+    width,
+)
 from workbench.weston_watkins.dual import WWState, objectives, restated, start
-from workbench.weston_watkins.shark import greedy
-from workbench.weston_watkins.walrus import sweep
-
-LOWEST = -1e300  # the v of every other entry, which is never free; infinity would spoil sums
+from workbench.weston_watkins.walrus import walrus
 
 
 @resumable("C")
@@ -46,132 +53,123 @@ def ww_walrus(
 
     Parameters
     ----------
-    C : positive, the weight of each pair of a row and a wrong class; divided by nothing
-    seed : int, seeds the order of the rows
+    C : positive, the weight of each pair of a row and a wrong class; divided by nothing. The paper
+        prints no default: 1 is in its grid, 2^-6 to 2^3 (section 5)
+    seed : int, seeds the order of the rows, which the paper leaves open
 
     Raises
     ------
     ValueError
         If `C` is not a positive number.
     """
-    return _descent(problem, C, seed, state, shark=False)
+    return descent(problem, C, seed, state, epoch)
 
 
-@resumable("C")
-def ww_shark(
-    problem: Problem, *, C: float = 1.0, seed: int = 0, state: WWState | None = None
-) -> Iterator[WWState]:
-    """Minimise as `ww_walrus`, with Shark's subproblem solver as Walrus's authors reimplemented it.
+class Samples(NamedTuple):
+    """The problem as compiled code reads it, row i with the bound ``C * weights[i]``.
 
-    Parameters and errors are those of :func:`ww_walrus`; the solver of one block is
-    :func:`~workbench.weston_watkins.shark.greedy`.
+    W and B have zeros in the columns from k to ``len(width)``, for vector registers.
     """
-    return _descent(problem, C, seed, state, shark=True)
+
+    rows: Rows
+    y: np.ndarray
+    norms: np.ndarray  # |x_i|^2
+    weights: np.ndarray
+    C: float
+    k: np.uint64
+    width: tuple
 
 
-def _descent(
-    problem: Problem, C: float, seed: int, state: WWState | None, shark: bool
+def samples(problem: Problem, C: float) -> Samples:
+    """Return the samples of a problem, for a positive `C`."""
+    C, norms, k = check_positive(C, "C"), squared_norms(problem.X), np.uint64(problem.k)
+    rows, y = rows_of(problem.X), problem.y.astype(np.uint64)
+    return Samples(rows, y, norms, problem.weights, C, k, width(lanes(problem.k)))
+
+
+def descent(
+    problem: Problem, C: float, seed: int, state: WWState | None, epoch: Callable
 ) -> Iterator[WWState]:
-    C, norms = check_positive(C, "C"), squared_norms(problem.X)
-    fresh = _descent(problem, C, seed, None, shark)
-    s = restated(problem, state, fresh, C=C) if state else start(problem, C, seed, norms)  # line 1
-    rows, lanes = rows_of(problem.X), width(s.W.shape[1])
+    """Yield the outer iterations of Algorithm 1, with lines 3 to 7 by the function `epoch`."""
+    data = samples(problem, C)
+    if state is None:
+        s = start(problem, data.C, seed, data.norms)  # line 1
+    else:
+        s = restated(problem, state, descent(problem, C, seed, None, epoch), C=data.C)
     yield s
-    while not s.finished(C):  # line 2
-        order = s.rng.permutation(problem.n)
-        given = C, order, s.W, s.B, problem.k, lanes, problem.weights
-        changed = epoch(rows, problem.y, norms, *given, shark)
+    while not s.finished(data.C):  # line 2
+        order = s.rng.permutation(problem.n).astype(np.uint64)
+        changed = epoch(data, s.W, s.B, order)
         s.round += 1
         s.visits += 1.0
         s.updates = changed / problem.n
         with off_the_clock():
-            s.judged(norms, *objectives(problem, s.W, s.B, C))
+            s.judged(data.norms, *objectives(problem, s.W, s.B, data.C))
         yield s
 
 
 @njit(cache=True, fastmath=FAST)
-def epoch(rows, y, norms, C, order, W, B, k, width, weights, shark):
-    """Visit the rows in this order, in place; return how many blocks changed.
-
-    Row i has ``weights[i] * C`` instead of C. With `shark`, its solver replaces Walrus in line 5.
-    """
-    z, v, b = np.empty(W.shape[1]), np.empty(W.shape[1]), np.empty(k)
-    delta = np.zeros(W.shape[1])
+def epoch(data, W, B, order):
+    """Run lines 3 to 7 in place; return how many blocks have changed."""
+    v, b, delta = np.empty(W.shape[1]), np.empty(W.shape[1]), np.empty(W.shape[1])
     changed = 0
-    for i in order.astype(np.uint64):  # line 3
-        if norms[i] == 0.0:
+    for i in order:  # line 3
+        if data.norms[i] == 0.0:
             continue
-        own, bound = np.uint64(y[i]), C * weights[i]
-        margins(rows, i, own, W, z, width)  # line 4
-        if shark:
-            moved = greedy_block(i, own, norms[i], bound, z, b, B, delta)
-        else:
-            arguments(i, own, norms[i], z, B, v, k, width)
-            g = sweep(v, bound)  # line 5
-            moved = write_block(i, own, g, bound, v, B, delta, width)
-        if moved:
-            subtract(rows, i, delta, W, width)  # line 6
+        margins(data, i, W, v)
+        arguments(data, i, B, v)  # line 4
+        walrus(v, data.C * data.weights[i], b)  # line 5
+        if difference(data, i, b, B, delta):
+            subtract(data.rows, i, delta, W, data.width)  # line 6
+            B[i] = b  # line 7
             changed += 1
     return changed
 
 
 @njit(cache=True, fastmath=FAST, inline="always")
-def greedy_block(i, own, norm, C, z, b, B, delta):
-    """Solve block i by Shark's solver, else as :func:`write_block`; `z` and (k,) `b` are lost."""
-    z[own] = LOWEST
-    for j in range(np.uint64(len(b))):
-        b[j] = B[i, j]
-    steps = greedy(z, C, norm, b)
-    total = 0.0
-    for j in range(np.uint64(len(b))):
-        delta[j] = b[j] - B[i, j]
-        B[i, j] = b[j]
-        total += delta[j]
-    delta[own] = -total
-    return steps > 0
-
-
-@njit(cache=True, fastmath=FAST, inline="always")
-def margins(rows, i, own, W, z, width):
-    """Put z_ij = 1 - (w_own - w_j).x_i into (lanes,) `z`, and -1 for the row's own class."""
-    multiply(rows, i, W, z, width)
-    margin = 1.0 - z[own]
-    for j in range(np.uint64(len(width)) if len(width) else np.uint64(len(z))):
+def margins(data, i, W, z):
+    """Put z_ij = 1 - (w_y - w_j).x_i into (lanes,) `z`, and -1 for the row's own class y."""
+    multiply(data.rows, i, W, z, data.width)
+    y = data.y[i]
+    margin = 1.0 - z[y]
+    for j in range(columns(data, z)):
         z[j] += margin
-    z[own] = -1.0
+    z[y] = -1.0
 
 
 @njit(cache=True, fastmath=FAST, inline="always")
-def arguments(i, own, norm, z, B, v, k, width):
-    """Put the v of block i (Proposition 3.5) into (lanes,) `v`, LOWEST for no wrong class.
+def arguments(data, i, B, z):
+    """Turn the margins z_ij into the v of block i (Proposition 3.5); return the block's sum.
 
-    Return the sum of the block.
+    The row's own class and the padding have v = 0, to which b = 0 belongs.
     """
-    columns = np.uint64(len(width)) if len(width) else np.uint64(len(v))
-    S, inverse = 0.0, 1.0 / norm
-    for j in range(columns):
+    S, inverse = 0.0, 1.0 / data.norms[i]
+    for j in range(columns(data, z)):
         S += B[i, j]
-    for j in range(columns):
-        v[j] = z[j] * inverse + B[i, j] + S
-    v[own] = LOWEST
-    for j in range(np.uint64(k), columns):
-        v[j] = LOWEST
+    for j in range(columns(data, z)):
+        z[j] = z[j] * inverse + B[i, j] + S
+    z[data.y[i]] = 0.0
+    for j in range(data.k, columns(data, z)):
+        z[j] = 0.0
     return S
 
 
 @njit(cache=True, fastmath=FAST, inline="always")
-def write_block(i, own, g, C, v, B, delta, width):
-    """Put b = clip(v - g, 0, C) into block i (line 7), and the change into `delta`.
+def difference(data, i, b, B, delta):
+    """Put b - b_i into `delta`, and minus its sum for the row's own class; return if it is not 0.
 
-    Column own of W loses what the others add: ``delta[own]`` is minus their sum. Return whether
-    the block has changed.
+    Column y of W gains what the others lose.
     """
     total = moved = 0.0
-    for j in range(np.uint64(len(width)) if len(width) else np.uint64(len(v))):
-        b = min(max(v[j] - g, 0.0), C)
-        delta[j] = b - B[i, j]
-        B[i, j] = b
+    for j in range(columns(data, b)):
+        delta[j] = b[j] - B[i, j]
         total += delta[j]
         moved += abs(delta[j])
-    delta[own] = -total
+    delta[data.y[i]] = -total
     return moved > 0.0
+
+
+@njit(cache=True, inline="always")
+def columns(data, z):
+    """Return the number of columns of W, known to the compiler if loops are unrolled."""
+    return np.uint64(len(data.width)) if len(data.width) else np.uint64(len(z))

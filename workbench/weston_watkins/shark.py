@@ -5,10 +5,50 @@ It is not Shark: that adapts how often each row is visited, may shrink, and stop
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
+import numpy as np
+
+from workbench.core.problem import Problem
+from workbench.core.state import resumable
 from workbench.kernels.compiled import njit
+from workbench.kernels.rows import FAST, subtract
+from workbench.weston_watkins.bcd import descent, difference, margins
+from workbench.weston_watkins.dual import WWState
 
 TOLERANCE = 1e-6  # largest violation of an optimality condition that is left
 STEPS_PER_CLASS = 10
+
+
+@resumable("C")
+def ww_shark(
+    problem: Problem, *, C: float = 1.0, seed: int = 0, state: WWState | None = None
+) -> Iterator[WWState]:
+    """Minimise as `ww_walrus`, with Shark's subproblem solver as Walrus's authors reimplemented it.
+
+    Parameters and errors are those of :func:`~workbench.weston_watkins.bcd.ww_walrus`; the solver
+    of one block is :func:`greedy`.
+    """
+    return descent(problem, C, seed, state, epoch)
+
+
+@njit(cache=True, fastmath=FAST)
+def epoch(data, W, B, order):
+    """Run lines 3 to 7 of Algorithm 1, with :func:`greedy` instead of lines 4 and 5."""
+    z, b, delta = np.empty(W.shape[1]), np.zeros(W.shape[1]), np.empty(W.shape[1])
+    changed = 0
+    for i in order:
+        if data.norms[i] == 0.0:
+            continue
+        margins(data, i, W, z)
+        z[data.y[i]] = -np.inf
+        b[:] = B[i]
+        greedy(z, data.C * data.weights[i], data.norms[i], b[: data.k])
+        if difference(data, i, b, B, delta):
+            subtract(data.rows, i, delta, W, data.width)
+            B[i] = b
+            changed += 1
+    return changed
 
 
 @njit(cache=True)
@@ -16,13 +56,15 @@ def greedy(gradient, C, norm, b):
     """Maximise the dual over one row's block (m,) `b` in place; return the number of steps.
 
     Each step moves the coordinate whose optimality condition is violated most to its best value,
-    in O(m), until none is violated by more than 1e-6, at most 10 m times. Shark states the problem
+    in O(m), until none is violated by more than 1e-6, at most 10 m times: the paper says that the
+    threshold is hard-coded, the numbers are those of the authors' code. Shark states the problem
     with margin 1/2: its C is 4 C here, its W is 2 W, its dual variables are 4 b and its gradient is
     the same (the paper, A.6.1).
 
     Parameters
     ----------
-    b : (m,) array, one entry per class; the row's own, with the gradient LOWEST, never moves
+    b : (m,) array, one entry per class; the row's own, with a gradient of minus infinity, never
+        moves
     gradient : (m,) array, z_j = 1 - (w_y - w_j).x at the block's values on entry; overwritten
     norm : |x|^2 > 0
     """

@@ -8,9 +8,8 @@ Its solution is b = clip(v - g, 0, C), and g is its own sum: the one root of the
 
     F(g) = sum_j clip(v_j - g, 0, C) - g,
 
-whose slope is -1 - #{free j} <= -1. The paper sweeps over the breakpoints of F from above
-(:func:`sweep`); Newton's method on F from the g of the last visit needs one or two passes over v
-and no sorting (:func:`threshold`). Both return the same root, and 0 where no v_j is positive.
+whose slope is -1 - #{free j} <= -1. The paper sweeps over the breakpoints of F from above; the root
+is 0 where no v_j is positive. Comments bear the box's line numbers, after section 4.2.
 """
 
 from __future__ import annotations
@@ -22,7 +21,6 @@ from workbench.kernels.compiled import njit
 from workbench.kernels.rows import FAST
 
 MAX_INSERTION = 200  # entries up to which insertion sort is quicker
-PASSES = 20  # Newton steps at most; more than five are rare
 
 
 def subproblem(v: np.ndarray, C: float) -> np.ndarray:
@@ -33,8 +31,22 @@ def subproblem(v: np.ndarray, C: float) -> np.ndarray:
     v = np.asarray(v, dtype=np.float64)
     if v.ndim != 1 or not len(v) or not np.isfinite(v).all():
         raise ValueError("v: must be a one-dimensional array of finite numbers, at least one")
-    C = check_positive(C, "C")
-    return np.clip(v - sweep(np.ascontiguousarray(v), C), 0.0, C)  # line 9
+    b = np.empty(len(v))
+    walrus(np.ascontiguousarray(v), check_positive(C, "C"), b)
+    return b
+
+
+@njit(cache=True, fastmath=FAST)
+def walrus(v, C, b):
+    """Write the minimiser of problem (4) to (m,) `b`."""
+    clip(v, sweep(v, C), C, b)  # line 9
+
+
+@njit(cache=True, fastmath=FAST, inline="always")
+def clip(v, g, C, b):
+    """Write clip(v - g, 0, C) to (m,) `b`."""
+    for j in range(np.uint64(len(v))):
+        b[j] = min(max(v[j] - g, 0.0), C)
 
 
 @njit(cache=True)
@@ -45,18 +57,15 @@ def sweep(v, C):
     its bound C, at g = v_j - C. Between two breakpoints F is linear, and its root there is
     (C n_u + S) / (n_m + 1), with n_u indices at C and n_m free ones whose v sum up to S.
     """
-    v = descending(v)  # line 2; line 5, the order of all v_j and v_j - C, is a merge on the way
-    m = len(v)
-    if m == 0:  # line 3
+    v = descending(v)  # line 2
+    if len(v) == 0:  # line 3
         return 0.0
     n_u, n_m, S = 0, 0, 0.0  # line 4
-    while True:  # line 6; n_u + n_m indices have entered, n_u of them have left
-        entered = n_u + n_m
-        entry = v[entered] if entered < m else -np.inf
-        leave = v[n_u] - C if n_u < m else -np.inf
-        if entered < m and entry >= leave:  # line 7, Subroutine 4 (Entry): (11)
+    _, enters = breakpoint(v, C, n_u, n_m)  # line 5
+    while True:  # line 6
+        if enters:  # line 7, Subroutine 4 (Entry): (11)
+            S += v[n_u + n_m]
             n_m += 1
-            S += entry
         else:  # line 7, Subroutine 4 (Exit): (13)
             S -= v[n_u]
             n_m -= 1
@@ -66,10 +75,7 @@ def sweep(v, C):
         g = (C * n_u + S) / (n_m + 1)
         # Line 8, Subroutine 5. So far F < 0 at each breakpoint passed; the root lies in this
         # segment when it is not below the next one.
-        entered = n_u + n_m
-        following = v[n_u] - C if n_u < m else 0.0
-        if entered < m:
-            following = max(following, v[entered])
+        following, enters = breakpoint(v, C, n_u, n_m)
         if g >= max(following, 0.0):
             return g
 
@@ -94,37 +100,14 @@ def descending(v):
     return found
 
 
-@njit(cache=True)
-def threshold(v, C, start):
-    """Return the root of F by Newton's method from `start`, with the sweep in reserve.
+@njit(cache=True, inline="always")
+def breakpoint(v, C, n_u, n_m):
+    """Return the largest breakpoint below those passed, and whether an index enters there.
 
-    F is neither convex nor concave, so plain Newton steps can cycle: a step must fall
-    strictly inside the bracket that the signs of F have left, else the sweep decides.
+    Subroutine 3 lists all in descending order: those of entries are `v`, which is sorted, those of
+    exits v - C. Here they are merged one by one, as n_u + n_m have entered and n_u have left.
     """
-    low, high = -1.0, np.inf
-    g = max(start, 0.0)
-    for _ in range(PASSES):
-        excess, free = evaluate(v, C, g)
-        step = excess / (free + 1.0)
-        if abs(step) <= 1e-15 * g or excess == 0.0:
-            return g
-        if excess > 0.0:
-            low = g
-        else:
-            high = g
-        g = max(g + step, 0.0)
-        if not low < g < high:
-            break
-    return sweep(v, C)
-
-
-@njit(cache=True, fastmath=FAST, inline="always")
-def evaluate(v, C, g):
-    """Return F(g) and the number of free indices."""
-    total = 0.0
-    free = 0.0
-    for j in range(len(v)):
-        t = v[j] - g
-        total += min(max(t, 0.0), C)
-        free += 1.0 if (t > 0.0) & (t < C) else 0.0
-    return total - g, free
+    entered = n_u + n_m
+    entry = v[entered] if entered < len(v) else -np.inf
+    leave = v[n_u] - C if n_u < len(v) else -np.inf
+    return max(entry, leave), entry >= leave

@@ -6,8 +6,8 @@ import numpy as np
 
 from checks.exercise import CLOSE, array, ask, exercise, need, number, pick, same, several
 from workbench.core.problem import Problem
-from workbench.tuning.weston_watkins import certify_path
 from workbench.weston_watkins.path import ww_path
+from workbench.weston_watkins.tuning import certify_path
 
 RANGE, NEAR = (0.01, 10.0), 0.05  # of check_luck
 

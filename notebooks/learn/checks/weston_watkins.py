@@ -6,7 +6,8 @@ import numpy as np
 
 from checks.exercise import CLOSE, array, ask, exercise, need, number, pick, same, several
 from workbench.core.problem import Problem
-from workbench.weston_watkins.walrus import evaluate, sweep
+from workbench.weston_watkins.fast import evaluate
+from workbench.weston_watkins.walrus import sweep
 
 # Lesson 1: the loss
 

@@ -84,8 +84,8 @@ class Tuning(State):
     def band(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return edges (e + 1,) and the fewest and most errors possible between them (e,)."""
         order = np.argsort(self.at[self.left])
-        first, last = self.at[self.left[order]][:, None], self.at[self.right[order]][:, None]
-        edges = np.append(first + EDGES[:-1] * (last - first), last[-1:])
+        C_1, C_2 = self.at[self.left[order]][:, None], self.at[self.right[order]][:, None]
+        edges = np.append(C_1 + EDGES[:-1] * (C_2 - C_1), C_2[-1:])
         lower, upper = self.lower[order].ravel(), self.upper[order].ravel()
         if not len(lower):
             return self.ends, np.array([0]), np.array([self.rows])
@@ -98,10 +98,6 @@ class Tuning(State):
 def start(problem: Problem, rows: int, eps: float, ends: np.ndarray, seed: int) -> Tuning:
     """Return the state of round 0: no knot, nothing proven of the `rows` validation rows."""
     n, d, k = problem.n, problem.d, problem.k
-    shapes: dict = {"at": 0, "W": (0, d, k), "gap": 0, "loss": 0, "blur": 0, "drift": 0}
-    shapes |= {"B": (0, n, k), "chosen_W": (d, k)}
-    counts: dict = {"errors": 0, "owner": 0, "left": 0, "right": 0}
-    counts |= {"lower": (0, PIECES), "upper": (0, PIECES)}
     return Tuning(
         round=0,
         rng=np.random.default_rng(check_whole(seed, "seed", least=0)),
@@ -109,8 +105,20 @@ def start(problem: Problem, rows: int, eps: float, ends: np.ndarray, seed: int) 
         rows=rows,
         fewest=rows,
         chosen=math.nan,
+        chosen_W=np.zeros((d, k)),
         ends=ends,
+        at=np.zeros(0),
+        W=np.zeros((0, d, k)),
+        errors=np.zeros(0, np.int64),
+        gap=np.zeros(0),
+        loss=np.zeros(0),
+        blur=np.zeros(0),
+        drift=np.zeros(0),
+        B=np.zeros((0, n, k)),
+        owner=np.zeros(0, np.int64),
+        left=np.zeros(0, np.int64),
+        right=np.zeros(0, np.int64),
+        lower=np.zeros((0, PIECES), np.int64),
+        upper=np.zeros((0, PIECES), np.int64),
         open=np.zeros(0, np.bool_),
-        **{name: np.zeros(shape) for name, shape in shapes.items()},
-        **{name: np.zeros(shape, np.int64) for name, shape in counts.items()},
     )

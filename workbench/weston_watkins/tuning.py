@@ -27,9 +27,9 @@ from workbench.core.measures import EPS, svm_bounds
 from workbench.core.problem import Matrix, Problem
 from workbench.core.state import resumable
 from workbench.kernels.rows import lanes, squared_norms
-from workbench.tuning.state import EDGES, PIECES, Tuning, start
 from workbench.weston_watkins.dual import WWState, fill, objectives
 from workbench.weston_watkins.pivoting import combined, solved
+from workbench.weston_watkins.tuning_state import EDGES, PIECES, Tuning, start
 
 STEP = 1.25  # ratio of neighbouring values of the scan
 MARGIN = 1e-7  # added to either side of an undecided interval, for the rounding of its roots
@@ -179,32 +179,38 @@ class Search:
     def judge(self, i: int) -> None:
         """Bound the errors in each piece of an interval."""
         s = self.s
-        wrong, right = self.undecided(int(s.left[i]), int(s.right[i]))
+        maybe_right, maybe_wrong = self.undecided(int(s.left[i]), int(s.right[i]))
         for q in range(PIECES):
             piece = EDGES[q], EDGES[q + 1]
-            lower = s.rows - most_at_once(wrong, *piece)
+            lower = s.rows - most_at_once(maybe_right, *piece)
             s.lower[i, q] = max(s.lower[i, q], lower)
-            s.upper[i, q] = min(s.upper[i, q], most_at_once(right, *piece))
+            s.upper[i, q] = min(s.upper[i, q], most_at_once(maybe_wrong, *piece))
 
     def undecided(self, a: int, b: int) -> tuple[np.ndarray, np.ndarray]:
-        """Return the [t_1, t_2] (m, 2) on which rows are neither certainly wrong nor right."""
-        s, y = self.s, self.y[:, None]
-        both = self.scores(a), self.scores(b)
-        first, last = (V - np.take_along_axis(V, y, axis=1) for V in both)
+        """Return the [t_1, t_2] (m, 2) on which rows may be right, and on which they may be wrong.
+
+        Outside the first a row is certainly wrong, outside the second certainly right.
+        """
+        s, own = self.s, (np.arange(len(self.y)), self.y)
+        leads = []  # of each class over the row's own, at the two ends
+        for scores in (self.scores(a), self.scores(b)):
+            leads.append(scores - scores[own][:, None])
         size = max(np.linalg.norm(s.W[a]), np.linalg.norm(s.W[b]))
         moved = math.sqrt(2.0) * max(s.drift[a], s.drift[b])  # by rounding, as is a product
         slack = self.lengths[:, None] * (moved + 2.0 * EPS * (self.problem.d + 4.0) * size)
-        slack = slack + 1e-9 * (np.abs(first) + np.abs(last))
-        low, high = self.uncertain(a, b, first - slack, last - slack)
-        others = np.arange(first.shape[1]) != y
-        low, high = np.where(others, low, -np.inf), np.where(others, high, np.inf)
-        wrong = np.stack([low.max(axis=1), high.min(axis=1)], axis=1)
-        low, high = self.uncertain(a, b, -first - slack, -last - slack)
-        low, high = np.where(others, low, np.inf), np.where(others, high, -np.inf)
-        right = np.stack([low.min(axis=1), high.max(axis=1)], axis=1)
+        slack = slack + 1e-9 * (np.abs(leads[0]) + np.abs(leads[1]))
+        # Right at most while no other class certainly leads.
+        t_1, t_2 = self.uncertain(a, b, *(lead - slack for lead in leads))
+        t_1[own], t_2[own] = -np.inf, np.inf
+        maybe_right = np.stack([t_1.max(axis=1), t_2.min(axis=1)], axis=1)
+        # Wrong at most while some other class is not certainly behind.
+        t_1, t_2 = self.uncertain(a, b, *(-lead - slack for lead in leads))
+        t_1[own], t_2[own] = np.inf, -np.inf
+        maybe_wrong = np.stack([t_1.min(axis=1), t_2.max(axis=1)], axis=1)
         zero = self.lengths == 0.0  # all scores are zero, and the first class is predicted
-        wrong[zero & (self.y > 0)] = right[zero & (self.y == 0)] = np.inf, -np.inf
-        return wrong, right
+        maybe_right[zero & (self.y > 0)] = np.inf, -np.inf
+        maybe_wrong[zero & (self.y == 0)] = np.inf, -np.inf
+        return maybe_right, maybe_wrong
 
     def duals(self, knot: int) -> np.ndarray:
         """Return the dual point (rows, k) of a knot that is an end of an open interval."""
@@ -286,15 +292,15 @@ class Search:
         loss = s.loss[a] - s.loss[b] + s.blur[a] + s.blur[b]
         return float(max((s.at[b] - s.at[a]) * loss - apart**2, 0.0) + 2.0 * drift * apart)
 
-    def uncertain(self, a: int, b: int, first, last):
-        """Return where margins from `first` to `last` (m, k) may be below sqrt(2) r(t) |x|.
+    def uncertain(self, a: int, b: int, at_a, at_b):
+        """Return where margins (m, k) from `at_a` to `at_b` may be below sqrt(2) r(t) |x|.
 
         The square of the margin less that of its bound is a convex quadratic in t.
         """
         s, R2, scale = self.s, self.curvature(a, b), 2.0 * self.lengths[:, None] ** 2
-        change, more = last - first, s.gap[b] - s.gap[a] + R2
-        quadratic = change**2 + scale * R2, 2.0 * first * change - scale * more
-        return between_roots(*quadratic, first**2 - scale * s.gap[a], first > 0.0, last > 0.0)
+        change, more = at_b - at_a, s.gap[b] - s.gap[a] + R2
+        quadratic = change**2 + scale * R2, 2.0 * at_a * change - scale * more
+        return between_roots(*quadratic, at_a**2 - scale * s.gap[a], at_a > 0.0, at_b > 0.0)
 
 
 def scanned(ends: np.ndarray) -> np.ndarray:
@@ -305,28 +311,27 @@ def scanned(ends: np.ndarray) -> np.ndarray:
     return values
 
 
-def between_roots(a, b, c, first, last) -> tuple[np.ndarray, np.ndarray]:
+def between_roots(a, b, c, positive_0, positive_1) -> tuple[np.ndarray, np.ndarray]:
     """Return the interval of t in [0, 1] on which the convex a t^2 + b t + c may not be positive.
 
-    `first` and `last` say whether it is positive at t = 0 and at t = 1. An interval with
+    `positive_0` and `positive_1` say whether it is at t = 0 and at t = 1. An interval with
     t_1 > t_2 is empty.
     """
     inner = b**2 - 4.0 * a * c
     half = -0.5 * (b + np.copysign(np.sqrt(np.maximum(inner, 0.0)), b))  # without cancellation
     with np.errstate(divide="ignore", invalid="ignore"):
         roots = np.stack([half / a, c / half])
-    low, high = np.fmin(*roots), np.fmax(*roots)
-    low = np.where(first & (a > 0.0), low - MARGIN, -np.inf)
-    high = np.where(last & (a > 0.0), high + MARGIN, np.inf)
-    nowhere = first & last & (inner < 0.0) & (a > 0.0)
-    return np.where(nowhere, np.inf, low), np.where(nowhere, -np.inf, high)
+    t_1 = np.where(positive_0 & (a > 0.0), np.fmin(*roots) - MARGIN, -np.inf)
+    t_2 = np.where(positive_1 & (a > 0.0), np.fmax(*roots) + MARGIN, np.inf)
+    nowhere = positive_0 & positive_1 & (inner < 0.0) & (a > 0.0)
+    return np.where(nowhere, np.inf, t_1), np.where(nowhere, -np.inf, t_2)
 
 
 def most_at_once(spans: np.ndarray, x: float, y: float) -> int:
     """Return the largest number of spans (s, 2) that share a single t in [x, y]."""
-    low, high = spans[(spans[:, 0] <= y) & (spans[:, 1] >= x)].T
-    if not len(low):
+    t_1, t_2 = spans[(spans[:, 0] <= y) & (spans[:, 1] >= x)].T
+    if not len(t_1):
         return 0
-    low, high = np.sort(np.maximum(low, x)), np.sort(high)
-    inside = np.searchsorted(low, low, "right") - np.searchsorted(high, low, "left")
+    t_1, t_2 = np.sort(np.maximum(t_1, x)), np.sort(t_2)
+    inside = np.searchsorted(t_1, t_1, "right") - np.searchsorted(t_2, t_1, "left")
     return int(inside.max())
