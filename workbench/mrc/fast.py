@@ -11,7 +11,7 @@ from workbench.core.checks import check_counts, check_not_negative
 from workbench.core.problem import Problem
 from workbench.core.state import resumable
 from workbench.mrc import splitting
-from workbench.mrc.ccg import CutState, class_means, lpsolve, mrc_ccg, price
+from workbench.mrc.ccg import CutState, class_means, lpsolve, many_features, mrc_ccg, price
 from workbench.mrc.interior_point import rounds_worth_while
 from workbench.mrc.master import largest
 from workbench.mrc.risk import MinimaxRisk, minimax_risk
@@ -52,7 +52,10 @@ def mrc_ccg_fast(
     check_not_negative(eps1=eps1, eps2=eps2)
     check_counts(n_max=n_max, m_max=m_max, k_max=k_max)
     if state is None:
-        state = start(minimax_risk(problem, lambda0), n_max, columns)
+        risk = minimax_risk(problem, lambda0)
+        dense = not risk.is_sparse and risk.X.shape[1] <= splitting.WIDEST
+        if dense and risk.n * risk.tau.size > LARGE:
+            state = start(risk, n_max, columns)
     yield from unwrap(mrc_ccg)(
         problem,
         lambda0=lambda0,
@@ -66,19 +69,14 @@ def mrc_ccg_fast(
     )
 
 
-def start(risk: MinimaxRisk, n_max: int, columns: bool | None) -> CutState | None:
-    """Return round 0 of large dense programs: the LP of what splitting suggests; else None.
+def start(risk: MinimaxRisk, n_max: int, columns: bool | None) -> CutState:
+    """Return round 0: the solution of the program that splitting suggests, for dense rows.
 
     Each p_i of the splitting is a mixture of label subsets; the heaviest become constraints,
     behind those of the class means. The features are the components with a coefficient, or whose
     mean is near the end of its interval; all, unless `columns` are generated.
     """
-    dense = not risk.is_sparse and risk.X.shape[1] <= splitting.WIDEST
-    if not dense or risk.n * risk.tau.size <= LARGE:
-        return None
-    if columns is None:
-        columns = risk.tau.size > risk.n
-    s = class_means(risk, n_max, columns)
+    s = class_means(risk, n_max, many_features(risk) if columns is None else columns)
     for found in splitting.split(risk, splitting.start(risk, weight=5.0), steps=25, repairs=0):
         if found.round >= rounds_worth_while(risk, found):
             break
