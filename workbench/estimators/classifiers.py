@@ -84,7 +84,8 @@ class MinimaxRiskClassifier(WeightedClassifier):
         "auto" takes "pdhg" for sparse rows or very many features, "splitting" for many features
         times classes, else "interior_point"; the last two are for dense rows only. "ccg" is the
         paper's constraint and column generation, "ccg_fast" the same from a start of ours in large
-        dense programs; "lp" hands the whole linear program to HiGHS and is for small data. None of them has a seed
+        dense programs; "lp" hands the whole linear program to HiGHS and is for small data. None
+        has a seed
     tol : float >= 0, stop when ``upper_ - lower_`` is at most this
 
     Attributes
