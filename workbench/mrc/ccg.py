@@ -257,9 +257,10 @@ def class_means(risk: MinimaxRisk, n_max: int, columns: bool) -> CutState:
 
     All subsets are viable "upto a few labels": here if there are no more of them than `n_max`.
     """
-    k, nothing = risk.k, np.zeros(0)
+    k, nothing, zero = risk.k, np.zeros(0), np.zeros_like(risk.tau)
     every = k < 16 and k * (2**k - 1) <= n_max
     active = np.flatnonzero(risk.active)
+    no_basis = np.zeros(0, dtype=np.int8)
     return CutState(
         **first(risk) | {"upper": np.inf},
         every=every,
@@ -267,8 +268,15 @@ def class_means(risk: MinimaxRisk, n_max: int, columns: bool) -> CutState:
         samples=np.zeros(0, dtype=int),
         masks=np.zeros((0, k), dtype=bool),
         features=active[:0] if columns else active,
-        **dict.fromkeys(("alpha", "slack", "psi"), nothing),
-        **dict.fromkeys(("M", "F_alpha"), np.zeros_like(risk.tau)),
-        **dict.fromkeys(("nu", "R", "eps1", "eps2"), 0.0),
-        **dict.fromkeys(("column_basis", "row_basis"), np.zeros(0, dtype=np.int8)),
+        M=zero,
+        nu=0.0,
+        alpha=nothing,
+        slack=nothing,
+        R=0.0,
+        psi=nothing,
+        F_alpha=zero,
+        eps1=0.0,
+        eps2=0.0,
+        column_basis=no_basis,
+        row_basis=no_basis,
     )

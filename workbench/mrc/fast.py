@@ -10,11 +10,11 @@ import numpy as np
 from workbench.core.checks import check_counts, check_not_negative
 from workbench.core.problem import Problem
 from workbench.core.state import resumable
-from workbench.mrc import splitting
 from workbench.mrc.ccg import CutState, class_means, lpsolve, many_features, mrc_ccg, price
-from workbench.mrc.interior_point import rounds_worth_while
+from workbench.mrc.interior_point import short_split
 from workbench.mrc.master import largest
 from workbench.mrc.risk import MinimaxRisk, minimax_risk
+from workbench.mrc.splitting import WIDEST
 
 LARGE = 5e6  # entries of Phi beyond which a first-order method pays: 2 of 70 s on optdigits
 NEAR = 0.9  # a mean this far off the middle of its interval, in half-widths, is near its end
@@ -53,7 +53,7 @@ def mrc_ccg_fast(
     check_counts(n_max=n_max, m_max=m_max, k_max=k_max)
     if state is None:
         risk = minimax_risk(problem, lambda0)
-        dense = not risk.is_sparse and risk.X.shape[1] <= splitting.WIDEST
+        dense = not risk.is_sparse and risk.X.shape[1] <= WIDEST
         if dense and risk.n * risk.tau.size > LARGE:
             state = start(risk, n_max, columns)
     yield from unwrap(mrc_ccg)(
@@ -77,9 +77,7 @@ def start(risk: MinimaxRisk, n_max: int, columns: bool | None) -> CutState:
     mean is near the end of its interval; all, unless `columns` are generated.
     """
     s = class_means(risk, n_max, many_features(risk) if columns is None else columns)
-    for found in splitting.split(risk, splitting.start(risk, weight=5.0), steps=25, repairs=0):
-        if found.round >= rounds_worth_while(risk, found):
-            break
+    *_, found = short_split(risk, None)
     order = np.argsort(-found.p, axis=1, kind="stable")
     p = np.take_along_axis(found.p, order, axis=1)
     alpha = (p - np.pad(p, ((0, 0), (0, 1)))[:, 1:]) * np.arange(1, risk.k + 1)
