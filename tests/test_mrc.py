@@ -5,6 +5,7 @@ from dataclasses import replace
 from fractions import Fraction
 from itertools import islice
 from operator import mul
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -17,7 +18,7 @@ from pytest import approx
 from workbench import SOLVERS, as_problem, below, load, rounds, run
 from workbench.core.stream import until, watch
 from workbench.mrc import fast, master
-from workbench.mrc.ccg import constr, mrc_ccg
+from workbench.mrc.ccg import constr, many_features, mrc_ccg
 from workbench.mrc.lp import all_subsets
 from workbench.mrc.pdhg import mrc_pdhg, renew_lower
 from workbench.mrc.risk import greedy_subset, minimax_risk, psi
@@ -174,6 +175,14 @@ def test_lambda_is_by_the_definition_also_with_weights(kind, ratio):
 def check_theorem_2(row, exact, M):
     slack = row["eps2_hat"] * abs(M).sum()
     assert row["R"] - slack - 1e-7 <= exact <= row["R"] + row["eps1_hat"] + 1e-7
+
+
+def test_features_are_generated_for_the_sets_of_which_the_paper_says_so():
+    """Section IV-B, with 80 % of the rows of Table I and 400 more features where it adds them."""
+    rows_only = [(17898, 408), (22784, 416), (23262, 512), (37921, 512)]
+    features_too = [(20242, 47236), (72309, 20958), (19996, 1355191)]
+    sizes = [SimpleNamespace(n=4 * n // 5, X=np.empty((0, d))) for n, d in rows_only + features_too]
+    assert [*map(many_features, sizes)] == [False] * 4 + [True] * 3
 
 
 @each("columns", [True, False])
