@@ -32,7 +32,7 @@ from workbench.core.problem import Problem
 from workbench.core.stream import stopping
 from workbench.data import load
 from workbench.data.features import median_distance
-from workbench.mrc import ccg, interior_point
+from workbench.mrc import interior_point
 from workbench.mrc.highs import minimise
 from workbench.mrc.lp import all_subsets, constraints
 from workbench.mrc.risk import MinimaxRisk, minimax_risk
@@ -82,13 +82,12 @@ def svm(name: str) -> Iterator[str]:
 def rounds(name: str) -> Iterator[str]:
     """Yield the average errors |R^k - R*| at which MRC-CCG ends, for its settings and columns."""
     settings = {"as printed": {}, "eps1 = 1e-3": {"eps1": 1e-3}, "n_max = 100": {"n_max": 100}}
+    arms = [(about, "mrc_ccg", own) for about, own in settings.items()]
     for scale, features, seed in product(SCALES, FEATURES[::2], range(3)):
         problem = prepared(name, scale, features, seed)
         best = ended("mrc_interior_point", problem, 120.0, gap=2e-6)[0]
-        for about, own in (settings | {"from class means": {}}).items():
-            means = patch.object(ccg, "LARGE", np.inf if about == "from class means" else ccg.LARGE)
-            with means:
-                trace, _ = run("mrc_ccg", problem, *stopping({"cpu": 120.0}), parameters=own)
+        for about, solver, own in [*arms, ("our start", "mrc_ccg_fast", {})]:
+            trace, _ = run(solver, problem, *stopping({"cpu": 120.0}), parameters=own)
             low, high = (abs(trace.last["R"] - best[end]) for end in ("upper", "lower"))
             yield (
                 f"@ {scale} {features}, split {seed}, {about}: between {min(low, high):.1e} and "

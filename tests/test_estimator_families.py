@@ -40,7 +40,7 @@ def risky():
     return MinimaxRiskClassifier(tol=1e-5).fit(IRIS, SPECIES)
 
 
-@pytest.mark.parametrize("solver", ["interior_point", "pdhg", "ccg", "lp", "splitting"])
+@pytest.mark.parametrize("solver", ["interior_point", "pdhg", "ccg", "ccg_fast", "lp", "splitting"])
 @pytest.mark.parametrize("lambda0", [0.01, 0.3])
 def test_every_solver_reaches_the_default_tolerance_and_the_same_bound(solver, lambda0, risky):
     other = MinimaxRiskClassifier(lambda0, solver=solver).fit(IRIS, SPECIES)

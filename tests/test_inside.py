@@ -20,6 +20,7 @@ from workbench.runs.run import resolve
 
 OWN = SHORT | {
     "mrc_ccg": {"n_max": 30, "m_max": 20},
+    "mrc_ccg_fast": {"n_max": 30, "m_max": 20},
     "memoir_l1": {"dense": False},
     "cuts_exact": {},
     "cuts_linear_time": {"r": 40},

@@ -95,7 +95,7 @@ FOUND = {}  # the optima, by what they depend on
 
 def settings(name, parameter):
     given = SHORT.get(name, {}) | OWN.get(name, {})
-    return given | ({"columns": True} if name == "mrc_ccg" and parameter in COLUMNS else {})
+    return given | ({"columns": True} if name.startswith("mrc") and parameter in COLUMNS else {})
 
 
 def made(name, blobs):

@@ -5,6 +5,7 @@ from dataclasses import replace
 from fractions import Fraction
 from itertools import islice
 from operator import mul
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -16,8 +17,8 @@ from pytest import approx
 
 from workbench import SOLVERS, as_problem, below, load, rounds, run
 from workbench.core.stream import until, watch
-from workbench.mrc import ccg, master
-from workbench.mrc.ccg import constr, mrc_ccg
+from workbench.mrc import fast, master
+from workbench.mrc.ccg import constr, many_features, mrc_ccg
 from workbench.mrc.lp import all_subsets
 from workbench.mrc.pdhg import mrc_pdhg, renew_lower
 from workbench.mrc.risk import greedy_subset, minimax_risk, psi
@@ -176,6 +177,14 @@ def check_theorem_2(row, exact, M):
     assert row["R"] - slack - 1e-7 <= exact <= row["R"] + row["eps1_hat"] + 1e-7
 
 
+def test_features_are_generated_for_the_sets_of_which_the_paper_says_so():
+    """Section IV-B, with 80 % of the rows of Table I and 400 more features where it adds them."""
+    rows_only = [(17898, 408), (22784, 416), (23262, 512), (37921, 512)]
+    features_too = [(20242, 47236), (72309, 20958), (19996, 1355191)]
+    sizes = [SimpleNamespace(n=4 * n // 5, X=np.empty((0, d))) for n, d in rows_only + features_too]
+    assert [*map(many_features, sizes)] == [False] * 4 + [True] * 3
+
+
 @each("columns", [True, False])
 def test_theorem_2_holds_in_every_round(columns, answers):
     """With many samples, R never decreases either."""
@@ -196,15 +205,18 @@ def test_theorem_2_holds_in_every_round(columns, answers):
 def test_a_start_from_the_splitting_keeps_theorem_2_and_saves_rounds(columns, answers, monkeypatch):
     taken = []
     for large in (np.inf, 0):
-        monkeypatch.setattr(ccg, "LARGE", large)
+        monkeypatch.setattr(fast, "LARGE", large)
         monkeypatch.setattr(master, "LARGE", large)
         taken.append(0)
         for problem, lambda0, exact, M in answers[::6]:
-            steps = mrc_ccg(problem, lambda0=lambda0, columns=columns, n_max=2, m_max=2, **EXACT)
-            for row, _ in watch(steps):
+            given = {"lambda0": lambda0, "columns": columns, "n_max": 2, "m_max": 2} | EXACT
+            rows = [row for row, _ in watch(SOLVERS["mrc_ccg_fast"].steps(problem, **given))]
+            for row in rows:
                 check_theorem_2(row, exact, M)
             assert row["gap"] < 1e-6, problem.name
             taken[-1] += row["round"]
+            printed = [row["R"] for row, _ in watch(mrc_ccg(problem, **given))]
+            assert large == 0 or printed == [row["R"] for row in rows], problem.name
     assert taken[1] < taken[0]
 
 
@@ -214,7 +226,7 @@ def test_a_constraint_with_a_multiplier_stays_whatever_its_rounding_error(blobs)
     *_, s = islice(mrc_ccg(blobs(), n_max=5, columns=False, **EXACT), 6)
     s.slack += 1e-8
     numbers = np.concatenate([s.extra, -1 - s.samples])
-    assert constr(risk, s, 0.0, 5, remove=True) == 5
+    assert len(constr(risk, s, 0.0, 5, remove=True)) == 5
     kept = np.concatenate([s.extra, -1 - s.samples[:-5]])
     assert set(numbers[s.alpha > 0]) <= set(kept) and len(kept) < len(numbers)
 

@@ -24,9 +24,9 @@ LIBLINEAR = "liblinear_cs liblinear_ovr liblinear_lr liblinear_l2_dual liblinear
 LOGISTIC = "liblinear_l1 logistic_lbfgs logistic_saga"
 # Solvers, parameters, values, what is accepted, and settings that go with them if any.
 TABLE = [
-    ("mrc_ccg", "n_max m_max k_max", FRACTIONS, COUNT),
+    ("mrc_ccg mrc_ccg_fast", "n_max m_max k_max", FRACTIONS, COUNT),
     ("mrc_subgradient mrc_splitting mrc_pdhg", "steps", FRACTIONS, COUNT),
-    ("mrc_ccg", "eps1 eps2", (-1e-9, np.nan), NOT_NEGATIVE),
+    ("mrc_ccg mrc_ccg_fast", "eps1 eps2", (-1e-9, np.nan), NOT_NEGATIVE),
     ("svm_ccg", "eps", (-1e-9, np.nan), NOT_NEGATIVE),
     ("svm_ccg", "n_max m_max", (0,), COUNT),
     ("cuts_linear_time cuts_constant_time", "r p", (*FRACTIONS, "2", np.nan), COUNT),

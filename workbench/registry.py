@@ -38,6 +38,9 @@ class Solver(NamedTuple):
 SOLVERS = {
     "mrc_lp": Solver("mrc.lp:mrc_lp", "MRC-LP", colour="#7A7A7A", marker="s"),
     "mrc_ccg": Solver("mrc.ccg:mrc_ccg", "MRC-CCG", colour="#0072B2"),
+    "mrc_ccg_fast": Solver(
+        "mrc.fast:mrc_ccg_fast", "MRC-CCG fast (ours)", colour="#8000C0", marker="D"
+    ),
     "mrc_subgradient": Solver(
         "mrc.subgradient:mrc_subgradient", "MRC-SUB", colour="#E69F00", marker="^"
     ),

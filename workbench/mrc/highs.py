@@ -36,8 +36,8 @@ def minimise(
     A: sp.csr_matrix,
     upper: np.ndarray,
     *,
-    lower: np.ndarray | None = None,
-    column_upper: np.ndarray | None = None,
+    lower: np.ndarray | float = -math.inf,
+    column_upper: np.ndarray | float = math.inf,
     free: np.ndarray | slice | list[int] = slice(0, 0),
     basis: tuple[np.ndarray, np.ndarray] | None = None,
     method: str = "simplex",
@@ -50,8 +50,8 @@ def minimise(
     cost : (q,)
     A : (r, q) CSR
     upper : (r,)
-    lower : (r,), by default minus infinity; a row whose bounds are equal is an equation
-    column_upper : (q,) upper bounds of the variables, by default infinity
+    lower : (r,), or one for all rows; a row whose bounds are equal is an equation
+    column_upper : (q,) upper bounds of the variables, or one for all
     free : indices of the variables without a lower bound
     basis : HiGHS status of columns and rows to start from, as :class:`Solution` holds it
     method : HiGHS's name of "simplex", or of its interior point method with crossover, "ipx"
@@ -71,28 +71,30 @@ def minimise(
             f"problem: its linear program contains numbers up to {largest:.3g}, but HiGHS takes "
             f"none from {TOO_LARGE:g} up; scale the features"
         )
-    inf = highspy.kHighsInf
     lp = highspy.HighsLp()
     lp.num_col_, lp.num_row_ = columns, rows
     lp.col_cost_ = cost
     column_lower = np.zeros(columns)
-    column_lower[free] = -inf
+    column_lower[free] = -math.inf
     lp.col_lower_ = column_lower
-    lp.col_upper_ = np.full(columns, inf) if column_upper is None else column_upper
-    lp.row_lower_ = np.full(rows, -inf) if lower is None else lower
+    lp.col_upper_ = np.full(columns, column_upper)
+    lp.row_lower_ = np.full(rows, lower)
     lp.row_upper_ = upper
     lp.a_matrix_.format_ = highspy.MatrixFormat.kRowwise
     lp.a_matrix_.start_ = A.indptr
     lp.a_matrix_.index_ = A.indices
     lp.a_matrix_.value_ = A.data
     highs = highspy.Highs()
-    highs.setOptionValue("output_flag", False)
-    highs.setOptionValue("threads", 1)
-    highs.setOptionValue("solver", method)
-    highs.setOptionValue("primal_feasibility_tolerance", 1e-9)
-    highs.setOptionValue("dual_feasibility_tolerance", 1e-9)
-    if math.isfinite(seconds):
-        highs.setOptionValue("time_limit", float(seconds))
+    options = {
+        "output_flag": False,
+        "threads": 1,
+        "solver": method,
+        "primal_feasibility_tolerance": 1e-9,
+        "dual_feasibility_tolerance": 1e-9,
+        "time_limit": float(seconds),
+    }
+    for name, value in options.items():
+        highs.setOptionValue(name, value)
     highs.passModel(lp)
     if basis is not None:
         start = highspy.HighsBasis()

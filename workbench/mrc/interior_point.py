@@ -22,6 +22,7 @@ from workbench.core.problem import Problem
 from workbench.core.state import resumable
 from workbench.core.stream import Row
 from workbench.mrc import splitting
+from workbench.mrc.master import largest
 from workbench.mrc.newton import (
     PAIRS,
     Direction,
@@ -127,11 +128,8 @@ def mrc_interior_point(
     risk = minimax_risk(problem, lambda0)
     s = None if state is None else restated(risk, state)
     if not isinstance(s, InteriorPointState):
-        s = s or splitting.start(risk, weight=5.0)
-        for found in splitting.split(risk, s, steps=25, repairs=0):
+        for found in short_split(risk, s):
             yield found
-            if found.round >= rounds_worth_while(risk, found):
-                break
         s = start(risk, found, found.M, found.p)
     yield s
     while iterate(risk, s):
@@ -193,6 +191,15 @@ def newton_step(
     return full, *step_lengths(s, full, TO_BOUNDARY)
 
 
+def short_split(risk: MinimaxRisk, s: SplittingState | None) -> Iterator[SplittingState]:
+    """Run the splitting, from its start or from `s`, for as many rounds as are worth while."""
+    s = s or splitting.start(risk, weight=5.0)
+    for found in splitting.split(risk, s, steps=25, repairs=0):
+        yield found
+        if found.round >= rounds_worth_while(risk, found):
+            return
+
+
 def rounds_worth_while(risk: MinimaxRisk, s: SplittingState) -> float:
     """Return 12 plus three times the cost of an interior point iteration in rounds, at most 40."""
     size = risk.tau.size
@@ -242,10 +249,29 @@ def start(
     s0 = max(1.0 + phi - float(risk.tau.ravel()[J] @ mu), 1e-3)
     names = "M_best", "p_best", "p_rows", "lower", "upper", "lambda0"
     best = {name: getattr(found, name) for name in names}
-    primal = {"p": p, "g": g, "q": q, "alpha": mu0 / s0, "a": a, "b": b}
-    dual = {"s": s, "h": h, "s0": s0, "m_plus": m_plus, "m_minus": m_minus, "mu": mu, "phi": phi}
-    lengths = {"step": 1.0, "stalls": 0, "idle": 0, "double": len(J) < 1000}
-    return InteriorPointState(found.round + 1, **best, I=I, J=J, **primal, **dual, **lengths)
+    return InteriorPointState(
+        found.round + 1,
+        **best,
+        I=I,
+        J=J,
+        p=p,
+        g=g,
+        q=q,
+        alpha=mu0 / s0,
+        a=a,
+        b=b,
+        s=s,
+        h=h,
+        s0=s0,
+        m_plus=m_plus,
+        m_minus=m_minus,
+        mu=mu,
+        phi=phi,
+        step=1.0,
+        stalls=0,
+        idle=0,
+        double=len(J) < 1000,
+    )
 
 
 def restart(risk: MinimaxRisk, s: InteriorPointState) -> None:
@@ -302,16 +328,15 @@ def violated_rows(s: InteriorPointState, scores: np.ndarray, gap: float) -> np.n
     """Return the rows outside I whose psi exceeds phi most, at most an eighth of |I|."""
     excess = psi(scores) - s.phi
     excess[s.I] = -np.inf
-    worst = np.argsort(-excess)[: max(20, len(s.I) // 8)]
-    return worst[excess[worst] > 0.3 * gap]
+    return largest(excess, 0.3 * gap, max(20, len(s.I) // 8))
 
 
 def violated_features(s: InteriorPointState, ratios: np.ndarray) -> np.ndarray:
     """Return the components outside J whose mean is farthest outside, at most 3 % of |J|."""
     ratios = ratios.ravel().copy()
     ratios[s.J] = 0.0
-    worst = np.argsort(-ratios)[: max(40, 3 * len(s.J) // 100)]
-    return worst[ratios[worst] > 1.0][: max(0, MAX_COMPONENTS - len(s.J))]
+    most = max(40, 3 * len(s.J) // 100)
+    return largest(ratios, 1.0, min(most, max(0, MAX_COMPONENTS - len(s.J))))
 
 
 def distances(risk: MinimaxRisk, s, J: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -51,8 +51,9 @@ class Optimum(NamedTuple):
 def solve(lp: Restricted, s) -> Optimum:
     """Solve by the dual simplex from the basis of the state `s`, and leave the new one there.
 
-    Without a basis, a large program is solved by an interior point method with crossover: on
-    optdigits with 400 Fourier features (1,589 x 1,706) in 12 s, by the simplex in 72 s or more.
+    Without a basis, a large program is solved by an interior point method with crossover: the
+    first one of `mrc_ccg_fast` on optdigits with 400 Fourier features (1,589 x 1,706) in 12 s, by
+    the simplex in 72 s or more.
 
     Raises
     ------
@@ -78,27 +79,31 @@ def solve(lp: Restricted, s) -> Optimum:
     return Optimum(w, t, np.maximum(-found.dual, 0.0), lp.b - found.activity, found.objective)
 
 
-def extend(s, J: np.ndarray, kept: np.ndarray, new: int) -> None:
-    """Let features J join the program of the state `s`, and rows leave and join its basis.
+def add_features(s, J: np.ndarray) -> None:
+    """Let features J join the state `s` at zero: their columns w+ and w- are not in the basis."""
+    zeros = np.zeros(len(J), dtype=np.int8)
+    plus, minus, others = np.split(s.column_basis, [len(s.features), 2 * len(s.features)])
+    s.column_basis = np.concatenate([plus, zeros, minus, zeros, others])
+    s.features = np.concatenate([s.features, J])
 
-    A feature that joins is at zero. A row that joins is basic, with no multiplier and xi = 0: the
-    basis stays dual feasible except for the features that join.
+
+def change_rows(s, kept: np.ndarray | slice, new: int) -> None:
+    """Keep some rows in the basis of the state `s`, and let `new` ones join behind them.
+
+    A row that joins is basic, with no multiplier and xi = 0: the basis stays dual feasible except
+    for the features that join.
 
     Parameters
     ----------
-    s : has ``features`` (f,), ``column_basis`` (2 f + 1,), or (2 f + 1 + r,) with soft rows, and
-        ``row_basis`` (r,), int8; both are empty before the first solution
-    J : the features that join
-    kept : (r,) bool, the rows that stay
-    new : number of rows that join, behind those
+    s : has ``column_basis`` (2 f + 1,), or (2 f + 1 + r,) with soft rows, and ``row_basis`` (r,),
+        int8; both are empty before the first solution
+    kept : of the r rows
     """
-    f, zeros = len(s.features), np.zeros(len(J), dtype=np.int8)
-    plus, minus, t, xi = np.split(s.column_basis, [f, 2 * f, 2 * f + 1])
+    columns, xi = np.split(s.column_basis, [2 * len(s.features) + 1])
     if len(xi):
         xi = np.concatenate([xi[kept], np.zeros(new, dtype=np.int8)])
-    s.column_basis = np.concatenate([plus, zeros, minus, zeros, t, xi])
+    s.column_basis = np.concatenate([columns, xi])
     s.row_basis = np.concatenate([s.row_basis[kept], np.ones(new, dtype=np.int8)])
-    s.features = np.concatenate([s.features, J])
 
 
 def largest(violation: np.ndarray, threshold: float, count: int) -> np.ndarray:

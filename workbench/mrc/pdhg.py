@@ -12,7 +12,7 @@ from workbench.core.checks import check_whole
 from workbench.core.problem import Problem
 from workbench.core.state import resumable
 from workbench.kernels.compiled import njit
-from workbench.mrc.repair import sharpest_upper
+from workbench.mrc.repair import imbalance, sharpest_upper
 from workbench.mrc.risk import (
     MinimaxRisk,
     RiskState,
@@ -26,7 +26,7 @@ from workbench.mrc.risk import (
 REPAIRS = 7  # sweeps of projections per certificate, at most
 CLOSE, STEADY = 1e-4, 1.2  # a gap below which long steps circle the solution, and RELAXATION there
 SAFETY = 0.95  # fraction of the largest stable step
-BALANCE = 0.4  # length of the first dual step in units of 1/n, see `rebalance`
+BALANCE = 0.4  # length of the first dual step in units of 1/n
 RELAXATION = 1.9  # in (0, 2), 1 is the plain method; near 2 is fast to a gap of CLOSE
 
 
@@ -95,7 +95,8 @@ def mrc_pdhg(
         s.offer(best, upper)
         lower = renew_lower(s, risk, columns, tau, lam, active, p)
         s.round += 1
-        rebalance(s, upper, lower, p)
+        # A longer dual step where the upper bound is the farther one.
+        s.balance *= imbalance(p, upper, lower) ** (1.0 / s.round)
         yield s
 
 
@@ -119,13 +120,6 @@ def renew_lower(s: PrimalDualState, risk: MinimaxRisk, columns, tau, lam, active
             break
         p /= p.sum()
     return best
-
-
-def rebalance(s: PrimalDualState, upper: float, lower: float, p: np.ndarray) -> None:
-    """Lengthen the dual step when the upper bound is the farther from p's Bayes error."""
-    bayes = 1.0 - float(p.max(axis=1).sum())
-    above, below = max(upper - bayes, 1e-12), max(bayes - lower, 1e-12)
-    s.balance *= min(max(above / below, 0.25), 4.0) ** (1.0 / s.round)
 
 
 @njit(cache=True)

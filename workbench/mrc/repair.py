@@ -75,6 +75,13 @@ def sharpest_lower(
     return best, best_p, rows
 
 
+def imbalance(p: np.ndarray, upper: float, lower: float) -> float:
+    """Return how much farther the upper bound is from p's Bayes error than the lower, 1/4 to 4."""
+    bayes = 1.0 - float(p.max(axis=1).sum())
+    above, below = max(upper - bayes, 1e-12), max(bayes - lower, 1e-12)
+    return min(max(above / below, 0.25), 4.0)
+
+
 @njit(cache=True)
 def project_rows(indptr, indices, data, M, metric, phi):
     """Project (d', k) M in turn on psi_i <= phi, row by row; return how many rows moved it."""

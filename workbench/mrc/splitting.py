@@ -19,7 +19,7 @@ from workbench.core.problem import Problem
 from workbench.core.state import resumable
 from workbench.kernels.compiled import njit
 from workbench.kernels.rows import FAST
-from workbench.mrc.repair import sharpest_lower, sharpest_upper
+from workbench.mrc.repair import imbalance, sharpest_lower, sharpest_upper
 from workbench.mrc.risk import MinimaxRisk, RiskState, first, minimax_risk, psi, restated
 
 WIDEST = 8000  # features at most: the factor has d' x d' entries
@@ -143,8 +143,7 @@ def start(risk: MinimaxRisk, weight: float) -> SplittingState:
     zero = np.zeros_like(risk.tau)
     Z_M, Z_S = zero.astype("f4"), np.zeros((risk.n, risk.k), dtype="f4")
     p = np.full((risk.n, risk.k), 1.0 / (risk.n * risk.k))
-    governing: dict = {"Z_M": Z_M, "Z_S": Z_S, "phi": -1.0, "weight": weight}
-    return SplittingState(**first(risk), **governing, M=zero, p=p)
+    return SplittingState(**first(risk), Z_M=Z_M, Z_S=Z_S, phi=-1.0, weight=weight, M=zero, p=p)
 
 
 def certify(risk: MinimaxRisk, s: SplittingState, repairs: int) -> tuple[float, float]:
@@ -162,9 +161,7 @@ def rebalance(s: SplittingState, upper: float, lower: float, half, P, rows) -> N
     The iterate and its multipliers stay: only the last part of Z = prox + multiplier / weight
     scales.
     """
-    bayes = 1.0 - float(s.p.max(axis=1).sum())
-    above, below = max(upper - bayes, 1e-12), max(bayes - lower, 1e-12)
-    factor = min(max(above / below, 0.25), 4.0) ** (1.0 / s.round)
+    factor = imbalance(s.p, upper, lower) ** (1.0 / s.round)
     s.weight *= factor
     s.Z_M = half + (s.Z_M - half) / np.float32(factor)
     s.Z_S[rows] += P * np.float32(1.0 / factor - 1.0)

@@ -13,7 +13,7 @@ from workbench.core.problem import Problem
 from workbench.core.state import resumable
 from workbench.core.stream import Row
 from workbench.mrc.l1svm import L1SVM, SVMState, of_others, rule, two_classes
-from workbench.mrc.master import Restricted, extend, largest, solve
+from workbench.mrc.master import Restricted, add_features, change_rows, largest, solve
 from workbench.mrc.risk import squared_norm, with_intercept
 
 NEARLY = 0.01  # a margin short of 1.01 joins the first program, as in the authors' code
@@ -91,7 +91,8 @@ def svm_ccg(
         features, samples = largest(excess, eps, m_max), largest(short, eps, n_max)
         if not len(features) and not len(samples):
             return
-        extend(s, features, np.ones(len(s.samples), dtype=bool), len(samples))
+        add_features(s, features)
+        change_rows(s, slice(None), len(samples))
         s.samples = np.concatenate([s.samples, samples])
         lpsolve(svm, s)
         s.round += 1
