@@ -28,7 +28,7 @@ def documents(n=150, d=40, k=12, *, seed=0, sparse=True, words=6):
     return as_problem(sp.csr_matrix(X) if sparse else X, y, synthetic=True)
 
 
-def plain(problem, kind, *, lam=0.0, gamma=0.0, eta0=0.1, eta_step=0.02, batch_size=20, **given):
+def plain(problem, kind, *, lam=0.0, eta0=0.1, eta_step=0.02, batch_size=20, **given):
     """Yield W (d, C), in double precision, after every step: both printed boxes, line by line.
 
     Of averaged steps, one a row in random order, it is the mean of all W after every pass.
@@ -48,7 +48,7 @@ def plain(problem, kind, *, lam=0.0, gamma=0.0, eta0=0.1, eta_step=0.02, batch_s
             if j == 0 or kind == "averaged":
                 t += 1
                 eta = eta0 / (1 + eta_step * t) ** power
-                W *= 1 - lam * eta
+                W *= 1 - lam * eta * (kind == "l2")
             x, own = X[i], y[i]
             r = np.argmax(np.where(np.arange(k) == own, -np.inf, x @ W))
             r = r if found is None else found[j]
@@ -59,9 +59,9 @@ def plain(problem, kind, *, lam=0.0, gamma=0.0, eta0=0.1, eta_step=0.02, batch_s
             total += W
         if kind == "l1":
             for c in R:
-                threshold = k / len(R) * gamma * eta
+                threshold = k / len(R) * lam * eta
                 W[:, c] = np.sign(W[:, c]) * np.maximum(abs(W[:, c]) - threshold, 0)
-        W /= max(1, np.sqrt(lam) * np.linalg.norm(W))
+        W /= max(1, np.sqrt(lam) * np.linalg.norm(W) * (kind == "l2"))
         yield total / t if kind == "averaged" else W
 
 
@@ -73,10 +73,10 @@ CASES = {
     "l2, shrinking": ("l2", SHRINKING),
     "l2, single rows": ("l2", SHRINKING | {"batch_size": 1, "lam": 0.02}),
     "l2, random": ("l2", {"mips": "random", "lam": 0.1}),
-    "l1": ("l1", {"gamma": 1e-3}),
-    "l1, sparse": ("l1", {"gamma": 0.02, "eta0": 1.0}),
-    "l1, single rows": ("l1", {"gamma": 1e-3, "batch_size": 1}),
-    "l1, random": ("l1", {"gamma": 0.01, "mips": "random"}),
+    "l1": ("l1", {"lam": 1e-3}),
+    "l1, sparse": ("l1", {"lam": 0.02, "eta0": 1.0}),
+    "l1, single rows": ("l1", {"lam": 1e-3, "batch_size": 1}),
+    "l1, random": ("l1", {"lam": 0.01, "mips": "random"}),
     "averaged": ("averaged", {"eta0": 1.0, "eta_step": 0.1}),
 }
 # Storage of the rows, features in each, and whether the weights are dense.
@@ -110,7 +110,7 @@ def after(count, kind, problem, **given):
 
 def test_sparse_weights_take_few_bytes_and_forget_zeros():
     problem, given = documents(2000, 400, 150), {"dense": False, "batch_size": 100}
-    whole, cut = (after(20, "l1", problem, gamma=g, eta0=1.0, **given) for g in (0.0, 0.3))
+    whole, cut = (after(20, "l1", problem, lam=g, eta0=1.0, **given) for g in (0.0, 0.3))
     for state in (whole, cut):
         entries = state.info()["nonzeros"]
         assert entries == state.model().nnz

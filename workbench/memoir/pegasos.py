@@ -21,13 +21,12 @@ from workbench.memoir.steps import (
     NUMBERS,
     SCALE,
     SQUARE,
-    TOTAL,
-    VIOLATED,
-    Taken,
+    Batch,
     fold,
+    none_taken,
     project,
     scratch_of,
-    take,
+    visit,
 )
 
 MIN_SCALE = 1e-9  # a smaller scale of W is multiplied into the weights
@@ -117,7 +116,7 @@ def memoir_pegasos(
     seed = check_whole(seed, "seed", least=0)
     problem.refuse_weights()
     s = start(problem, lam, seed) if state is None else state
-    rows, n, k = rows_of(problem.X), problem.n, problem.k
+    rows, n = rows_of(problem.X), problem.n
     ends = np.arange(1, batches + 1) * n // batches
     length = float(np.sqrt(squared_norms(problem.X)).mean())
     if s.lam != lam:  # the dual point is feasible for any lam
@@ -130,50 +129,48 @@ def memoir_pegasos(
         eta = 1.0 / (lam * t)
         shrinks = np.where(t == 1, 1.0, 1.0 - lam * eta)  # W^0 = 0: nothing to shrink, by 0
         order = s.rng.permutation(n)
-        numbers = np.array(NUMBERS)
-        numbers[SQUARE], numbers[TOTAL] = float(np.vdot(s.W, s.W)), s.mass / lam
-        m = n if len(s.dual) else 0
-        taken = Taken(np.empty(m, np.int32), np.zeros(m))
-        plan = order, ends, shrinks, eta * batches / n
-        folded = epoch(dense(s.W), rows, problem.y, *plan, lam, numbers, taken, k)
+        numbers, taken = np.array(NUMBERS), none_taken(n)
+        numbers[SQUARE] = float(np.vdot(s.W, s.W))
+        steps = np.repeat(eta * batches / n, np.diff(ends, prepend=0))
+        batch = Batch(rows, problem.y, order, NO_ANSWERS, steps)
+        blocks = dense(s.W)
+        noted = numbers, taken, scratch_of(blocks)
+        shrunk = epoch(blocks, batch, ends, shrinks, lam, *noted)
         s.W *= numbers[SCALE]
-        s.unit *= float(numbers[SCALE] * folded)
+        s.unit *= shrunk
         if s.unit < MIN_UNIT:
             s.dual *= np.float32(s.unit)
             s.unit = 1.0
         moved = np.flatnonzero(taken.steps)
-        more = lam * numbers[SCALE] / s.unit * taken.steps[moved]
-        s.dual[order[moved], taken.classes[moved]] += more
-        s.mass = float(lam * numbers[SCALE] * numbers[TOTAL])
+        added = lam * numbers[SCALE] * taken.steps[moved]
+        if len(s.dual):
+            s.dual[order[moved], taken.classes[moved]] += added / s.unit
+        s.mass = float(shrunk * s.mass + added.sum())
         s.step += batches
-        s.updates = float(numbers[VIOLATED]) / n
+        s.updates = len(moved) / n
         s.round += 1
         evaluate(problem, s, length)
         yield s
 
 
 @njit(cache=True)
-def epoch(blocks, rows, y, order, ends, shrinks, etas, lam, numbers, taken, k):
-    """Take all batches of a pass; return the product of the scales multiplied into U.
+def epoch(blocks, batch, ends, shrinks, lam, numbers, taken, scratch):
+    """Take all batches of a pass, lines 2 to 14; return by how much it shrinks what was before.
 
-    Batch b ends before place ``ends[b]`` of `order`; it first multiplies W by ``shrinks[b]``, and
-    its rows take steps of size ``etas[b]``.
+    Step b ends before place ``ends[b]`` of the pass; it first multiplies W by ``shrinks[b]``.
     """
-    scratch, R, folded, at = scratch_of(k, blocks.values), np.empty(k, np.bool_), 1.0, 0
+    folded, at = 1.0, 0
     for b in range(len(ends)):
-        numbers[SCALE] *= shrinks[b]
-        while at < ends[b]:
-            take(blocks, at, rows, order, y, NO_ANSWERS, etas[b], numbers, R, taken, scratch, k)
-            at += 1
-        project(numbers, lam)
-        if numbers[SCALE] < MIN_SCALE:
-            total = numbers[TOTAL]
+        numbers[SCALE] *= shrinks[b]  # line 4
+        at, _ = visit(blocks, at, ends[b], batch, numbers, taken, scratch)  # lines 5 to 11
+        project(numbers, lam)  # lines 12 and 13
+        scale = numbers[SCALE]
+        if scale < MIN_SCALE:
             fold(blocks, numbers)
-            if total != numbers[TOTAL]:
-                folded *= numbers[TOTAL] / total
-                for before in range(min(at, len(taken.steps))):
-                    taken.steps[before] *= numbers[TOTAL] / total
-    return folded
+            folded *= scale
+            for before in range(at):
+                taken.steps[before] *= scale
+    return folded * numbers[SCALE]
 
 
 def start(problem: Problem, lam: float, seed: int) -> PegasosState:
