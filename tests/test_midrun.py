@@ -67,6 +67,7 @@ OWN["cuts_constant_time"]["r"] = 40
 OWN |= {
     "memoir_pegasos": {"lam": 0.1},
     "memoir_l2": STEPS | {"lam": 0.1},
+    "memoir_lsh": STEPS | {"lam": 0.1, "bits": 4096},
     "memoir_l1": STEPS,
     "memoir_averaged": {"eta0": 0.1},
     "ls_generalized": {"alpha": 0.1},
@@ -151,7 +152,7 @@ def stated(name, problem, s, parameters):
             return 2 * loss.value.mean()
         return loss.value.mean() + value(name, parameters, "alpha") / 2 * (s.W**2).sum()
     M = affine(s, problem.d)
-    if name not in ("memoir_l1", "memoir_l2", "memoir_averaged"):
+    if name not in ("memoir_l1", "memoir_l2", "memoir_lsh", "memoir_averaged"):
         return objective(name, problem, M, parameters)
     lam = value(name, parameters, "lam") or 0.0
     one = lam / 2 * abs(M).sum() if name == "memoir_l1" else 0.0

@@ -6,8 +6,8 @@ Comments number the lines of the printed boxes. Lines 5 to 11 are compiled
 About (13) the paper says that a truncation is applied "only in the case of the resulting l1/l2
 norm of the truncated elements is sufficiently small", and not how small. Its box truncates after
 every batch, and so does :func:`memoir_l1`. The text leaves open what a batch of Algorithm 2 is;
-rows are drawn uniformly, as in Algorithm 1. The defaults are the steps of Table 4; those of Theorem
-2 are in :func:`workbench.memoir.pegasos.memoir_pegasos`.
+rows are drawn uniformly, as in Algorithm 1. The defaults are those of Table 4. The steps of Theorem
+2 are in :func:`workbench.memoir.pegasos.memoir_pegasos`, which is ours.
 """
 
 from __future__ import annotations
@@ -49,6 +49,11 @@ def memoir_l2(
     eta_t = eta0 / (1 + eta_step t). A round is a batch, or the batches of a pass over the rows if
     these are more than fifty. There is no certificate.
 
+    The box leaves the search of line 6 open ("compute approximately"). The default is exact, with
+    an inexactness of zero: the paper's experiments use "sw_graph", whose edges nmslib can no longer
+    insert and delete, so that a graph has to be built for each batch, and the same answers take
+    longer. With "simple_lsh" it is :func:`memoir_lsh`.
+
     An approximate search uses an index of the weights before the batch; ``recall`` and ``epsilon``,
     its shortfall in score, are measured on a round's last batch, off the clock. nmslib draws from a
     generator of its own: such runs cannot be repeated bit for bit.
@@ -59,10 +64,10 @@ def memoir_l2(
     lam : weight of the regularisation, not negative; lam eta_1 must be below 1
     batch_size : rows per step, drawn independently; by default 100 sqrt(C), or n if that is less
     mips : search for the best wrong class: "exact", "sw_graph", "hnsw", "simple_lsh" or "random"
-    ef : candidates that a search of a graph keeps
+    ef : candidates that a search of a graph keeps; not printed, 50 is what the graph is built with
     bits : length of a hash
-    dense : keep W dense, 4 d C bytes, or sparse, about 10 bytes per entry; by default dense up to
-        256 MB
+    dense : keep W dense, 4 d C bytes, or sparse, about 10 bytes per entry, which changes nothing
+        but time and memory; the paper's W is sparse. By default dense up to 256 MB
     seed : int, seeds the rows drawn
 
     Raises
@@ -145,6 +150,29 @@ def memoir_l1(
         with off_the_clock():
             s.end_round(problem, size * many, "l1")
         yield s
+
+
+@resumable("lam", "eta0", "eta_step", "batch_size")
+def memoir_lsh(
+    problem: Problem,
+    *,
+    eta0: float = 0.1,
+    eta_step: float = 0.02,
+    lam: float = 1.0,
+    batch_size: int | None = None,
+    bits: int = 64,
+    dense: bool | None = None,
+    seed: int = 0,
+    state: MemoirState | None = None,
+) -> Iterator[MemoirState]:
+    """Run Algorithm 1 with SimpleLSH, the paper's MEMOIR-LSH, with the settings of Table 4.
+
+    The paper speaks of a "reduced feature space", and its authors' code hashes a truncated SVD:
+    give it such features (``| 128 pca``). Everything else is as in :func:`memoir_l2`.
+    """
+    steps = {"lam": lam, "eta0": eta0, "eta_step": eta_step, "batch_size": batch_size}
+    how = {"mips": "simple_lsh", "bits": bits, "dense": dense, "seed": seed, "state": state}
+    return memoir_l2.__wrapped__(problem, **steps, **how)  # type: ignore[attr-defined]
 
 
 def check_steps(lam: float, eta0: float, eta_step: float) -> None:

@@ -43,7 +43,8 @@ def memoir_averaged(
 
     Parameters
     ----------
-    eta0, eta_step : positive, and not negative; step t is eta0 / sqrt(1 + eta_step t)
+    eta0, eta_step : positive, and not negative; step t is eta0 / sqrt(1 + eta_step t). The defaults
+        are ours, as the method
     dense : keep weights dense, 8 d C bytes, or sparse, about 14 bytes per entry; by default dense
         up to 256 MB
     seed : int, seeds the order of the rows

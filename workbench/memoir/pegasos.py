@@ -1,4 +1,4 @@
-"""MEMOIR-l2 with exact search: multiclass Pegasos (Belyy, Sholokhov; Algorithm 1)."""
+"""Multiclass Pegasos with a certificate, ours: Algorithm 1 with the steps of Theorem 2."""
 
 from __future__ import annotations
 
@@ -79,12 +79,13 @@ def memoir_pegasos(
 ) -> Iterator[PegasosState]:
     """Minimise P(W) = lam/2 |W|^2 + mean_i max(0, 1 + max_{r != y_i} x_i.(w_r - w_{y_i})).
 
-    Algorithm 1 with an exact argmax, without an intercept. A round takes every training row once,
-    in a new random order cut into ceil(n / batch_size) batches whose sizes differ by at most one.
-    Where the box leaves a choice: eta_t = 1 / (lam t), as in Theorem 2; the "uniformly random"
-    batch is the next of that order; a row's step is eta_t over the mean batch size b, because eta_t
-    alone would minimise lam/2 |W|^2 + b mean_i max(0, ...); the next step shrinks the projected W,
-    while the printed indices drop the projection.
+    Algorithm 1 of Belyy and Sholokhov with an exact argmax, changed so that it has a certificate
+    (:func:`workbench.memoir.algorithms.memoir_l2` is the printed one). A round takes every training
+    row once, in a new random order cut into ceil(n / batch_size) batches whose sizes differ by at
+    most one. Where the box leaves a choice: eta_t = 1 / (lam t), as in Theorem 2; the "uniformly
+    random" batch is the next of that order; a row's step is eta_t over the mean batch size b,
+    because eta_t alone would minimise lam/2 |W|^2 + b mean_i max(0, ...); the next step shrinks the
+    projected W, while the printed indices drop the projection.
 
     The sum over steps is a dual point, so each round carries a certificate. Crammer and Singer's
     dual has weights a_ic >= 0, c != y_i, with sum_c a_ic <= 1/n for every row, and
@@ -102,7 +103,8 @@ def memoir_pegasos(
 
     Parameters
     ----------
-    lam : positive weight of the regularisation lam/2 |W|^2
+    lam : positive weight of the regularisation lam/2 |W|^2; the printed 1 leaves every margin of
+        rows of unit length violated, so that the default is ours
     batch_size : rows per step, at least 1, as in Theorem 2; n or more is one batch per round
     seed : int, seeds the row order
 

@@ -54,9 +54,9 @@ class MemoirState(InBlocks, State):
     numbers: np.ndarray
     rng: np.random.Generator
     seed: int  # of `rng` and, alone, of the hyperplanes of a hash, which must outlive a pause
-    moved: int  # rows of this round that violated their margin
-    # Fields that a trace records.
     weight: float
+    moved: int = 0  # rows of this round that violated their margin
+    # Fields that a trace records.
     primal: float = 1.0
     updates: float = 0.0
     recall: float = 1.0
@@ -161,9 +161,9 @@ def start(problem: Problem, weight: float, dense_weights: bool | None, seed: int
     else:
         blocks = empty(d, k, sums=sums, slots=PATCH)
     rng = np.random.default_rng(check_whole(seed, "seed", least=0))
-    numbers, counts = np.array(NUMBERS), dict.fromkeys(("round", "step", "moved"), 0)
+    numbers = np.array(NUMBERS)
     return MemoirState(
-        **blocks._asdict(), **counts, numbers=numbers, rng=rng, seed=seed, weight=weight
+        **blocks._asdict(), round=0, step=0, numbers=numbers, rng=rng, seed=seed, weight=weight
     )
 
 
