@@ -1,21 +1,25 @@
 """MEMOIR: the boxes and averaged steps, iterate by iterate against their plain form; runs."""
 
+import inspect
 from itertools import islice
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
 from helpers import each, refuses
-from numpy.testing import assert_allclose
+from numpy.testing import assert_allclose, assert_array_equal
 
+from workbench import SOLVERS as ENTRIES
 from workbench import as_problem, load
 from workbench.core.measures import error
+from workbench.figures.reference import printed
 from workbench.kernels.functions import as_dense
-from workbench.memoir.algorithms import MAX_BATCHES, memoir_l1, memoir_l2
+from workbench.memoir.algorithms import MAX_BATCHES, memoir_l1, memoir_l2, memoir_lsh
 from workbench.memoir.averaged import memoir_averaged
 from workbench.memoir.mips.oracle import Random
+from workbench.memoir.state import default_batch
 
-SOLVERS = {"l1": memoir_l1, "l2": memoir_l2, "averaged": memoir_averaged}
+SOLVERS = {"l1": memoir_l1, "l2": memoir_l2, "lsh": memoir_lsh, "averaged": memoir_averaged}
 
 
 def documents(n=150, d=40, k=12, *, seed=0, sparse=True, words=6):
@@ -136,6 +140,33 @@ def test_dense_weights_that_do_not_fit_are_refused():
     problem = as_problem(X, np.arange(n) % k)  # a list of their places alone would be 2.4 GB
     with refuses(r"^problem: too large for dense weights of 3"):
         next(memoir_l2(problem, dense=True))
+
+
+NAMES = {"lambda": "lam", "hash_length": "bits"}  # of Table 4 and ours
+
+
+@each("name", ["memoir_l2", "memoir_l1", "memoir_lsh"])
+def test_the_defaults_are_those_of_table_4(name):
+    solver, table = ENTRIES[name], printed("memoir").query("table == '4'")
+    own = solver.label.replace("ℓ", "l")
+    given = {p.name: p.default for p in inspect.signature(solver.steps).parameters.values()}
+    # A batch of None has 100 sqrt(C) rows; T is for `rounds`.
+    given |= {"b": default_batch(documents(2000, 40, 12)) / np.sqrt(12)}
+    of = table["method"].isin(["MEMOIR-*", own]) & (table["setting"] != "parameter=T")
+    for row in table[of].itertuples():
+        parameter = row.setting.removeprefix("parameter=")
+        assert given[NAMES.get(parameter, parameter)] == pytest.approx(row.value, rel=2e-3)
+    assert of.sum() == 5 * (5 if name == "memoir_lsh" else 4)
+
+
+def test_memoir_lsh_is_algorithm_1_with_hashes():
+    problem, given = documents(300, 60), {"batch_size": 50, "seed": 4}
+    own, same = (
+        after(4, kind, problem, **given, **of)
+        for kind, of in (("lsh", {}), ("l2", {"mips": "simple_lsh"}))
+    )
+    assert_array_equal(own.values, same.values)
+    assert own.recall < 1
 
 
 @pytest.fixture(scope="module")

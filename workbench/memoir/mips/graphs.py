@@ -47,7 +47,8 @@ class SmallWorld(Oracle):
     Raises
     ------
     ValueError
-        If one of these is not a whole number of at least 1, 2 of links, or the package nmslib is not installed.
+        If one of these is not a positive whole number, or `links` is 1, or the package nmslib is
+        not installed.
     """
 
     names = "sw-graph", "NN", "efSearch"
