@@ -13,6 +13,7 @@ from test_data import X, Y
 from workbench import data
 from workbench.data import formats
 from workbench.data.formats import Rows, read_npz, write_npz
+from workbench.kernels.functions import as_dense
 
 
 @each("suffix", ".csv .tsv .csv.gz .csv.bz2 .csv.xz .parquet".split())
@@ -200,6 +201,17 @@ def test_libsvm_files(tmp_path, name, pack, lines):
     path.write_bytes(pack(b"1 1:2 2:3\n0.5 1:4\n"))  # mostly full: it becomes dense
     problem = data.load(path)
     assert not problem.is_sparse and problem.classes.tolist() == [0.5, 1]
+
+
+@each("comma", [",", ", "])
+def test_a_row_of_several_labels_is_a_row_for_each(tmp_path, comma):
+    path = tmp_path / "rows"
+    path.write_text("3,1,12 1:2 3:1\n 2:5\n1 3:4\n".replace(",", comma))
+    problem = data.load(path, multilabel=True)
+    assert problem.classes[problem.y].tolist() == [1, 3, 12, 1]
+    assert as_dense(problem.X).tolist() == [[2, 0, 1], [2, 0, 1], [2, 0, 1], [0, 0, 4]]
+    with refuses("cannot be read as LIBSVM's format"):
+        data.load(path)
 
 
 @each("matrix", [X.astype("u1"), X, sp.csr_matrix(X.astype("i2"))])

@@ -12,7 +12,7 @@ from workbench.kernels.rows import rows_of
 from workbench.memoir import blocks, steps
 from workbench.memoir.blocks import WHOLE, dense, empty, matrix_of, position, roomier, slots_for
 from workbench.memoir.products import add_outer, add_scores, lacks_room, set_scores
-from workbench.memoir.steps import NO_ANSWERS, Taken, square_of, truncate, visit
+from workbench.memoir.steps import NO_ANSWERS, Batch, none_taken, square_of, truncate, visit
 
 D = 30
 # Without compilation, large numbers of classes would take minutes.
@@ -24,22 +24,16 @@ uncompiled = pytest.mark.skipif(
 
 def slot_of(b, f, c, k):
     """Return the slot of class c in the block of feature f, which it enters if it must."""
-    blocks.reserve(b, f, 1, k)
+    blocks.reserve(b, f, 1)
     p = position(b.starts, b.sizes, b.classes, f, c, k)
     return p if p >= 0 else blocks.insert(b.used, b.classes, f, c, p)
 
 
-def numbers_of(scale, square, mass=0.0, total=0.0, violated=0.0):
-    return np.array([scale, square, mass, total, violated])
-
-
 def test_a_step_ends_in_the_ball():
     def scale_after(lam, square):
-        numbers = numbers_of(0.8, square, 3.0, 7.0, 2.0)
-        steps.project(numbers, lam)
-        scale = numbers[steps.SCALE]
-        assert_allclose(numbers, [scale, square, 3.0, 7.0, 2.0], rtol=1e-15)
-        return scale
+        steps.project(numbers := np.array([0.8, square]), lam)
+        assert numbers[steps.SQUARE] == square
+        return numbers[steps.SCALE]
 
     assert scale_after(0.25, 100.0) == approx(0.2, rel=1e-15)  # |W| = 8, radius 2
     assert scale_after(0.25, 9.0) == approx(0.8 / 1.2, rel=1e-15)
@@ -50,58 +44,49 @@ def test_a_step_ends_in_the_ball():
 
 def test_a_small_scale_is_multiplied_into_the_weights():
     b, scale = dense(np.full((2, 3), 4.0, "f4")), 5e-4
-    steps.fold(b, numbers := numbers_of(scale, 16.0, 2.0, 6.0, 7.0))
+    steps.fold(b, numbers := np.array([scale, 16.0]))
     assert_allclose(b.values, 4.0 * scale, rtol=1e-6)
-    assert_allclose(numbers, [1.0, 16.0 * scale**2, 2.0, 6.0 * scale, 7.0], rtol=1e-12)
+    assert_allclose(numbers, [1.0, 16.0 * scale**2], rtol=1e-12)
+
+
+def visited(b, batch, numbers, taken):
+    return visit(b, 0, len(batch.j), batch, numbers, taken, steps.scratch_of(b))
 
 
 @uncompiled
 def test_what_steps_carry_along():
     X = np.array([[3.0, 0.0], [0.0, 1.0], [1.0, 1.0], [2.0, 0.0]], "f4")
     rows, y, k = rows_of(X), np.array([0, 1, 2, 0], "i4"), 4
-    b, numbers = dense(np.zeros((2, k), "f4"), sums=True), numbers_of(0.5, 0.0)
-    R = np.zeros(k, bool)
-    taken, order, etas = Taken(np.zeros(4, "i4"), np.zeros(4)), np.arange(4), np.full(4, 0.8)
-    etas[2:] = 0.3
-    assert visit(b, 0, rows, order, y, NO_ANSWERS, etas, numbers, R, taken, k) == (4, 0)
-    W, S, scale, violated, total, met = np.zeros((2, k)), np.zeros((2, k)), 0.5, 0, 0.0, set()
+    b, numbers = dense(np.zeros((2, k), "f4"), sums=True), np.array([0.5, 0.0])
+    taken, order = none_taken(4), np.arange(4)
+    batch = Batch(rows, y, order, NO_ANSWERS, np.array([0.8, 0.8, 0.3, 0.3]), 5)
+    assert visited(b, batch, numbers, taken) == (4, 0)
+    W, S, scale, violated, met = np.zeros((2, k)), np.zeros((2, k)), 0.5, 0, []
     for i in order:
-        scores, step = X[i] @ W, etas[i] / scale
+        scores, step = X[i] @ W, batch.eta[i] / scale
         r = np.argmax(np.where(np.arange(k) == y[i], -np.inf, scores))
-        met |= {int(y[i]), int(r)}
+        met.append(r)
         if scale * (scores[y[i]] - scores[r]) < 1:
-            violated, total = violated + 1, total + step
+            violated += 1
             change = step * np.outer(X[i], np.eye(k)[y[i]] - np.eye(k)[r])
             W += change
-            S += i * scale * change
+            S += (5 + i) * change
     assert_allclose(b.values.reshape(2, k), W, rtol=1e-6, atol=1e-6)
     assert_allclose(b.sums.reshape(2, k), S, rtol=1e-6, atol=1e-6)
-    expected = [scale, (W**2).sum(), 4 * scale, total, violated]
-    assert_allclose(numbers, expected, rtol=1e-6)
-    assert set(np.flatnonzero(R)) == met and 0 < violated < 4
+    assert_allclose(numbers, [scale, (W**2).sum()], rtol=1e-6)
+    assert taken.classes.tolist() == met and 0 < violated == np.count_nonzero(taken.steps) < 4
     weights = np.zeros((4, k))
     weights[order, taken.classes] = taken.steps
     A = np.eye(k)[y] * weights.sum(axis=1)[:, None] - weights
     assert_allclose(X.T @ A, W, rtol=1e-6, atol=1e-6)
-    scratch = steps.scratch_of(k, b.values)
-
-    def found(classes=NO_ANSWERS):
-        return steps.search(b, rows, 1, 1, 0, classes, *scratch, k)
-
-    scores = X[1] @ W
-    best = max(scores[[0, 2, 3]])
-    assert best > 0 and found()[1] == approx(scores[1] - best, rel=1e-6)
-    assert found(np.array([2], "i4")) == (2, approx(scores[1] - scores[2], abs=1e-6))
-    assert abs(scores[2]) > 0.1
-    b.values[:] = 1e-9 * np.arange(8)
-    assert found() == (3, approx(-2e-9, rel=1e-6))
-    b.values[:] = [-1.0] * 4 + [-2.0] * 4
-    assert found() == (0, 0.0)  # the lowest of equals
-    b.values[4:], before = [2.0, 0.0, 0.0, 0.0], numbers[steps.VIOLATED]
-    numbers[steps.SCALE] = 0.5
-    one = np.array([1]), np.zeros(4, "i4"), NO_ANSWERS, np.ones(1)
-    visit(b, 0, rows, *one, numbers, R, Taken(np.zeros(0, "i4"), np.zeros(0)), k)
-    assert numbers[steps.VIOLATED] == before  # at a scale of 1/2 the margin is exactly one: enough
+    assert steps.best_wrong(np.array([3.0, 7.0, 5.0, 9.0]), 1) == (2, 2.0)  # no class is the last
+    assert steps.best_wrong(np.array([4.0, 6.0, 6.0, 6.0, 0.0]), 0) == (1, -2.0)  # of equals
+    b.values[:] = [-1.0] * 4 + [2.0, 0.0, 0.0, 0.0]
+    one = batch._replace(j=np.array([1]), y=np.zeros(4, "i4"))
+    for answer, r in ((NO_ANSWERS, 1), (np.array([2], "i4"), 2)):
+        visited(b, one._replace(r=answer), numbers, taken := none_taken(1))
+        # At a scale of 1/2 the margin is exactly one: enough.
+        assert taken.classes[0] == r and not taken.steps[0]
 
 
 def test_blocks_grow_when_they_are_nearly_full():
@@ -133,28 +118,27 @@ def test_blocks_grow_when_they_are_nearly_full():
 @uncompiled
 def test_a_row_lacks_what_more_classes_would_take():
     k, rows = 40, rows_of(sp.csr_matrix([[1.0, 0, 0], [0, 1, 0], [1, 1, 0], [0, 0, 1]]))
-    assert lacks_room(empty(3, k), rows_of(np.ones((2, 3))), np.uint64(1), 2, k) == 3 * 4
-    assert lacks_room(empty(3, 2, slots=3), rows, np.uint64(0), 2, 2) == 4
+    assert lacks_room(empty(3, k), rows_of(np.ones((2, 3))), np.uint64(1), 2) == 3 * 4
+    assert lacks_room(empty(3, 2, slots=3), rows, np.uint64(0), 2) == 4
     b, g, one = empty(1, k, slots=4 + 8), np.empty(2), rows_of(np.ones((1, 1)))
     for c in range(4):  # the pool has no slot left, and the block has room for two more
-        add_outer(b, one, np.uint64(0), np.ones(1), np.array([c]), 0.0, k)
-    given = np.array([0]), np.array([30]), NO_ANSWERS, np.ones(1), numbers_of(1.0, 4.0)
-    taken = Taken(np.zeros(0, "i4"), np.zeros(0))
-    assert visit(b, 0, one, *given, np.zeros(k, bool), taken, k) == (1, 0)
+        add_outer(b, one, np.uint64(0), np.ones(1), np.array([c]), 0.0)
+    batch = Batch(one, np.array([30]), np.array([0]), NO_ANSWERS, np.ones(1))
+    assert visited(b, batch, np.array([1.0, 4.0]), none_taken(1)) == (1, 0)
     b = empty(1, k, slots=4)
     b.values[slot_of(b, 0, 0, k)] = 7.0  # in the first slot of the pool
-    set_scores(b, one, np.uint64(0), np.array([0, 1]), None, g, k)
+    set_scores(b, one, np.uint64(0), np.array([0, 1]), None, g)
     assert g.tolist() == [7.0, 0.0]
     for free in (0, 3, 4, 20, 39, 40, 41, 43, 44, 79):
         b = empty(3, k, slots=4 + 8 + 16 + 4 + free)
         for c in range(12):  # as many as 16 slots take
-            add_outer(b, rows, np.uint64(0), np.ones(1), np.array([c]), 0.0, k)
-        add_outer(b, rows, np.uint64(1), np.ones(1), np.array([7]), 0.0, k)
+            add_outer(b, rows, np.uint64(0), np.ones(1), np.array([c]), 0.0)
+        add_outer(b, rows, np.uint64(1), np.ones(1), np.array([7]), 0.0)
         assert b.end[0] == len(b.values) - free  # no room is taken before its time
-        needs = [lacks_room(b, rows, np.uint64(i), 2, k) for i in range(4)]
+        needs = [lacks_room(b, rows, np.uint64(i), 2) for i in range(4)]
         # The first feature will want all 40 classes. The second has met one: its slots take three.
         assert needs == [need if need > free else 0 for need in (40, 0, 40, 4)]
-        assert lacks_room(b, rows, np.uint64(2), 3, k) == (48 if free < 48 else 0)
+        assert lacks_room(b, rows, np.uint64(2), 3) == (48 if free < 48 else 0)
 
 
 def fill(k, *, sums=False):
@@ -172,7 +156,7 @@ def fill(k, *, sums=False):
         size = slots_for(b.sizes[f], b.used[f] + 1, k)
         need = 0 if size == b.sizes[f] else blocks.length_of(size, k)
         if len(b.values) - b.end[0] < need:
-            b, pools = roomier(b, k, need), pools + 1
+            b, pools = roomier(b, need), pools + 1
         p = slot_of(b, f, c, k)
         b.values[p] += value
         W[f, c] += value
@@ -186,23 +170,23 @@ def fill(k, *, sums=False):
 def filled(k, kind, **given):
     """Return such blocks, from the first slot of a pool on, or those of the same dense matrix."""
     b, W, S = fill(k, **given)
-    b = roomier(b, k, 8)
+    b = roomier(b, 8)
     if kind == "dense":
         b = dense(W.astype("f4"), **given)
         b.sums[:] = S.ravel()[: len(b.sums)]
     return b, W, S
 
 
-def entries(b, k, of="values", **given):
+def entries(b, of="values", **given):
     """Return the matrix of the values, or of the sums, as a dense array."""
-    made = matrix_of(b._replace(values=getattr(b, of)), k, **given)
+    made = matrix_of(b._replace(values=getattr(b, of)), **given)
     return made.toarray() if sp.issparse(made) else made
 
 
 @each("k", CLASSES)
 def test_blocks_are_the_matrix_whose_changes_they_took(k):
     b, W, _ = fill(k)
-    made = matrix_of(b, k)
+    made = matrix_of(b)
     assert made.has_canonical_format and (made.data != 0).all()
     assert_allclose(made.toarray(), W, atol=1e-5)
     assert b.classes.dtype == (np.uint16 if k < 2**16 else np.uint32)
@@ -229,20 +213,20 @@ def test_blocks_are_the_matrix_whose_changes_they_took(k):
 @each("k", CLASSES)
 def test_a_new_pool_is_without_gaps_and_zeros(k):
     b, _, S = fill(k, sums=True)
-    same = roomier(b, k, 77)
+    same = roomier(b, 77)
     assert same.end[0] < b.end[0] or k == 2  # of two classes no block grows
-    assert_allclose(entries(same, k, "sums"), S, atol=1e-4)
+    assert_allclose(entries(same, "sums"), S, atol=1e-4)
     b = b._replace(sums=b.sums[:0])
     for zeros in (0.0, 0.9):
         b.values[np.random.default_rng(1).random(len(b.values)) < zeros] = 0.0
-        W, new, same = matrix_of(b, k), blocks.compacted(b, k, 77), roomier(b, k, 77)
+        W, new, same = matrix_of(b), blocks.compacted(b, 77), roomier(b, 77)
         hashed = new.sizes < WHOLE
         assert_array_equal(new.used[hashed], np.diff(W.indptr)[hashed])
         assert new.end[0] < same.end[0] or not zeros or k == 2
         for made in (new, same):
             assert len(made.values) - made.end[0] >= 77
-            assert (matrix_of(made, k) != W).nnz == 0
-    assert matrix_of(blocks.compacted(empty(D, k), k, 5), k).nnz == 0
+            assert (matrix_of(made) != W).nnz == 0
+    assert matrix_of(blocks.compacted(empty(D, k), 5)).nnz == 0
 
 
 def documents():
@@ -261,15 +245,15 @@ def test_scores_are_the_product_with_the_values_taken_towards_zero(k, kind):
     for l1 in (None, np.float32(1.0)):
         nearer = np.sign(W) * np.maximum(abs(W) - (l1 or 0), 0)
         if kind == "sparse":
-            assert_allclose(entries(b, k, l1=l1 or 0.0), nearer, atol=1e-5)
+            assert_allclose(entries(b, l1=l1 or 0.0), nearer, atol=1e-5)
         for X, rows in documents():
             for i in range(len(X)):
                 out, g = np.full(k + 1, 2, "f4"), np.empty(2)
-                add_scores(b, rows, np.uint64(i), l1, out, k)
+                add_scores(b, rows, np.uint64(i), l1, out)
                 assert_allclose(out[:k] - 2, X[i] @ nearer, atol=1e-4)
                 assert out[k] == 2  # empty slots add nothing, to a class that does not exist
                 pair = np.random.default_rng(i).choice(k, 2, replace=False)
-                set_scores(b, rows, np.uint64(i), pair, l1, g, k)
+                set_scores(b, rows, np.uint64(i), pair, l1, g)
                 assert_allclose(g, X[i] @ nearer[:, pair], atol=1e-4)
 
 
@@ -280,22 +264,22 @@ def test_a_row_finds_the_room_that_was_asked_for_and_changes_its_classes(k, kind
     b, W, S = filled(k, kind, sums=sums)
     for X, rows in documents():
         for i in range(len(X)):
-            need = lacks_room(b, rows, np.uint64(i), 2, k)
+            need = lacks_room(b, rows, np.uint64(i), 2)
             assert not (need and kind == "dense")
             while need:
                 assert need > len(b.values) - b.end[0]
-                b = roomier(b, k, need)
-                need = lacks_room(b, rows, np.uint64(i), 2, k)
+                b = roomier(b, need)
+                need = lacks_room(b, rows, np.uint64(i), 2)
             pair, steps = np.random.default_rng(i).choice(k, 2, replace=False), (0.5, -2.0)
-            add_outer(b, rows, np.uint64(i), np.array(steps), pair, 3.0, k)
+            add_outer(b, rows, np.uint64(i), np.array(steps), pair, 3.0)
             W[:, pair] += np.outer(X[i], steps)
             S[:, pair] += 3.0 * np.outer(X[i], steps)
             assert b.end[0] <= len(b.values)
     thresholds = np.random.default_rng(0).choice([0.0, 0.5, 3.0], k).astype("f4")
     for _ in range(2):  # as they are, and each class taken towards zero by its threshold
-        assert_allclose(entries(b, k), W, atol=1e-4)
+        assert_allclose(entries(b), W, atol=1e-4)
         assert square_of(b) == approx((W**2).sum(), rel=1e-5)
-        truncate(b, thresholds, k)
+        truncate(b, thresholds)
         W = np.sign(W) * np.maximum(abs(W) - thresholds, 0)
     if sums:
-        assert_allclose(entries(b, k, "sums"), S, atol=1e-3)
+        assert_allclose(entries(b, "sums"), S, atol=1e-3)

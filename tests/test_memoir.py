@@ -1,21 +1,25 @@
 """MEMOIR: the boxes and averaged steps, iterate by iterate against their plain form; runs."""
 
+import inspect
 from itertools import islice
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
 from helpers import each, refuses
-from numpy.testing import assert_allclose
+from numpy.testing import assert_allclose, assert_array_equal
 
+from workbench import SOLVERS as ENTRIES
 from workbench import as_problem, load
 from workbench.core.measures import error
+from workbench.figures.reference import printed
 from workbench.kernels.functions import as_dense
-from workbench.memoir.algorithms import MAX_BATCHES, memoir_l1, memoir_l2
+from workbench.memoir.algorithms import MAX_BATCHES, memoir_l1, memoir_l2, memoir_lsh
 from workbench.memoir.averaged import memoir_averaged
 from workbench.memoir.mips.oracle import Random
+from workbench.memoir.state import default_batch
 
-SOLVERS = {"l1": memoir_l1, "l2": memoir_l2, "averaged": memoir_averaged}
+SOLVERS = {"l1": memoir_l1, "l2": memoir_l2, "lsh": memoir_lsh, "averaged": memoir_averaged}
 
 
 def documents(n=150, d=40, k=12, *, seed=0, sparse=True, words=6):
@@ -28,7 +32,7 @@ def documents(n=150, d=40, k=12, *, seed=0, sparse=True, words=6):
     return as_problem(sp.csr_matrix(X) if sparse else X, y, synthetic=True)
 
 
-def plain(problem, kind, *, lam=0.0, gamma=0.0, eta0=0.1, eta_step=0.02, batch_size=20, **given):
+def plain(problem, kind, *, lam=0.0, eta0=0.1, eta_step=0.02, batch_size=20, **given):
     """Yield W (d, C), in double precision, after every step: both printed boxes, line by line.
 
     Of averaged steps, one a row in random order, it is the mean of all W after every pass.
@@ -48,7 +52,7 @@ def plain(problem, kind, *, lam=0.0, gamma=0.0, eta0=0.1, eta_step=0.02, batch_s
             if j == 0 or kind == "averaged":
                 t += 1
                 eta = eta0 / (1 + eta_step * t) ** power
-                W *= 1 - lam * eta
+                W *= 1 - lam * eta * (kind == "l2")
             x, own = X[i], y[i]
             r = np.argmax(np.where(np.arange(k) == own, -np.inf, x @ W))
             r = r if found is None else found[j]
@@ -59,9 +63,9 @@ def plain(problem, kind, *, lam=0.0, gamma=0.0, eta0=0.1, eta_step=0.02, batch_s
             total += W
         if kind == "l1":
             for c in R:
-                threshold = k / len(R) * gamma * eta
+                threshold = k / len(R) * lam * eta
                 W[:, c] = np.sign(W[:, c]) * np.maximum(abs(W[:, c]) - threshold, 0)
-        W /= max(1, np.sqrt(lam) * np.linalg.norm(W))
+        W /= max(1, np.sqrt(lam) * np.linalg.norm(W) * (kind == "l2"))
         yield total / t if kind == "averaged" else W
 
 
@@ -73,10 +77,10 @@ CASES = {
     "l2, shrinking": ("l2", SHRINKING),
     "l2, single rows": ("l2", SHRINKING | {"batch_size": 1, "lam": 0.02}),
     "l2, random": ("l2", {"mips": "random", "lam": 0.1}),
-    "l1": ("l1", {"gamma": 1e-3}),
-    "l1, sparse": ("l1", {"gamma": 0.02, "eta0": 1.0}),
-    "l1, single rows": ("l1", {"gamma": 1e-3, "batch_size": 1}),
-    "l1, random": ("l1", {"gamma": 0.01, "mips": "random"}),
+    "l1": ("l1", {"lam": 1e-3}),
+    "l1, sparse": ("l1", {"lam": 0.02, "eta0": 1.0}),
+    "l1, single rows": ("l1", {"lam": 1e-3, "batch_size": 1}),
+    "l1, random": ("l1", {"lam": 0.01, "mips": "random"}),
     "averaged": ("averaged", {"eta0": 1.0, "eta_step": 0.1}),
 }
 # Storage of the rows, features in each, and whether the weights are dense.
@@ -110,7 +114,7 @@ def after(count, kind, problem, **given):
 
 def test_sparse_weights_take_few_bytes_and_forget_zeros():
     problem, given = documents(2000, 400, 150), {"dense": False, "batch_size": 100}
-    whole, cut = (after(20, "l1", problem, gamma=g, eta0=1.0, **given) for g in (0.0, 0.3))
+    whole, cut = (after(20, "l1", problem, lam=g, eta0=1.0, **given) for g in (0.0, 0.3))
     for state in (whole, cut):
         entries = state.info()["nonzeros"]
         assert entries == state.model().nnz
@@ -136,6 +140,33 @@ def test_dense_weights_that_do_not_fit_are_refused():
     problem = as_problem(X, np.arange(n) % k)  # a list of their places alone would be 2.4 GB
     with refuses(r"^problem: too large for dense weights of 3"):
         next(memoir_l2(problem, dense=True))
+
+
+NAMES = {"lambda": "lam", "hash_length": "bits"}  # of Table 4 and ours
+
+
+@each("name", ["memoir_l2", "memoir_l1", "memoir_lsh"])
+def test_the_defaults_are_those_of_table_4(name):
+    solver, table = ENTRIES[name], printed("memoir").query("table == '4'")
+    own = solver.label.replace("ℓ", "l")
+    given = {p.name: p.default for p in inspect.signature(solver.steps).parameters.values()}
+    # A batch of None has 100 sqrt(C) rows; T is for `rounds`.
+    given |= {"b": default_batch(documents(2000, 40, 12)) / np.sqrt(12)}
+    of = table["method"].isin(["MEMOIR-*", own]) & (table["setting"] != "parameter=T")
+    for row in table[of].itertuples():
+        parameter = row.setting.removeprefix("parameter=")
+        assert given[NAMES.get(parameter, parameter)] == pytest.approx(row.value, rel=2e-3)
+    assert of.sum() == 5 * (5 if name == "memoir_lsh" else 4)
+
+
+def test_memoir_lsh_is_algorithm_1_with_hashes():
+    problem, given = documents(300, 60), {"batch_size": 50, "seed": 4}
+    own, same = (
+        after(4, kind, problem, **given, **of)
+        for kind, of in (("lsh", {}), ("l2", {"mips": "simple_lsh"}))
+    )
+    assert_array_equal(own.values, same.values)
+    assert own.recall < 1
 
 
 @pytest.fixture(scope="module")

@@ -40,8 +40,7 @@ VALUES = {
     "stabilised": (False, True),
     **dict.fromkeys(("inner", "added"), (1, 3)),
     "lambda0": (0.01, 0.1),
-    "lam": (0.03, 0.3),
-    "gamma": (1e-3, 0.1),
+    "lam": (0.03, 0.1),
     "C": (0.05, 0.5),
     "l1": (0.02, 0.2),
     "alpha": (0.02, 0.2),
@@ -68,6 +67,7 @@ OWN["cuts_constant_time"]["r"] = 40
 OWN |= {
     "memoir_pegasos": {"lam": 0.1},
     "memoir_l2": STEPS | {"lam": 0.1},
+    "memoir_lsh": STEPS | {"lam": 0.1, "bits": 4096},
     "memoir_l1": STEPS,
     "memoir_averaged": {"eta0": 0.1},
     "ls_generalized": {"alpha": 0.1},
@@ -152,10 +152,11 @@ def stated(name, problem, s, parameters):
             return 2 * loss.value.mean()
         return loss.value.mean() + value(name, parameters, "alpha") / 2 * (s.W**2).sum()
     M = affine(s, problem.d)
-    if name not in ("memoir_l1", "memoir_l2", "memoir_averaged"):
+    if name not in ("memoir_l1", "memoir_l2", "memoir_lsh", "memoir_averaged"):
         return objective(name, problem, M, parameters)
-    lam, gamma = (value(name, parameters, key) or 0.0 for key in ("lam", "gamma"))
-    return objective("memoir_pegasos", problem, M, {"lam": lam}) + gamma / 2 * abs(M).sum()
+    lam = value(name, parameters, "lam") or 0.0
+    one = lam / 2 * abs(M).sum() if name == "memoir_l1" else 0.0
+    return one + objective("memoir_pegasos", problem, M, {"lam": 0.0 if one else lam})
 
 
 def test_every_solver_says_which_of_its_parameters_are_live():

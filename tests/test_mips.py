@@ -186,6 +186,23 @@ def test_bits_agree_as_often_as_theory_says(sparse, bits, rng):
     assert (abs(1 - differing_bits(*codes) / bits - theory) <= 4 * deviation).all()
 
 
+def test_the_exponent_is_that_of_the_bits_and_not_the_printed_one(rng):
+    S, c, lsh = np.linspace(0.2, 0.95, 4), 0.6, SimpleLSH(8, D, 1, bits=100_000)
+    x, aside = np.linalg.qr(rng.normal(size=(D, 2)))[0].T
+    cosines = np.append(S, c * S)
+    W = np.outer(x, cosines) + np.outer(aside, np.sqrt(1 - cosines**2))
+    codes = lsh.hash_weights(W.astype("f4")), lsh.hash_rows(x[None])
+    agree = 1 - differing_bits(*codes) / 100_000
+    measured = np.log(agree[:4]) / np.log(agree[4:])
+    assert_allclose(measured, mips.hash_exponent(c, S), rtol=0.03)
+    assert (np.diff(measured) < 0).all()  # the larger the best product, the fewer hashes
+    # As (9) prints it, with cos for arccos, opposite vectors would agree as often as equal ones.
+    printed = np.log(1 - np.cos(S) / np.pi) / np.log(1 - np.cos(c * S) / np.pi)
+    assert (printed - measured > 0.05).all() and 1 - np.cos(-1) / np.pi == 1 - np.cos(1) / np.pi
+    codes = lsh.hash_rows(np.stack([x, -x]))
+    assert differing_bits(codes[:1], codes[:1]) == 0 and differing_bits(*codes[:, None]) == 100_000
+
+
 @each_storage
 @each("rerank", [None, 1, 20, C])
 def test_the_nearest_hashes_are_found_and_ranked_exactly(rerank, x_sparse, w_sparse, monkeypatch):
@@ -217,6 +234,10 @@ def test_graphs_find_nearly_all_of_an_easy_problem_after_each_update(name, spars
         oracle.update(weights)
         found = inexactness(oracle, weights, X, np.arange(N), y)
         assert found["recall"] >= 0.95 and found["epsilon_mean"] < 0.05
+    poorer = {"ef": 1}, {"ef": 1, "links": 2}, {"ef": 1, "links": 2, "ef_build": 1}
+    graphs = [built(name, W, **given) for given in ({}, *poorer)]
+    recalls = [inexactness(graph, W, X, np.arange(N), y)["recall"] for graph in graphs]
+    assert (np.diff(recalls) < 0).all()
 
 
 @each("name", GRAPHS)
@@ -243,6 +264,8 @@ def queried(rows, y, X=np.zeros((2, D))):  # noqa: B008
 REFUSED = [
     (made("exakt"), "mips: must be one of exact, sw_graph, hnsw, simple_lsh, random"),
     (made("simple_lsh", rerank=0), "rerank: must be a whole"),
+    (made("hnsw", links=1), "links: must be a whole number of at least 2"),
+    (made("hnsw", ef_build=1.5), "ef_build: must be a whole"),
     (made("simple_lsh", d=10**13), "problem: too large for hyperplanes of 10000000000000 features"),
     (updated(np.zeros((C, D))), "W: must be CSR or dense floats, 40 features by 150 classes"),
     (queried([0], [0], np.zeros((2, D + 1))), "X: must be dense or CSR with 40 features"),

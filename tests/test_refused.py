@@ -42,7 +42,7 @@ TABLE = [
     ("memoir_l2", "lam", (-0.1, np.nan), NOT_NEGATIVE),
     ("memoir_l2", "lam", (11.0,), "lam . eta_1 must be below 1"),
     ("memoir_l2", "lam", (5.0,), "lam . eta_1 must be .* 0.294118", {"eta0": 0.3}),
-    ("memoir_l1", "gamma", (-1e-9, np.nan, np.inf), NOT_NEGATIVE),
+    ("memoir_l1", "lam", (-1e-9, np.nan, np.inf), NOT_NEGATIVE),
     ("memoir_l1 memoir_l2 memoir_averaged", "eta0", (0.0, np.nan), POSITIVE),
     ("memoir_l1 memoir_l2 memoir_averaged", "eta_step", (-1.0, np.nan), NOT_NEGATIVE),
     ("memoir_pegasos memoir_l1 memoir_l2", "batch_size", (0, 2.5), COUNT),

@@ -30,7 +30,7 @@ EXTRAS = {"vw": "vowpalwabbit", "vw_recall_tree": "vowpalwabbit"}
 NAMES = [name for name in SOLVERS if name not in EXTRAS or find_spec(EXTRAS[name])]
 # Their rows have no bounds but an objective, which need not be the least one so far.
 UNCERTIFIED = {
-    *"memoir_l2 memoir_l1 memoir_averaged ls_calibrated ls_stagewise ls_columns".split(),
+    *"memoir_l2 memoir_l1 memoir_lsh memoir_averaged ls_calibrated ls_stagewise ls_columns".split(),
     *"cuts_linear_time cuts_constant_time libsvm nystroem_svm liblinear_cs liblinear_ovr".split(),
     *"liblinear_lr liblinear_l2_dual liblinear_l2_primal liblinear_l1 logistic_lbfgs".split(),
     *"logistic_saga ridge centroid random_forest boosting".split(),

@@ -15,7 +15,7 @@ from workbench.core.stream import until, watch
 from workbench.data import zipf_text
 from workbench.data.features import tfidf
 from workbench.memoir import blocks, working_set
-from workbench.memoir.ascent import block_step
+from workbench.memoir.ascent import Scratch, block_step
 from workbench.memoir.blocks import matrix_of
 from workbench.memoir.working_set import cs_working_set, truncated
 
@@ -57,7 +57,9 @@ def test_blocks_are_solved_exactly(rng):
         def value(step, curvature=curvature, g=g):
             return -curvature / 2 * (step**2).sum(axis=-1) - step @ g
 
-        block_step(alpha, g, np.arange(m), m, cost, curvature, delta, room)
+        places = np.arange(m)
+        scratch = Scratch(np.empty(0, "f4"), places, g, delta, room, places, places)
+        block_step(alpha, scratch, m, cost, curvature)
         assert abs(delta.sum()) < 1e-6
         after = alpha + delta
         assert after[0] <= cost + 1e-6 and after[1:].max() <= 1e-6
@@ -77,7 +79,7 @@ def test_v_is_the_sum_over_rows_and_the_dual_ascends(parameters, is_sparse):
         for j in range(s.sets.shape[1]):
             np.add.at(A, (np.arange(problem.n), s.sets[:, j].astype(int)), s.alpha[:, j])
         V = problem.X.T @ A
-        found = matrix_of(s.blocks(), problem.k)
+        found = matrix_of(s.blocks())
         assert sp.issparse(found) == is_sparse
         found = found.toarray() if is_sparse else found
         assert_allclose(found, V, atol=2e-6)

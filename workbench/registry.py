@@ -55,12 +55,15 @@ SOLVERS = {
     "svm_ccg": Solver("mrc.svm_ccg:svm_ccg", "SVM-CCG", colour="#0000E0", marker=">"),
     "svm_multi": Solver("mrc.l1svm:svm_multi", "SVM-MULTI", colour="#56B4E9", marker="*"),
     "memoir_pegasos": Solver(
-        "memoir.pegasos:memoir_pegasos", "Pegasos (exact search)", colour="#785EF0", marker="p"
+        "memoir.pegasos:memoir_pegasos", "Pegasos (ours)", colour="#785EF0", marker="p"
     ),
     "memoir_l2": Solver("memoir.algorithms:memoir_l2", "MEMOIR-ℓ2", colour="#B0005A", marker="h"),
     "memoir_l1": Solver("memoir.algorithms:memoir_l1", "MEMOIR-ℓ1", colour="#F2A6C8", marker="s"),
+    "memoir_lsh": Solver(
+        "memoir.algorithms:memoir_lsh", "MEMOIR-LSH", colour="#A8325E", marker="^"
+    ),
     "memoir_averaged": Solver(
-        "memoir.averaged:memoir_averaged", "Averaged steps", colour="#8E5BD0", marker="P"
+        "memoir.averaged:memoir_averaged", "Averaged steps (ours)", colour="#8E5BD0", marker="P"
     ),
     "cs_working_set": Solver(
         "memoir.working_set:cs_working_set", "Working sets (ours)", colour="#1B9E4B", marker="D"

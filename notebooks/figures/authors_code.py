@@ -17,9 +17,9 @@ import numpy as np
 import scipy.sparse as sp
 
 from workbench.core.stream import off_the_clock
-from workbench.memoir.algorithms import MAX_BATCHES, SAMPLED
+from workbench.memoir.algorithms import MAX_BATCHES
 from workbench.memoir.mips import inexactness, make_oracle
-from workbench.memoir.state import default_batch
+from workbench.memoir.state import SAMPLED, default_batch
 
 
 @dataclass
@@ -66,7 +66,7 @@ def authors_l2(
     problem,
     *,
     lam: float = 1.0,
-    gamma: float = 0.0,
+    l1: float = 0.0,
     eta0: float = 0.1,
     eta_step: float = 0.02,
     batch_size: int | None = None,
@@ -132,8 +132,8 @@ def authors_l2(
                 step = eta / len(b) if divide else eta
                 change(s, X[some[changing]], labels[changing], r[changing], step)
                 R[labels] = R[r] = True
-            if gamma:
-                limits = np.where(R, np.float32(k / R.sum() * gamma * eta), np.float32(0))
+            if l1:
+                limits = np.where(R, np.float32(k / R.sum() * l1 * eta), np.float32(0))
                 s.U -= np.clip(s.U, -limits, limits)
             length = s.scale * sqrt(lam * max(s.square, 0.0))
             s.scale /= max(1.0, length)
@@ -146,14 +146,14 @@ def authors_l2(
 def authors_l1(
     problem,
     *,
-    gamma: float = 1e-6,
+    lam: float = 1e-6,
     mips: str = "exact",
     ef: int = 50,
     seed: int = 0,
     state: AuthorsState | None = None,
 ) -> Iterator[AuthorsState]:
     """Do the same for the l1 norm: nothing shrinks, and (13) truncates after each batch."""
-    own = {"lam": 0.0, "hinge": True, "gamma": gamma}
+    own = {"lam": 0.0, "hinge": True, "l1": lam}
     yield from authors_l2(problem, **own, mips=mips, ef=ef, seed=seed, state=state)
 
 

@@ -125,7 +125,9 @@ def read_libsvm(*paths: PathLike, dtype: type = np.float64, **options) -> list[R
     ----------
     paths : plain or compressed (.bz2, .gz); a test file follows its training file
     options : of scikit-learn's ``load_svmlight_files``, such as `n_features`, and `zero_based`:
-        by default indices count from 1, or from 0 if a 0 occurs in a file
+        by default indices count from 1, or from 0 if a 0 occurs in a file. `multilabel=True` reads
+        lines of any number of labels, and gives each of its labels a row of its own, as the LSHTC
+        sets were made; lines without a label are left out
     """
     from sklearn.datasets import load_svmlight_files
 
@@ -141,7 +143,12 @@ def read_libsvm(*paths: PathLike, dtype: type = np.float64, **options) -> list[R
             f"{names}: cannot be read as LIBSVM's format, the one of all files that are not .csv, "
             f".tsv, .parquet, .npz or .npy: {error}"
         ) from error
-    return [Rows(X, as_integers(y)) for X, y in zip(parts[::2], parts[1::2])]
+    rows = []
+    for X, y in zip(parts[::2], parts[1::2]):
+        if options.get("multilabel"):
+            X, y = X[np.repeat(np.arange(len(y)), [*map(len, y)])], np.concatenate(y)
+        rows.append(Rows(X, as_integers(y)))
+    return rows
 
 
 def _plain(path: Path) -> BytesIO:
@@ -149,7 +156,7 @@ def _plain(path: Path) -> BytesIO:
     packed: Record = {".gz": gzip.open, ".bz2": bz2.open}
     with packed.get(path.suffix, open)(path, "rb") as file:
         content = file.read().removeprefix(codecs.BOM_UTF8)
-    return BytesIO(re.sub(rb":[ \t]+", b":", content))
+    return BytesIO(re.sub(rb"([:,])[ \t]+", rb"\1", content))
 
 
 def as_integers(labels: np.ndarray) -> np.ndarray:

@@ -6,14 +6,13 @@ Comments number the lines of the printed boxes. Lines 5 to 11 are compiled
 About (13) the paper says that a truncation is applied "only in the case of the resulting l1/l2
 norm of the truncated elements is sufficiently small", and not how small. Its box truncates after
 every batch, and so does :func:`memoir_l1`. The text leaves open what a batch of Algorithm 2 is;
-rows are drawn uniformly, as in Algorithm 1. The defaults are the steps of Table 4; those of Theorem
-2 are in :func:`workbench.memoir.pegasos.memoir_pegasos`.
+rows are drawn uniformly, as in Algorithm 1. The defaults are those of Table 4. The steps of Theorem
+2 are in :func:`workbench.memoir.pegasos.memoir_pegasos`, which is ours.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from itertools import count
+from collections.abc import Iterator
 
 import numpy as np
 
@@ -22,13 +21,11 @@ from workbench.core.problem import Problem
 from workbench.core.state import resumable
 from workbench.core.stream import off_the_clock
 from workbench.kernels.rows import rows_of
-from workbench.memoir.blocks import matrix_of
-from workbench.memoir.mips import inexactness, make_oracle
+from workbench.memoir.mips import Oracle, make_oracle
 from workbench.memoir.state import MemoirState, default_batch, objective, start
-from workbench.memoir.steps import NO_ANSWERS, SCALE
+from workbench.memoir.steps import SCALE, Batch
 
 MAX_BATCHES = 50  # if a pass over the rows has fewer batches, each is a round
-SAMPLED = 200  # rows on which the answers of a search are compared with the exact ones
 
 
 @resumable("lam", "eta0", "eta_step", "batch_size", "mips")
@@ -52,6 +49,11 @@ def memoir_l2(
     eta_t = eta0 / (1 + eta_step t). A round is a batch, or the batches of a pass over the rows if
     these are more than fifty. There is no certificate.
 
+    The box leaves the search of line 6 open ("compute approximately"). The default is exact, with
+    an inexactness of zero: the paper's experiments use "sw_graph", whose edges nmslib can no longer
+    insert and delete, so that a graph has to be built for each batch, and the same answers take
+    longer. With "simple_lsh" it is :func:`memoir_lsh`.
+
     An approximate search uses an index of the weights before the batch; ``recall`` and ``epsilon``,
     its shortfall in score, are measured on a round's last batch, off the clock. nmslib draws from a
     generator of its own: such runs cannot be repeated bit for bit.
@@ -62,10 +64,10 @@ def memoir_l2(
     lam : weight of the regularisation, not negative; lam eta_1 must be below 1
     batch_size : rows per step, drawn independently; by default 100 sqrt(C), or n if that is less
     mips : search for the best wrong class: "exact", "sw_graph", "hnsw", "simple_lsh" or "random"
-    ef : candidates that a search of a graph keeps
+    ef : candidates that a search of a graph keeps; not printed, 50 is what the graph is built with
     bits : length of a hash
-    dense : keep W dense, 4 d C bytes, or sparse, about 10 bytes per entry; by default dense up to
-        256 MB
+    dense : keep W dense, 4 d C bytes, or sparse, about 10 bytes per entry, which changes nothing
+        but time and memory; the paper's W is sparse. By default dense up to 256 MB
     seed : int, seeds the rows drawn
 
     Raises
@@ -73,21 +75,24 @@ def memoir_l2(
     ValueError
         If an argument is out of its range; the message names it.
     """
-    given = eta0, eta_step, batch_size, mips, ef, bits, dense, seed, state
-    s, eta, size, many, search = _started(problem, "lam", lam, *given)
-    if lam * eta(1) >= 1:
+    check_steps(lam, eta0, eta_step)
+    size, many = batches_of(problem, batch_size)
+    s = begun(problem, "l2", lam, dense, seed, state)
+    if lam * eta0 >= 1 + eta_step:
         raise ValueError(
             "lam: lam * eta_1 must be below 1, or the first step erases W; got "
-            f"{lam!r} * {eta(1):g}"
+            f"{lam!r} * {eta0 / (1 + eta_step):g}"
         )
-    rows, y = rows_of(problem.X), problem.y
+    rows, oracle = rows_of(problem.X), oracle_of(s, mips, ef, bits)
     yield s  # line 1: W^0 = 0
-    while True:  # line 2
-        for t in range(s.step + 1, s.step + 1 + many):
+    while True:
+        end = s.step + many
+        for t in range(s.step + 1, end + 1):  # line 2
+            eta = eta0 / (1 + eta_step * t)
             b = s.rng.integers(problem.n, size=size)  # line 3
-            r = search(b)  # line 6, unless it is exact
-            s.numbers[SCALE] *= 1 - lam * eta(t)  # line 4
-            s.visit(rows, b, y, r, np.full(size, eta(t)))  # lines 5 to 11
+            s.numbers[SCALE] *= 1 - lam * eta  # line 4
+            r = s.search(oracle, problem, b, t == end)  # line 6, unless it is exact
+            s.visit(Batch(rows, problem.y, b, r, np.full(size, eta)))  # lines 5 to 11
             s.project(lam)  # lines 12 and 13
             s.step = t
         with off_the_clock():
@@ -95,13 +100,13 @@ def memoir_l2(
         yield s
 
 
-@resumable("gamma", "eta0", "eta_step", "batch_size", "mips")
+@resumable("lam", "eta0", "eta_step", "batch_size", "mips")
 def memoir_l1(
     problem: Problem,
     *,
     eta0: float = 0.1,
     eta_step: float = 0.02,
-    gamma: float = 1e-6,
+    lam: float = 1e-6,
     batch_size: int | None = None,
     mips: str = "exact",
     ef: int = 50,
@@ -110,76 +115,94 @@ def memoir_l1(
     seed: int = 0,
     state: MemoirState | None = None,
 ) -> Iterator[MemoirState]:
-    """Lower P(W) = gamma/2 |W|_1 + mean_i max(0, 1 + max_{r != y_i} x_i.(w_r - w_{y_i})).
+    """Lower P(W) = lam/2 |W|_1 + mean_i max(0, 1 + max_{r != y_i} x_i.(w_r - w_{y_i})).
 
     Algorithm 2: after each batch, the weights of the classes R_t in it (every label and every
-    answer) are taken towards zero by C / |R_t| gamma eta_t. The paper calls gamma lambda, and its
+    answer) are taken towards zero by C / |R_t| lam eta_t. The paper calls lam lambda, and its
     objective counts half of it. Every batch sweeps all weights, so that small batches are slow.
     Everything else is as in :func:`memoir_l2`.
 
     Parameters
     ----------
-    gamma : weight of the l1 norm, not negative
+    lam : weight of the l1 norm, not negative
 
     Raises
     ------
     ValueError
         If an argument is out of its range; the message names it.
     """
-    given = eta0, eta_step, batch_size, mips, ef, bits, dense, seed, state
-    s, eta, size, many, search = _started(problem, "gamma", gamma, *given)
-    rows, y = rows_of(problem.X), problem.y
+    check_steps(lam, eta0, eta_step)
+    size, many = batches_of(problem, batch_size)
+    s = begun(problem, "l1", lam, dense, seed, state)
+    rows, oracle = rows_of(problem.X), oracle_of(s, mips, ef, bits)
     yield s  # line 1: W^0 = 0
-    while True:  # line 2
-        for t in range(s.step + 1, s.step + 1 + many):
+    while True:
+        end = s.step + many
+        for t in range(s.step + 1, end + 1):  # line 2
+            eta = eta0 / (1 + eta_step * t)
             b = s.rng.integers(problem.n, size=size)  # line 3
-            r = search(b)  # line 6, unless it is exact
-            R = s.visit(rows, b, y, r, np.full(size, eta(t)))  # lines 4 to 12
-            if gamma:
-                s.truncate(R, problem.k / R.sum() * gamma * eta(t))  # lines 13 and 14: (13)
+            r = s.search(oracle, problem, b, t == end)  # line 6, unless it is exact
+            r = s.visit(Batch(rows, problem.y, b, r, np.full(size, eta)))  # lines 5 to 10
+            R = np.union1d(problem.y[b], r)  # lines 4 and 11
+            if lam:
+                s.truncate(R, problem.k / len(R) * lam * eta)  # lines 13 to 15: (13)
             s.step = t
         with off_the_clock():
             s.end_round(problem, size * many, "l1")
         yield s
 
 
-def _started(
-    problem, name, weight, eta0, eta_step, batch_size, mips, ef, bits, dense, seed, state
-) -> tuple[MemoirState, Callable, int, int, Callable]:
-    """Return the state to start from, eta, rows per batch, batches per round and the search."""
-    check_not_negative(**{name: weight}, eta_step=eta_step)
+@resumable("lam", "eta0", "eta_step", "batch_size")
+def memoir_lsh(
+    problem: Problem,
+    *,
+    eta0: float = 0.1,
+    eta_step: float = 0.02,
+    lam: float = 1.0,
+    batch_size: int | None = None,
+    bits: int = 64,
+    dense: bool | None = None,
+    seed: int = 0,
+    state: MemoirState | None = None,
+) -> Iterator[MemoirState]:
+    """Run Algorithm 1 with SimpleLSH, the paper's MEMOIR-LSH, with the settings of Table 4.
+
+    The paper speaks of a "reduced feature space", and its authors' code hashes a truncated SVD:
+    give it such features (``| 128 pca``). Everything else is as in :func:`memoir_l2`.
+    """
+    steps = {"lam": lam, "eta0": eta0, "eta_step": eta_step, "batch_size": batch_size}
+    how = {"mips": "simple_lsh", "bits": bits, "dense": dense, "seed": seed, "state": state}
+    return memoir_l2.__wrapped__(problem, **steps, **how)  # type: ignore[attr-defined]
+
+
+def check_steps(lam: float, eta0: float, eta_step: float) -> None:
+    """Raise a ValueError if one of these is out of its range."""
     check_positive(eta0, "eta0")
+    check_not_negative(lam=lam, eta_step=eta_step)
+
+
+def batches_of(problem: Problem, batch_size: int | None) -> tuple[int, int]:
+    """Return the rows of a batch, and the batches of a round."""
     size = default_batch(problem, batch_size)
-    s = start(problem, weight, dense, seed) if state is None else state
-    if s.weight != weight:
-        s.weight = weight
+    return size, 1 if size * MAX_BATCHES >= problem.n else -(-problem.n // size)
+
+
+def begun(problem, penalty, lam, dense, seed, state) -> MemoirState:
+    """Return the state of round 0, or the given one with the objective of this `lam`."""
+    s = start(problem, lam, dense, seed) if state is None else state
+    if s.weight != lam:
+        s.weight = lam
         with off_the_clock():
-            s.primal = objective(problem, s.model(), weight, "l2" if name == "lam" else "l1")
-    many = 1 if size * MAX_BATCHES >= problem.n else -(-problem.n // size)
+            s.primal = objective(problem, s.model(), lam, penalty)
+    return s
 
-    def eta(t: int) -> float:
-        return eta0 / (1 + eta_step * t)
 
+def oracle_of(s: MemoirState, mips: str, ef: int, bits: int) -> Oracle | None:
+    """Return a search for line 6; None for exact answers, which `visit` finds."""
     if mips == "exact":
         s.recall, s.epsilon, s.build_seconds, s.query_seconds = 1.0, 0.0, 0.0, 0.0
-        return s, eta, size, many, lambda b: NO_ANSWERS
-    # A hash keeps the hyperplanes that the run began with; other searches draw as the run does.
-    given = {"seed": s.rng} | ({} if mips == "random" else {"ef": ef})
-    given = {"seed": [s.seed, 1], "bits": bits} if mips == "simple_lsh" else given
-    oracle, batches = make_oracle(mips, k=s.k, d=problem.d, **given), count(1)
-
-    def search(b: np.ndarray) -> np.ndarray:
-        """Return the class that an index of W, as it is now, finds for each row of the batch."""
-        U = matrix_of(s.blocks(), s.k)
-        oracle.update(U)
-        found = oracle.query(problem.X, b, problem.y[b])
-        s.build_seconds, s.query_seconds = oracle.build_seconds, oracle.query_seconds
-        if next(batches) % many == 0:  # the last batch of a round
-            with off_the_clock():
-                rows = b[:SAMPLED]
-                seen = inexactness(oracle, U, problem.X, rows, problem.y[rows])
-                s.recall = seen["recall"]
-                s.epsilon = float(s.numbers[SCALE] * seen["epsilon_mean"])
-        return found
-
-    return s, eta, size, many, search
+        return None
+    if mips == "simple_lsh":  # keeps the hyperplanes that the run began with
+        return make_oracle(mips, k=s.k, d=len(s.starts), seed=[s.seed, 1], bits=bits)
+    options = {} if mips == "random" else {"ef": ef}
+    return make_oracle(mips, k=s.k, d=len(s.starts), seed=s.rng, **options)

@@ -11,11 +11,33 @@ from typing import NamedTuple
 import numpy as np
 
 from workbench.kernels.compiled import njit
+from workbench.kernels.rows import Rows
 from workbench.memoir.blocks import soft
 from workbench.memoir.products import add_outer, add_scores, lacks_room, set_scores
 
 ENTERING = 3  # unused classes that enter the block of one visit, which keeps V sparse
 MIN_CURVATURE = 1e-6  # least |x|^2 times the cost; below, steps would follow the rounding of g
+
+
+class Data(NamedTuple):
+    """All rows, and for each its label, its C and its squared length."""
+
+    rows: Rows
+    y: np.ndarray
+    costs: np.ndarray
+    squares: np.ndarray
+
+
+class Rule(NamedTuple):
+    """How rows are visited: the l1 norm's weight, None for 0, and the rules for entering a set.
+
+    With `added` above 0 the scores of all classes are computed, and the `added` largest violators
+    enter the row's set; with 0 only the classes in the set are scored.
+    """
+
+    l1: np.float32 | None
+    eps: float
+    added: int
 
 
 class Sets(NamedTuple):
@@ -27,12 +49,21 @@ class Sets(NamedTuple):
     calm: np.ndarray  # (n,) uint8, consecutive visits without a step
 
 
-@njit(cache=True)
-def visit_rows(blocks, at, rows, order, y, sets, costs, squares, l1, eps, added, seen, k):
-    """Visit rows, from place `at` of `order` on.
+class Scratch(NamedTuple):
+    """Memory of one visit, allocated once: for each row it would cost as much as a short row."""
 
-    With `added` above 0 the scores of all classes are computed, and the `added` largest violators
-    enter the row's set; with 0 only the classes in the set are scored.
+    out: np.ndarray  # (k + 1,) float32, the scores of all classes, then of those outside the set
+    best: np.ndarray  # (added,) the classes of the largest scores outside the set
+    g: np.ndarray  # (M,) the scores of the set, with the margin, which is the dual's gradient
+    delta: np.ndarray  # (M,) the step over a block
+    room: np.ndarray  # (M,) how far each alpha of the block is from its bound
+    block: np.ndarray  # (M,) the places of the block in the set
+    stepping: np.ndarray  # (M,) the classes that step
+
+
+@njit(cache=True)
+def visit_rows(blocks, at, data, order, sets, rule, seen):
+    """Visit rows, from place `at` of `order` on.
 
     Returns
     -------
@@ -42,45 +73,42 @@ def visit_rows(blocks, at, rows, order, y, sets, costs, squares, l1, eps, added,
     """
     M = sets.classes.shape[1]
     reals, places = np.empty((3, M)), np.empty((2, M), np.int64)
-    g, out, best = reals[0], np.empty(k + 1, np.float32), np.empty(added, np.int64)
-    # Allocating room for a block for each row would cost as much as a short row.
-    scratch = g, reals[1], reals[2], places[0], places[1]
+    out, best = np.empty(blocks.k + 1, np.float32), np.empty(rule.added, np.int64)
+    scratch = Scratch(out, best, reals[0], reals[1], reals[2], places[0], places[1])
+    g = scratch.g
     while at < len(order):
         i = np.uint64(order[at])
         held = np.int64(sets.held[i])
-        need = lacks_room(blocks, rows, i, M, k)
+        need = lacks_room(blocks, data.rows, i, M)
         if need:
             return at, need
-        if added:
-            found = violators(blocks, rows, i, y[i], sets, costs[i], l1, eps, g, out, best, k)
+        if rule.added:
+            found = violators(blocks, i, data, sets, rule, scratch)
             for m in range(found):
                 held, placed = enter(sets, i, g, held, best[m], 1.0 + out[best[m]])
                 seen[1] += not placed
             sets.held[i] = held
         else:
-            set_scores(blocks, rows, i, sets.classes[i, :held], l1, g, k)
+            set_scores(blocks, data.rows, i, sets.classes[i, :held], rule.l1, g)
             for c in range(1, held):  # assigning to a slice would take longer to compile
                 g[c] += 1.0
-        seen[0] += solve(blocks, rows, i, sets, scratch, held, costs[i], squares[i], eps, k)
+        seen[0] += solve(blocks, i, data, sets, rule, scratch, held)
         at += 1
     return at, 0
 
 
 @njit(cache=True)
-def violators(blocks, rows, i, own, sets, cost, l1, eps, g, out, best, k):
-    """Put the classes outside row i's set that violate most into `best`; return how many.
-
-    `g` gets the scores of the set, with the margin, and `out` those of all others.
-    """
+def violators(blocks, i, data, sets, rule, scratch):
+    """Put the classes outside row i's set that violate most into `best`; return how many."""
+    out, own, held = scratch.out, data.y[i], np.int64(sets.held[i])
     out[:] = 0.0
-    add_scores(blocks, rows, i, l1, out, k)
-    held = np.int64(sets.held[i])
+    add_scores(blocks, data.rows, i, rule.l1, out)
     for j in range(held):
         c = np.int64(sets.classes[i, j])
-        g[j] = out[c] + (c != own)
+        scratch.g[j] = out[c] + (c != own)
         out[c] = -np.inf
-    least = violation_level(sets, i, g, held, cost)
-    return largest(out, np.float32(least + eps - 1.0), best, k)
+    least = violation_level(sets, i, scratch.g, held, data.costs[i])
+    return largest(out[:-1], np.float32(least + rule.eps - 1.0), scratch.best)
 
 
 @njit(cache=True)
@@ -102,10 +130,10 @@ def enter(sets, i, g, held, c, score):
 
 
 @njit(cache=True)
-def largest(out, threshold, best, k):
+def largest(out, threshold, best):
     """Put the classes with the largest scores above `threshold` into `best`; return how many."""
     found = 0
-    for c in range(np.uint64(k)):
+    for c in range(np.uint64(len(out))):
         if out[c] > threshold:
             j = min(found, len(best) - 1)
             if found == len(best) and out[best[j]] >= out[c]:
@@ -131,12 +159,13 @@ def violation_level(sets, i, g, held, cost):
 
 
 @njit(cache=True)
-def solve(blocks, rows, i, sets, scratch, held, cost, square, eps, k):
+def solve(blocks, i, data, sets, rule, scratch, held):
     """Take the exact step over a block of row i's set; return whether there was one.
 
     The block is the row's class, those in use, and the few that violate most.
     """
-    g, delta, room, block, stepping = scratch
+    _, _, g, delta, _, block, stepping = scratch
+    cost, square = data.costs[i], data.squares[i]
     level = violation_level(sets, i, g, held, cost)
     alpha = sets.alpha[i]
     size, top = 1, g[0]
@@ -146,7 +175,7 @@ def solve(blocks, rows, i, sets, scratch, held, cost, square, eps, k):
         if alpha[j] != 0.0:
             block[size] = j
             size += 1
-    if not top - level > eps:
+    if not top - level > rule.eps:
         sets.calm[i] = min(np.int64(sets.calm[i]) + 1, 255)
         return False
     used = size
@@ -164,7 +193,7 @@ def solve(blocks, rows, i, sets, scratch, held, cost, square, eps, k):
         block[size] = chosen
         size += 1
     curvature = max(np.float64(square), MIN_CURVATURE / cost)
-    block_step(alpha, g, block, size, cost, curvature, delta, room)
+    block_step(alpha, scratch, size, cost, curvature)
     sets.calm[i] = 0
     steps = 0
     for b in range(size):
@@ -177,18 +206,19 @@ def solve(blocks, rows, i, sets, scratch, held, cost, square, eps, k):
             delta[steps], stepping[steps] = change, sets.classes[i, j]
             steps += 1
     if steps and square > 0.0:
-        add_outer(blocks, rows, i, delta[:steps], stepping[:steps], 0.0, k)
+        add_outer(blocks, data.rows, i, delta[:steps], stepping[:steps], 0.0)
     return steps > 0
 
 
 @njit(cache=True)
-def block_step(alpha, g, block, m, cost, curvature, delta, room):
-    """Put the exact step over `m` classes into `delta`.
+def block_step(alpha, scratch, m, cost, curvature):
+    """Put the exact step over a block of `m` classes into `delta`.
 
     It maximises -curvature/2 |delta|^2 - g.delta over alpha + delta <= cost [own class] with
     sum delta = 0: delta_c = min(room_c, (beta - g_c) / curvature), where beta is found by taking
     classes to their bound in the order in which they reach it (Keerthi et al., 2008).
     """
+    _, _, g, delta, room, block, _ = scratch
     total, free = 0.0, m
     for b in range(m):
         j = block[b]
@@ -212,17 +242,17 @@ def block_step(alpha, g, block, m, cost, curvature, delta, room):
 
 
 @njit(cache=True)
-def losses(blocks, rows, y, costs, l1, k):
+def losses(blocks, rows, y, costs, l1):
     """Return the weighted losses of all rows under W = soft(V, l1), in double precision."""
-    out, total = np.empty(k + 1), 0.0
+    out, total = np.empty(blocks.k + 1), 0.0
     for i in range(np.uint64(len(y))):
         out[:] = 0.0
-        add_scores(blocks, rows, i, l1, out, k)
+        add_scores(blocks, rows, i, l1, out)
         own = y[i]
         score = out[own]
         out[own] = -np.inf
         top = out[0]
-        for c in range(1, k):
+        for c in range(1, blocks.k):
             top = max(top, out[c])
         total += costs[i] * max(0.0, 1.0 + top - score)
     return total

@@ -22,7 +22,7 @@ from workbench.core.state import resumable
 from workbench.core.stream import off_the_clock
 from workbench.kernels.rows import rows_of
 from workbench.memoir.state import MemoirState, start
-from workbench.memoir.steps import NO_ANSWERS
+from workbench.memoir.steps import NO_ANSWERS, Batch
 
 
 @resumable("eta0")
@@ -43,7 +43,8 @@ def memoir_averaged(
 
     Parameters
     ----------
-    eta0, eta_step : positive, and not negative; step t is eta0 / sqrt(1 + eta_step t)
+    eta0, eta_step : positive, and not negative; step t is eta0 / sqrt(1 + eta_step t). The defaults
+        are ours, as the method
     dense : keep weights dense, 8 d C bytes, or sparse, about 14 bytes per entry; by default dense
         up to 256 MB
     seed : int, seeds the order of the rows
@@ -61,7 +62,8 @@ def memoir_averaged(
     while True:
         order = s.rng.permutation(n)
         t = np.arange(s.step + 1, s.step + n + 1)
-        s.visit(rows, order, problem.y, NO_ANSWERS, eta0 / (1 + eta_step * t) ** 0.5)
+        eta = eta0 / (1 + eta_step * t) ** 0.5
+        s.visit(Batch(rows, problem.y, order, NO_ANSWERS, eta, s.step))
         s.step += n
         with off_the_clock():
             s.end_round(problem, n, "l2")

@@ -36,13 +36,13 @@ class Blocks(NamedTuple):
     values: np.ndarray  # (p,) float32, or float64 of a dense matrix
     sums: np.ndarray  # (p,) a second value of each slot, or (0,) if there is none
     end: np.ndarray  # (1,) int64, first slot of the pool that is in no block
+    k: int
 
 
 @dataclass
 class InBlocks:
-    """The part of a state that is a matrix in blocks, of `k` classes."""
+    """The part of a state that is a matrix in blocks."""
 
-    k: int
     starts: np.ndarray
     sizes: np.ndarray
     used: np.ndarray
@@ -50,6 +50,7 @@ class InBlocks:
     values: np.ndarray
     sums: np.ndarray
     end: np.ndarray
+    k: int
 
     def blocks(self) -> Blocks:
         """Return the matrix, which compiled code changes in place."""
@@ -62,13 +63,13 @@ class InBlocks:
     def run(self, kernel: Callable, *given) -> None:
         """Run a compiled pass to its end, in a larger pool whenever it lacks slots.
 
-        The kernel takes the blocks, the place to begin at, `given` and k; it returns the place it
-        has reached and how many free slots it needs there, 0 at the end.
+        The kernel takes the blocks, the place to begin at, and `given`; it returns the place it has
+        reached and how many free slots it needs there, 0 at the end.
         """
-        at, need = kernel(self.blocks(), 0, *given, self.k)
+        at, need = kernel(self.blocks(), 0, *given)
         while need:
-            self.hold(roomier(self.blocks(), self.k, PATCH + need))
-            at, need = kernel(self.blocks(), at, *given, self.k)
+            self.hold(roomier(self.blocks(), PATCH + need))
+            at, need = kernel(self.blocks(), at, *given)
 
 
 def empty(d: int, k: int, *, sums: bool = False, slots: int = 1) -> Blocks:
@@ -81,6 +82,7 @@ def empty(d: int, k: int, *, sums: bool = False, slots: int = 1) -> Blocks:
         np.zeros(slots, np.float32),
         np.zeros(slots if sums else 0, np.float32),
         np.zeros(1, np.int64),
+        k,
     )
 
 
@@ -95,6 +97,7 @@ def dense(W: np.ndarray, *, sums: bool = False) -> Blocks:
         W.ravel(),
         np.zeros(W.size if sums else 0, W.dtype),
         np.array([W.size]),
+        k,
     )
 
 
@@ -103,18 +106,19 @@ def _kind(k: int) -> type:
     return np.uint16 if k < 2**16 else np.uint32
 
 
-def slots_of(blocks: Blocks, k: int) -> tuple[np.ndarray, np.ndarray]:
+def slots_of(blocks: Blocks) -> tuple[np.ndarray, np.ndarray]:
     """Return the slots of all blocks, one block after the other, and their ends among them."""
-    lengths = np.where(blocks.sizes == WHOLE, k, (blocks.sizes > 0) << blocks.sizes.astype(int))
+    lengths = (blocks.sizes > 0) << blocks.sizes.astype(int)
+    lengths[blocks.sizes == WHOLE] = blocks.k
     ends = np.append(0, np.cumsum(lengths))
     return np.repeat(blocks.starts - ends[:-1], lengths) + np.arange(ends[-1]), ends
 
 
-def roomier(blocks: Blocks, k: int, need: int) -> Blocks:
+def roomier(blocks: Blocks, need: int) -> Blocks:
     """Return the same blocks side by side in a new pool, with at least `need` slots left free."""
-    slots, ends = slots_of(blocks, k)
+    slots, ends = slots_of(blocks)
     live, free, sums = len(slots), int((SLACK - 1.0) * len(slots)) + need, len(blocks.sums) > 0
-    made = empty(len(blocks.starts), k, sums=sums, slots=live + free)
+    made = empty(len(blocks.starts), blocks.k, sums=sums, slots=live + free)
     made.classes[:live], made.values[:live] = blocks.classes[slots], blocks.values[slots]
     if sums:
         made.sums[:live] = blocks.sums[slots]
@@ -122,23 +126,23 @@ def roomier(blocks: Blocks, k: int, need: int) -> Blocks:
     return made._replace(starts=ends[:-1].copy(), sizes=blocks.sizes, used=blocks.used)
 
 
-def compacted(blocks: Blocks, k: int, need: int) -> Blocks:
+def compacted(blocks: Blocks, need: int) -> Blocks:
     """Return a matrix without sums in a new pool without zeros, with `need` slots or more free."""
-    W = matrix_of(blocks, k)
+    W, k = matrix_of(blocks), blocks.k
     counts = np.diff(W.indptr)
     lengths = 2.0 ** np.ceil(np.log2(np.maximum(counts / FULL, 2**MIN_SIZE)))
     slots = np.where(lengths > DENSE * k, max(k, 2**MIN_SIZE), lengths)[counts > 0].sum()
     made = empty(len(counts), k, slots=int(SLACK * slots) + need)
-    _insert_all(made, W.indptr, W.indices, W.data, k)
+    _insert_all(made, W.indptr, W.indices, W.data)
     return made
 
 
-def matrix_of(blocks: Blocks, k: int, l1: float = 0.0) -> sp.csr_array | np.ndarray:
+def matrix_of(blocks: Blocks, l1: float = 0.0) -> sp.csr_array | np.ndarray:
     """Return the (d, k) matrix: the dense array, or CSR with values taken `l1` towards zero."""
-    d, l1 = len(blocks.starts), np.float32(l1)
+    d, k, l1 = len(blocks.starts), blocks.k, np.float32(l1)
     if not len(blocks.classes):
         return blocks.values.reshape(d, k)
-    slots, ends = slots_of(blocks, k)
+    slots, ends = slots_of(blocks)
     values = blocks.values[slots]
     values -= values.clip(-l1, l1)
     kept = values != 0.0
@@ -209,9 +213,9 @@ def length_of(size, k):
 
 
 @njit(cache=True)
-def reserve(blocks, f, more, k):
+def reserve(blocks, f, more):
     """Give feature f a block with room for `more` further classes, moving what it holds."""
-    old, start = blocks.sizes[f], blocks.starts[f]
+    old, start, k = blocks.sizes[f], blocks.starts[f], blocks.k
     size = slots_for(old, blocks.used[f] + more, k)
     if size == old:
         return
@@ -247,13 +251,13 @@ def insert(used, classes, f, c, p):
 
 
 @njit(cache=True)
-def _insert_all(new, ends, classes, values, k):
+def _insert_all(new, ends, classes, values):
     for f in range(len(ends) - 1):
         if ends[f + 1] > ends[f]:
-            reserve(new, f, ends[f + 1] - ends[f], k)
+            reserve(new, f, ends[f + 1] - ends[f])
         for p in range(ends[f], ends[f + 1]):
             c = np.int64(classes[p])
-            q = position(new.starts, new.sizes, new.classes, f, c, k)
+            q = position(new.starts, new.sizes, new.classes, f, c, new.k)
             if q < 0:
                 q = insert(new.used, new.classes, f, c, q)
             new.values[q] = values[p]

@@ -1,4 +1,4 @@
-"""MEMOIR-l2 with exact search: multiclass Pegasos (Belyy, Sholokhov; Algorithm 1)."""
+"""Multiclass Pegasos with a certificate, ours: Algorithm 1 with the steps of Theorem 2."""
 
 from __future__ import annotations
 
@@ -21,13 +21,12 @@ from workbench.memoir.steps import (
     NUMBERS,
     SCALE,
     SQUARE,
-    TOTAL,
-    VIOLATED,
-    Taken,
+    Batch,
     fold,
+    none_taken,
     project,
     scratch_of,
-    take,
+    visit,
 )
 
 MIN_SCALE = 1e-9  # a smaller scale of W is multiplied into the weights
@@ -80,12 +79,13 @@ def memoir_pegasos(
 ) -> Iterator[PegasosState]:
     """Minimise P(W) = lam/2 |W|^2 + mean_i max(0, 1 + max_{r != y_i} x_i.(w_r - w_{y_i})).
 
-    Algorithm 1 with an exact argmax, without an intercept. A round takes every training row once,
-    in a new random order cut into ceil(n / batch_size) batches whose sizes differ by at most one.
-    Where the box leaves a choice: eta_t = 1 / (lam t), as in Theorem 2; the "uniformly random"
-    batch is the next of that order; a row's step is eta_t over the mean batch size b, because eta_t
-    alone would minimise lam/2 |W|^2 + b mean_i max(0, ...); the next step shrinks the projected W,
-    while the printed indices drop the projection.
+    Algorithm 1 of Belyy and Sholokhov with an exact argmax, changed so that it has a certificate
+    (:func:`workbench.memoir.algorithms.memoir_l2` is the printed one). A round takes every training
+    row once, in a new random order cut into ceil(n / batch_size) batches whose sizes differ by at
+    most one. Where the box leaves a choice: eta_t = 1 / (lam t), as in Theorem 2; the "uniformly
+    random" batch is the next of that order; a row's step is eta_t over the mean batch size b,
+    because eta_t alone would minimise lam/2 |W|^2 + b mean_i max(0, ...); the next step shrinks the
+    projected W, while the printed indices drop the projection.
 
     The sum over steps is a dual point, so each round carries a certificate. Crammer and Singer's
     dual has weights a_ic >= 0, c != y_i, with sum_c a_ic <= 1/n for every row, and
@@ -103,7 +103,8 @@ def memoir_pegasos(
 
     Parameters
     ----------
-    lam : positive weight of the regularisation lam/2 |W|^2
+    lam : positive weight of the regularisation lam/2 |W|^2; the printed 1 leaves every margin of
+        rows of unit length violated, so that the default is ours
     batch_size : rows per step, at least 1, as in Theorem 2; n or more is one batch per round
     seed : int, seeds the row order
 
@@ -117,7 +118,7 @@ def memoir_pegasos(
     seed = check_whole(seed, "seed", least=0)
     problem.refuse_weights()
     s = start(problem, lam, seed) if state is None else state
-    rows, n, k = rows_of(problem.X), problem.n, problem.k
+    rows, n = rows_of(problem.X), problem.n
     ends = np.arange(1, batches + 1) * n // batches
     length = float(np.sqrt(squared_norms(problem.X)).mean())
     if s.lam != lam:  # the dual point is feasible for any lam
@@ -130,50 +131,48 @@ def memoir_pegasos(
         eta = 1.0 / (lam * t)
         shrinks = np.where(t == 1, 1.0, 1.0 - lam * eta)  # W^0 = 0: nothing to shrink, by 0
         order = s.rng.permutation(n)
-        numbers = np.array(NUMBERS)
-        numbers[SQUARE], numbers[TOTAL] = float(np.vdot(s.W, s.W)), s.mass / lam
-        m = n if len(s.dual) else 0
-        taken = Taken(np.empty(m, np.int32), np.zeros(m))
-        plan = order, ends, shrinks, eta * batches / n
-        folded = epoch(dense(s.W), rows, problem.y, *plan, lam, numbers, taken, k)
+        numbers, taken = np.array(NUMBERS), none_taken(n)
+        numbers[SQUARE] = float(np.vdot(s.W, s.W))
+        steps = np.repeat(eta * batches / n, np.diff(ends, prepend=0))
+        batch = Batch(rows, problem.y, order, NO_ANSWERS, steps)
+        blocks = dense(s.W)
+        noted = numbers, taken, scratch_of(blocks)
+        shrunk = epoch(blocks, batch, ends, shrinks, lam, *noted)
         s.W *= numbers[SCALE]
-        s.unit *= float(numbers[SCALE] * folded)
+        s.unit *= shrunk
         if s.unit < MIN_UNIT:
             s.dual *= np.float32(s.unit)
             s.unit = 1.0
         moved = np.flatnonzero(taken.steps)
-        more = lam * numbers[SCALE] / s.unit * taken.steps[moved]
-        s.dual[order[moved], taken.classes[moved]] += more
-        s.mass = float(lam * numbers[SCALE] * numbers[TOTAL])
+        added = lam * numbers[SCALE] * taken.steps[moved]
+        if len(s.dual):
+            s.dual[order[moved], taken.classes[moved]] += added / s.unit
+        s.mass = float(shrunk * s.mass + added.sum())
         s.step += batches
-        s.updates = float(numbers[VIOLATED]) / n
+        s.updates = len(moved) / n
         s.round += 1
         evaluate(problem, s, length)
         yield s
 
 
 @njit(cache=True)
-def epoch(blocks, rows, y, order, ends, shrinks, etas, lam, numbers, taken, k):
-    """Take all batches of a pass; return the product of the scales multiplied into U.
+def epoch(blocks, batch, ends, shrinks, lam, numbers, taken, scratch):
+    """Take all batches of a pass, lines 2 to 14; return by how much it shrinks what was before.
 
-    Batch b ends before place ``ends[b]`` of `order`; it first multiplies W by ``shrinks[b]``, and
-    its rows take steps of size ``etas[b]``.
+    Step b ends before place ``ends[b]`` of the pass; it first multiplies W by ``shrinks[b]``.
     """
-    scratch, R, folded, at = scratch_of(k, blocks.values), np.empty(k, np.bool_), 1.0, 0
+    folded, at = 1.0, 0
     for b in range(len(ends)):
-        numbers[SCALE] *= shrinks[b]
-        while at < ends[b]:
-            take(blocks, at, rows, order, y, NO_ANSWERS, etas[b], numbers, R, taken, scratch, k)
-            at += 1
-        project(numbers, lam)
-        if numbers[SCALE] < MIN_SCALE:
-            total = numbers[TOTAL]
+        numbers[SCALE] *= shrinks[b]  # line 4
+        at, _ = visit(blocks, at, ends[b], batch, numbers, taken, scratch)  # lines 5 to 11
+        project(numbers, lam)  # lines 12 and 13
+        scale = numbers[SCALE]
+        if scale < MIN_SCALE:
             fold(blocks, numbers)
-            if total != numbers[TOTAL]:
-                folded *= numbers[TOTAL] / total
-                for before in range(min(at, len(taken.steps))):
-                    taken.steps[before] *= numbers[TOTAL] / total
-    return folded
+            folded *= scale
+            for before in range(at):
+                taken.steps[before] *= scale
+    return folded * numbers[SCALE]
 
 
 def start(problem: Problem, lam: float, seed: int) -> PegasosState:

@@ -13,9 +13,9 @@ from workbench.memoir.blocks import WHOLE, insert, length_of, position, reserve,
 
 
 @njit(cache=True, fastmath={"reassoc", "contract", "nsz", "arcp"})
-def add_scores(blocks, rows, i, l1, out, k):
+def add_scores(blocks, rows, i, l1, out):
     """Add row i times the matrix to (k + 1,) `out`, its values taken l1 (or None) towards zero."""
-    starts, sizes, _, classes, values, _, _ = blocks
+    starts, sizes, _, classes, values, _, _, k = blocks
     data, indices = rows.data, rows.indices
     start, end = rows.starts[i], rows.starts[i + np.uint64(1)]
     shift = rows.shift * start
@@ -61,9 +61,9 @@ def add_dense_scores(data, indices, start, end, shift, W, l1, out):
 
 
 @njit(cache=True)
-def set_scores(blocks, rows, i, members, l1, g, k):
+def set_scores(blocks, rows, i, members, l1, g):
     """Put row i times the columns of these classes, taken l1 towards zero, into `g`."""
-    starts, sizes, _, classes, values, _, _ = blocks
+    starts, sizes, _, classes, values, _, _, k = blocks
     data, indices = rows.data, rows.indices
     start, end = rows.starts[i], rows.starts[i + np.uint64(1)]
     shift = rows.shift * start
@@ -85,9 +85,9 @@ def set_scores(blocks, rows, i, members, l1, g, k):
 
 
 @njit(cache=True)
-def add_outer(blocks, rows, i, steps, members, mass, k):
+def add_outer(blocks, rows, i, steps, members, mass):
     """Add row i times these steps to the columns of these classes, and `mass` times it to sums."""
-    starts, sizes, used, classes, values, sums, _ = blocks
+    starts, sizes, used, classes, values, sums, _, k = blocks
     data, indices = rows.data, rows.indices
     start, end = rows.starts[i], rows.starts[i + np.uint64(1)]
     shift = rows.shift * start
@@ -100,7 +100,7 @@ def add_outer(blocks, rows, i, steps, members, mass, k):
     for p in range(start, end):
         f = indices[p - shift]
         if sizes[f] != WHOLE:
-            reserve(blocks, f, len(steps), k)
+            reserve(blocks, f, len(steps))
         for m in range(len(steps)):
             q = position(starts, sizes, classes, f, members[m], k)
             if q < 0:
@@ -112,13 +112,14 @@ def add_outer(blocks, rows, i, steps, members, mass, k):
 
 
 @njit(cache=True)
-def lacks_room(blocks, rows, i, more, k):
+def lacks_room(blocks, rows, i, more):
     """Return how many slots `more` further classes take in the blocks of row i's features.
 
     The number is 0 if the pool has as many free, or the matrix is dense.
     """
     if not len(blocks.classes):
         return 0
+    k = blocks.k
     start, end = rows.starts[i], rows.starts[i + np.uint64(1)]
     free = len(blocks.values) - blocks.end[0]
     if free >= np.int64(end - start) * max(k, 4 * more):  # a bound, which saves the count

@@ -11,19 +11,20 @@ import scipy.sparse as sp
 from workbench.core.checks import LARGEST, check_counts, check_memory, check_whole
 from workbench.core.problem import Matrix, Problem
 from workbench.core.state import State
-from workbench.core.stream import Row
+from workbench.core.stream import Row, off_the_clock
 from workbench.memoir.blocks import PATCH, InBlocks, compacted, dense, empty, matrix_of
-from workbench.memoir.mips import scores
+from workbench.memoir.mips import Oracle, inexactness, scores
 from workbench.memoir.pegasos import mean_hinge
 from workbench.memoir.steps import (
-    MASS,
-    NOT_NOTED,
+    NO_ANSWERS,
     NUMBERS,
     SCALE,
     SQUARE,
-    VIOLATED,
+    Batch,
     fold,
+    none_taken,
     project,
+    scratch_of,
     square_of,
     truncate,
     visit,
@@ -32,6 +33,7 @@ from workbench.memoir.steps import (
 DENSE_BYTES = 2**28  # weights up to this size are dense by default
 MIN_SCALE = 1e-3  # a smaller scale of W is multiplied into the weights
 LOADED = 0.2  # fraction of non-zeros below which truncated weights move to smaller blocks
+SAMPLED = 200  # rows on which the answers of a search are compared with the exact ones
 OBJECTIVE_ROWS = 5_000  # rows on which the objective is evaluated if there are more
 
 
@@ -39,10 +41,10 @@ OBJECTIVE_ROWS = 5_000  # rows on which the objective is evaluated if there are 
 class MemoirState(InBlocks, State):
     """Weights W = scale U after a round, with U (d, k) in blocks.
 
-    An averaged state predicts by the mean of all iterates, (mass U - S) / step with the S of
-    ``sums`` (see `averaged.py`). ``primal`` is the objective of the weights that predict, on all
-    rows or a sample, with this ``weight`` of its penalty; ``updates`` is the fraction of the
-    round's rows that violated their margin; ``recall`` and ``epsilon`` are those of
+    An averaged state predicts by the mean of all iterates, U - S / step with the S of ``sums``
+    (see `averaged.py`). ``primal`` is the objective of the weights that predict, on all rows or a
+    sample, with this ``weight`` of its penalty; ``updates`` is the fraction of the round's rows
+    that violated their margin; ``recall`` and ``epsilon`` are those of
     :func:`workbench.memoir.mips.inexactness`.
     """
 
@@ -52,8 +54,9 @@ class MemoirState(InBlocks, State):
     numbers: np.ndarray
     rng: np.random.Generator
     seed: int  # of `rng` and, alone, of the hyperplanes of a hash, which must outlive a pause
-    # Fields that a trace records.
     weight: float
+    moved: int = 0  # rows of this round that violated their margin
+    # Fields that a trace records.
     primal: float = 1.0
     updates: float = 0.0
     recall: float = 1.0
@@ -65,10 +68,10 @@ class MemoirState(InBlocks, State):
         """Return the (d, k) weights that predict: W, or the average of all iterates."""
         U, S = self.values, self.sums
         if len(S) and self.step:
-            values = (self.numbers[MASS] * U - S.astype(float)) / self.step
+            values = U - S.astype(float) / self.step
         else:
             values = np.float32(self.numbers[SCALE]) * U
-        return matrix_of(self.blocks()._replace(values=values.astype(np.float32)), self.k)
+        return matrix_of(self.blocks()._replace(values=values.astype(np.float32)))
 
     def scores(self, X: Matrix) -> np.ndarray:
         return scores(X, self.model())
@@ -86,11 +89,31 @@ class MemoirState(InBlocks, State):
             "query_seconds": self.query_seconds,
         }
 
-    def visit(self, rows, batch, y, answers, etas) -> np.ndarray:
-        """Let the rows of a batch change W; return (k,) bool, the classes met. See `steps.py`."""
-        R = np.zeros(self.k, bool)
-        self.run(visit, rows, batch, y, answers, etas, self.numbers, R, NOT_NOTED)
-        return R
+    def search(self, oracle: Oracle | None, problem: Problem, j, measured: bool) -> np.ndarray:
+        """Return the class that an index of W, as it is now, finds for each of these rows.
+
+        Without an oracle there are no answers: :func:`visit` finds the best under its W.
+        """
+        if oracle is None:
+            return NO_ANSWERS
+        U = matrix_of(self.blocks())
+        oracle.update(U)
+        found = oracle.query(problem.X, j, problem.y[j])
+        self.build_seconds, self.query_seconds = oracle.build_seconds, oracle.query_seconds
+        if measured:
+            with off_the_clock():
+                few = j[:SAMPLED]
+                seen = inexactness(oracle, U, problem.X, few, problem.y[few])
+                self.recall = seen["recall"]
+                self.epsilon = float(self.numbers[SCALE] * seen["epsilon_mean"])
+        return found
+
+    def visit(self, batch: Batch) -> np.ndarray:
+        """Let the rows of a batch change W; return the wrong class of each. See `steps.py`."""
+        taken = none_taken(len(batch.j))
+        self.run(visit, len(batch.j), batch, self.numbers, taken, scratch_of(self.blocks()))
+        self.moved += int(np.count_nonzero(taken.steps))
+        return taken.classes
 
     def project(self, lam: float) -> None:
         """Shorten W to the ball |W| <= 1 / sqrt(lam)."""
@@ -99,16 +122,17 @@ class MemoirState(InBlocks, State):
             fold(self.blocks(), self.numbers)
 
     def truncate(self, R: np.ndarray, threshold: float) -> None:
-        """Take the weights of the classes in R towards zero, as (13) says."""
-        truncate(self.blocks(), (R * threshold).astype(np.float32), self.k)
+        """Take the weights of the classes R towards zero by a threshold, as (13) says."""
+        thresholds = np.zeros(self.k, np.float32)
+        thresholds[R] = threshold
+        truncate(self.blocks(), thresholds)
         if len(self.classes) and np.count_nonzero(self.values) < LOADED * self.end[0]:
-            self.hold(compacted(self.blocks(), self.k, PATCH))
+            self.hold(compacted(self.blocks(), PATCH))
 
     def end_round(self, problem: Problem, rows: int, penalty: str) -> None:
         """Count a round that visited `rows` rows, and evaluate the objective."""
         self.round += 1
-        self.updates = float(self.numbers[VIOLATED]) / rows
-        self.numbers[VIOLATED] = 0.0
+        self.updates, self.moved = self.moved / rows, 0
         self.numbers[SQUARE] = square_of(self.blocks())
         self.primal = objective(problem, self.model(), self.weight, penalty)
 
@@ -136,9 +160,10 @@ def start(problem: Problem, weight: float, dense_weights: bool | None, seed: int
         blocks = dense(np.zeros((d, k), np.float32), sums=sums)
     else:
         blocks = empty(d, k, sums=sums, slots=PATCH)
-    rng, numbers = np.random.default_rng(check_whole(seed, "seed", least=0)), np.array(NUMBERS)
+    rng = np.random.default_rng(check_whole(seed, "seed", least=0))
+    numbers = np.array(NUMBERS)
     return MemoirState(
-        k=k, **blocks._asdict(), round=0, step=0, numbers=numbers, rng=rng, seed=seed, weight=weight
+        **blocks._asdict(), round=0, step=0, numbers=numbers, rng=rng, seed=seed, weight=weight
     )
 
 

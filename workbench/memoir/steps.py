@@ -10,100 +10,104 @@ from typing import NamedTuple
 import numpy as np
 
 from workbench.kernels.compiled import njit
-from workbench.memoir.blocks import length_of, soft
+from workbench.kernels.rows import Rows
+from workbench.memoir.blocks import Blocks, length_of, soft
 from workbench.memoir.products import add_outer, add_scores, lacks_room, set_scores
 
-# The numbers that a run carries along: the scale; |U|^2; the sum of all scales so far, for the
-# average of iterates; the sum of all steps in units of U; and the number of violated margins.
-SCALE, SQUARE, MASS, TOTAL, VIOLATED = range(5)
-NUMBERS = 1.0, 0.0, 0.0, 0.0, 0.0  # the numbers of W = 0
+# The numbers that a run carries along: the scale, and |U|^2, which the projection needs.
+SCALE, SQUARE = range(2)
+NUMBERS = 1.0, 0.0  # the numbers of W = 0
 NO_ANSWERS = np.zeros(0, np.int32)
 
 
+class Batch(NamedTuple):
+    """A batch b_t: some rows in the order of their visits, with what their steps depend on."""
+
+    x: Rows  # all rows of the problem
+    y: np.ndarray  # (n,) their labels
+    j: np.ndarray  # (m,) the rows of this batch
+    r: np.ndarray  # (m,) int32, wrong classes that a search found; (0,) for the best under W
+    eta: np.ndarray  # (m,) step sizes
+    before: int = 0  # rows visited before these, for the average of iterates
+
+
 class Taken(NamedTuple):
-    """The steps that rows took, from which a dual point follows; empty arrays note nothing."""
+    """The steps that the rows of a batch took."""
 
     classes: np.ndarray  # (m,) int32, the wrong class r of each row
     steps: np.ndarray  # (m,) float64, how far it moved two columns of U, 0 if it did not
 
 
-NOT_NOTED = Taken(NO_ANSWERS, np.zeros(0))
+class Scratch(NamedTuple):
+    """Memory of one step, allocated once for a batch."""
+
+    out: np.ndarray  # (k + 1,) the scores of all classes
+    pair: np.ndarray  # (2,) the classes of a step
+    moves: np.ndarray  # (2,) how far they move, or their scores
 
 
-@njit(cache=True)
-def scratch_of(k, like):
-    """Return arrays for the scores of k classes, in the precision of `like`, and for a pair."""
-    return np.empty(k + 1, like.dtype), np.empty(2, np.int64), np.empty(2)
+def none_taken(m: int) -> Taken:
+    """Return room for the steps of `m` rows."""
+    return Taken(np.empty(m, np.int32), np.zeros(m))
 
 
-@njit(cache=True)
-def visit(blocks, at, rows, batch, y, answers, etas, numbers, R, taken, k):
-    """Take the rows of a batch in turn, from place `at` on; the inner loop of both boxes.
+def scratch_of(blocks: Blocks) -> Scratch:
+    """Return the memory of a step, with scores in the precision of the blocks."""
+    out = np.empty(blocks.k + 1, blocks.values.dtype)
+    return Scratch(out, np.empty(2, np.int64), np.empty(2))
 
-    The comments have the line numbers of both boxes; line 11 of Algorithm 2 adds y and r to R.
 
-    Parameters
-    ----------
-    answers : (m,) int32, the class r that a search found for each row; or (0,) to find the best
-        one under the current weights
-    etas : (m,) step size of each row
-    numbers : (5,) float64, see `SCALE`; changed in place, as are the blocks
-    R : (k,) bool, the classes y and r of these rows; changed in place
-    taken : :class:`Taken`, changed in place
+@njit(cache=True, inline="always")
+def visit(blocks, at, end, batch, numbers, taken, scratch):
+    """Take the rows of a batch in turn, from place `at` to `end`: the inner loop of both boxes.
+
+    The comments have the line numbers of both boxes. The blocks of U, its `numbers` and `taken`
+    are changed in place.
 
     Returns
     -------
     at : the place of the next row
     need : free slots that the blocks lack for it, 0 at the end
     """
-    scratch = scratch_of(k, blocks.values)
-    while at < len(batch):
-        need = lacks_room(blocks, rows, np.uint64(batch[at]), 2, k)
+    x, labels, rows, answers, etas, before = batch
+    out, pair, moves = scratch
+    classes, steps = taken
+    while at < end:  # line 5
+        j = np.uint64(rows[at])
+        need = lacks_room(blocks, x, j, 2)
         if need:
             return at, need
-        take(blocks, at, rows, batch, y, answers, etas[at], numbers, R, taken, scratch, k)
+        y = np.int64(labels[j])
+        if len(answers):  # line 6, of a search
+            pair[0], pair[1] = y, answers[at]
+            set_scores(blocks, x, j, pair, None, moves)
+            r, margin = pair[1], moves[0] - moves[1]
+        else:  # line 6, exactly
+            out[:] = 0.0
+            add_scores(blocks, x, j, None, out)
+            r, margin = best_wrong(out, y)
+        if numbers[SCALE] * margin < 1.0:  # line 7
+            eta = etas[at] / numbers[SCALE]  # W = scale U moves by the printed step
+            pair[0], moves[0] = r, -eta  # line 8
+            pair[1], moves[1] = y, eta  # line 9
+            add_outer(blocks, x, j, moves, pair, np.float64(before + at))
+            numbers[SQUARE] += 2 * eta * (margin + eta * squared(x, j))  # |U|^2, for line 12
+            steps[at] = eta
+        classes[at] = r
         at += 1
     return at, 0
 
 
 @njit(cache=True, inline="always")
-def take(blocks, at, rows, batch, y, answers, eta, numbers, R, taken, scratch, k):
-    """Take the row at this place of the batch; else as :func:`visit`."""
-    out, pair, moves = scratch
-    i = np.uint64(batch[at])  # line 5
-    own = np.int64(y[i])
-    r, margin = search(blocks, rows, i, own, at, answers, out, pair, moves, k)  # line 6
-    if numbers[SCALE] * margin < 1.0:  # line 7
-        step = eta / numbers[SCALE]
-        pair[0], pair[1], moves[0], moves[1] = own, r, step, -step
-        add_outer(blocks, rows, i, moves, pair, numbers[MASS], k)  # lines 8 and 9
-        numbers[SQUARE] += 2 * step * margin + 2 * step * step * squared(rows, i)
-        numbers[TOTAL] += step
-        numbers[VIOLATED] += 1.0
-        if len(taken.classes):
-            taken.classes[at], taken.steps[at] = r, step
-    R[own] = R[r] = True  # line 11 of Algorithm 2
-    if len(blocks.sums):
-        numbers[MASS] += numbers[SCALE]
+def best_wrong(out, y):
+    """Return the class r != y of the largest score, the lowest of equals, and y's margin over it.
 
-
-@njit(cache=True, inline="always")
-def search(blocks, rows, i, own, at, answers, out, pair, both, k):
-    """Return the class r != y_i and x_i.(u_y - u_r): the best class, or the answer of a search.
-
-    `out` (k + 1,), `pair` (2,) and `both` (2,) are overwritten.
+    `out` has the scores of all classes, and one more; that of y is overwritten.
     """
-    if len(answers):
-        r = np.int64(answers[at])
-        pair[0], pair[1] = own, r
-        set_scores(blocks, rows, i, pair, None, both, k)
-        return r, both[0] - both[1]
-    out[:] = 0.0
-    add_scores(blocks, rows, i, None, out, k)
-    score = np.float64(out[own])
-    out[own] = -np.inf
+    score = np.float64(out[y])
+    out[y] = -np.inf
     r = 0
-    for c in range(1, k):
+    for c in range(1, len(out) - 1):
         if out[c] > out[r]:
             r = c
     return r, score - np.float64(out[r])
@@ -111,7 +115,7 @@ def search(blocks, rows, i, own, at, answers, out, pair, both, k):
 
 @njit(cache=True, inline="always")
 def project(numbers, lam):
-    """Shorten W to the ball |W| <= 1 / sqrt(lam)."""
+    """Shorten W to the ball |W| <= 1 / sqrt(lam): lines 12 and 13 of Algorithm 1."""
     length = numbers[SCALE] * np.sqrt(lam * max(numbers[SQUARE], 0.0))
     numbers[SCALE] /= max(1.0, length)
 
@@ -123,13 +127,13 @@ def fold(blocks, numbers):
     for p in range(blocks.end[0]):
         blocks.values[p] *= blocks.values.dtype.type(scale)
     numbers[SQUARE] *= scale * scale
-    numbers[TOTAL] *= scale
     numbers[SCALE] = 1.0
 
 
 @njit(cache=True)
-def truncate(blocks, thresholds, k):
+def truncate(blocks, thresholds):
     """Take the values of each class towards zero by its (k,) float32 threshold, as in (13)."""
+    k = blocks.k
     for f in range(len(blocks.starts)):
         start = blocks.starts[f]
         for p in range(start, start + length_of(blocks.sizes[f], k)):

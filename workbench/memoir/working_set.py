@@ -20,7 +20,7 @@ from workbench.core.problem import Matrix, Problem
 from workbench.core.state import State, resumable
 from workbench.core.stream import Row, off_the_clock
 from workbench.kernels.rows import rows_of, squared_norms
-from workbench.memoir.ascent import Sets, losses, norms, visit_rows
+from workbench.memoir.ascent import Data, Rule, Sets, losses, norms, visit_rows
 from workbench.memoir.blocks import PATCH, InBlocks, dense, empty, matrix_of
 from workbench.memoir.mips import scores
 
@@ -59,7 +59,7 @@ class WorkingSetState(InBlocks, State):
 
     def model(self, truncate: float = 0.0) -> sp.csr_array:
         """Return W (d, k) without the entries that are below `truncate` times their rms."""
-        W = matrix_of(self.blocks(), self.k, self.l1)
+        W = matrix_of(self.blocks(), self.l1)
         if not sp.issparse(W):
             W = sp.csr_array(W - W.clip(-np.float32(self.l1), np.float32(self.l1)))
         return truncated(W, truncate)
@@ -128,23 +128,24 @@ def cs_working_set(
     if not 2 <= working_set <= 255:
         raise ValueError(f"working_set: must be from 2 to 255, got {working_set!r}")
     check_whole(inner, "inner", least=0)
-    y, n, k = problem.y, problem.n, problem.k
-    rows, squares = rows_of(problem.X), squared_norms(problem.X)
-    costs = C * problem.weights
+    n, costs = problem.n, C * problem.weights
+    squares = squared_norms(problem.X)
+    data = Data(rows_of(problem.X), problem.y, rounded_down(costs), squares)
     if state is None:
-        s = start(problem, min(working_set, k), C, l1, seed)
+        s = start(problem, min(working_set, problem.k), C, l1, seed)
     else:
         s = change_weights(problem, state, C=C, l1=l1)
     yield s
     while True:
         sets = Sets(s.sets, s.alpha, s.held, s.calm)
-        given = y, sets, rounded_down(costs), squares, threshold_of(s), s.eps
+        rule = Rule(threshold_of(s), s.eps, 0)
         for _ in range(inner if s.round else 0):
             order = s.rng.permutation(n)
             order = order[((s.held > 1) & (s.calm < CALM))[order]]
-            s.run(visit_rows, rows, order, *given, 0, np.zeros(2))
+            s.run(visit_rows, data, order, sets, rule, np.zeros(2))
         counts = np.zeros(2)  # steps, and classes that found no place
-        s.run(visit_rows, rows, s.rng.permutation(n), *given, min(added, k - 1), counts)
+        full = rule._replace(added=min(added, problem.k - 1))
+        s.run(visit_rows, data, s.rng.permutation(n), sets, full, counts)
         s.updates, s.full = (float(count) / n for count in counts)
         if s.updates < FEW_STEPS:
             s.eps = max(s.eps / EPS_FALL, MIN_EPS)
@@ -165,7 +166,6 @@ def start(problem: Problem, M: int, C: float, l1: float, seed: int) -> WorkingSe
     sets = np.zeros((n, M), b.classes.dtype)
     sets[:, 0] = problem.y
     return WorkingSetState(
-        k=k,
         **b._asdict(),
         round=0,
         rng=np.random.default_rng(check_whole(seed, "seed", least=0)),
@@ -212,7 +212,7 @@ def certificate(problem: Problem, s: WorkingSetState, costs: np.ndarray) -> tupl
     """Return D(alpha) and P(W), moved apart by the possible rounding errors."""
     X, b, l1, d = problem.X, s.blocks(), threshold_of(s), problem.d
     one, two = norms(b.values[: b.end[0]], l1)
-    loss = losses(b, rows_of(X), problem.y, costs, l1, s.k)
+    loss = losses(b, rows_of(X), problem.y, costs, l1)
     alpha = s.alpha.astype(float)
     alpha[:, 0] = -alpha[:, 1:].sum(axis=1)  # a row's alpha sums to zero except for rounding
     alpha *= np.minimum(1.0, costs / np.maximum(alpha[:, 0], costs))[:, None]

@@ -7,10 +7,10 @@ how inexact the answers are, off the clock.
 from __future__ import annotations
 
 from workbench.memoir.mips.graphs import Hierarchical, SmallWorld
-from workbench.memoir.mips.hashing import SimpleLSH, collision_probability
+from workbench.memoir.mips.hashing import SimpleLSH, collision_probability, hash_exponent
 from workbench.memoir.mips.oracle import Exact, Oracle, Random, best_classes, inexactness, scores
 
-__all__ = ["MIPS", "Oracle", "best_classes", "collision_probability"]
+__all__ = ["MIPS", "Oracle", "best_classes", "collision_probability", "hash_exponent"]
 __all__ += ["inexactness", "make_oracle", "scores"]
 
 MAKERS = {

@@ -20,12 +20,10 @@ from importlib import import_module
 import numpy as np
 import scipy.sparse as sp
 
-from workbench.core.checks import check_whole
+from workbench.core.checks import check_counts, check_whole
 from workbench.core.problem import Matrix
 from workbench.memoir.mips.oracle import Oracle, parts
 
-EF_BUILD = 50  # candidates that nmslib keeps for each vector while it builds
-LINKS = 10  # links of each new vector, nmslib's NN or M
 NEIGHBOURS = 16  # neighbours of a row, the first of which that is not its label is returned
 THIN = 0.1  # fraction of non-zeros below which dense weights are searched as sparse vectors
 
@@ -42,19 +40,24 @@ class SmallWorld(Oracle):
     ----------
     k, d : numbers of classes and features
     seed : integer or generator, of the random classes
-    ef : candidates that a query keeps
+    ef, links, ef_build : candidates that a query keeps (nmslib's efSearch), links of each new
+        vector (its NN, or M), and candidates while the graph is built (efConstruction). The paper
+        prints none of them
 
     Raises
     ------
     ValueError
-        If `ef` is not a positive whole number, or the package nmslib is not installed.
+        If one of these is not a positive whole number, or `links` is 1, or the package nmslib is
+        not installed.
     """
 
     names = "sw-graph", "NN", "efSearch"
 
-    def __init__(self, k, d, seed=0, *, ef=50):
+    def __init__(self, k, d, seed=0, *, ef=50, links=10, ef_build=50):
         super().__init__(k, d, seed)
-        self.ef = check_whole(ef, "ef")
+        check_counts(ef=ef, ef_build=ef_build)
+        self.ef, self.ef_build = ef, ef_build
+        self.links = check_whole(links, "links", least=2)  # hnsw with one ends the process
         self.nmslib = load_nmslib(self.names[0].replace("-", "_"))
 
     def _build(self, W: Matrix) -> None:
@@ -66,7 +69,8 @@ class SmallWorld(Oracle):
             data_type=kind.SPARSE_VECTOR if self.sparse else kind.DENSE_VECTOR,
         )
         self.graph.addDataPointBatch(self._vectors(W.T))
-        self.graph.createIndex({links: LINKS, "efConstruction": EF_BUILD, "indexThreadQty": 1})
+        built = {links: self.links, "efConstruction": self.ef_build, "indexThreadQty": 1}
+        self.graph.createIndex(built)
         self.graph.setQueryTimeParams({search: self.ef})
 
     def _find(self, X: Matrix, rows: np.ndarray, y: np.ndarray) -> np.ndarray:

@@ -29,6 +29,15 @@ def collision_probability(cosine):
     return 1 - np.arccos(np.clip(cosine, -1, 1)) / np.pi
 
 
+def hash_exponent(c, S):
+    """Return rho(c, S) = log p1 / log p2 of (9): a search among n vectors takes about n^rho hashes.
+
+    p1 and p2 are the probabilities that a bit agrees for the inner products S and c S of vectors of
+    length 1 and at most 1, with 0 < c < 1 and 0 < S < 1. The paper's "log p1/p2" is this quotient.
+    """
+    return np.log(collision_probability(S)) / np.log(collision_probability(c * S))
+
+
 class SimpleLSH(Oracle):
     """Approximate search for the class whose bits are nearest to the row's.
 
