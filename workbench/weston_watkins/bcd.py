@@ -121,8 +121,8 @@ def epoch(data, W, B, order):
     for i in order:  # line 3
         if data.norms[i] == 0.0:
             continue
-        margins(data, i, W, v)
-        arguments(data, i, B, v)  # line 4
+        margins(data, i, W, v)  # line 4: v = 1 - (w_y - w_j).x_i
+        arguments(data, i, B, v)  # line 4: v / |x_i|^2 + b_ij + sum b_i
         walrus(v, data.C * data.weights[i], b)  # line 5
         if difference(data, i, b, B, delta):
             subtract(data.rows, i, delta, W, data.width)  # line 6
