@@ -3,6 +3,7 @@
 import os
 import re
 from collections import Counter
+from itertools import islice, product
 from pathlib import Path
 
 import cvxpy as cp
@@ -18,6 +19,8 @@ from workbench.figures.report.claims import VERDICTS, read_claims
 from workbench.least_squares import calibrated
 from workbench.papers import PAPERS, title
 from workbench.runs.notebooks import CHECKOUT
+from workbench.weston_watkins.bcd import epoch, samples, ww_walrus
+from workbench.weston_watkins.walrus import subproblem
 
 MARKS = "<!-- the board of claims -->", "<!-- the end of the board -->"
 FOLDER = Path(os.environ.get("WORKBENCH_PAPERS", CHECKOUT.parent / "shared" / "papers"))
@@ -140,6 +143,49 @@ def test_the_reparametrised_dual_is_the_dual(seed, blobs):
     assert_allclose(X.T @ alpha.value, X.T @ image.value, atol=1e-4)
     beta.value = rest.value
     assert_allclose(image.value, alpha.value, atol=1e-6)
+
+
+def by_faces(v, C):
+    """Return the minimiser of (4): of all faces, each entry at 0, at C or free, the KKT point."""
+    faces = np.array(list(product(range(3), repeat=len(v))))
+    full, free = faces == 1, faces == 2
+    g = (C * full.sum(axis=1) + free @ v) / (1 + free.sum(axis=1))
+    b = np.where(free, v - g[:, None], C * full)
+    stationary = np.clip(v - b.sum(axis=1, keepdims=True), 0, C)
+    return b[abs(b - stationary).max(axis=1).argmin()]
+
+
+@each("kind", ["normal", "tied", "multiples of C", "below 0"])
+@each("m", range(1, 7))
+def test_algorithm_2_is_exact(m, kind, rng):
+    """Theorem 3.4; for half of the multiples of C many breakpoints coincide."""
+    for draw in range(100):
+        C = 10.0 ** rng.uniform(-2, 2)
+        v = rng.normal(0.5, 1.0, m) * 10.0 ** rng.uniform(-1, 2)
+        if kind == "tied":
+            v = np.round(v)
+        elif kind == "multiples of C":
+            v = C * (rng.integers(-1, 4, m) + 1e-9 * (draw % 2) * rng.normal(size=m))
+        elif kind == "below 0":
+            v = -abs(v)
+        assert_allclose(subproblem(v, C), by_faces(v, C), rtol=0, atol=1e-12 * abs(v).max())
+
+
+@each("at", [0, 3, 40])
+def test_a_visit_solves_the_block_of_both_duals(at, blobs):
+    """Corollary 3.3 and Proposition 3.5, in a run: S1 over alpha_i by a conic solver."""
+    problem, C, k = blobs(n=20, d=3, k=4), 0.7, 4
+    *_, state = islice(ww_walrus(problem, C=C), at + 1)
+    data, W, B = samples(problem, C), state.W.copy(), state.B.copy()
+    for i, (x, y) in enumerate(zip(problem.X, problem.y)):
+        own = np.eye(k)[y]
+        rest = W[:, :k] - np.outer(x, own * B[i].sum() - B[i, :k])
+        alpha = cp.Variable(k)
+        gain = alpha[y] - cp.sum_squares(rest + x[:, None] @ alpha[None, :]) / 2
+        box = [cp.multiply(1 - own, alpha) <= 0, alpha >= -C * (1 - own), cp.sum(alpha) == 0]
+        cp.Problem(cp.Maximize(gain), box).solve(solver=cp.CLARABEL)
+        epoch(data, W, B, np.array([i], np.uint64))
+        assert_allclose(own * B[i].sum() - B[i, :k], alpha.value, atol=1e-5)
 
 
 def solved(X, y, C, margin=1.0, offset=False):

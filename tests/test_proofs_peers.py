@@ -38,7 +38,7 @@ def test_a_converged_peer_is_at_the_optimum_of_what_it_states_and_of_nothing_els
 ):
     X, y = rows(data, two=isinstance(model, SVC))
     model.fit(X, y)
-    stated = statement(model, X, y)
+    stated = statement(model, y)
     assert bound_excess(weights(model), X, y, solved(stated, X, y)).at_most < 3e-7
     assert bound_excess(weights(model), X, y, solved(stated | other, X, y)).at_least > 1e-4
 
@@ -49,7 +49,7 @@ def test_stochastic_descent_comes_closer_to_what_it_states_than_to_other_weights
     X, y = rows(data)
     steps = {"learning_rate": "adaptive", "eta0": 0.01, "tol": 1e-7, "max_iter": 20_000}
     model = SGDClassifier(loss=loss, alpha=0.1, random_state=0, **steps).fit(X, y)
-    stated = statement(model, X, y)
+    stated = statement(model, y)
     assert bound_excess(model, X, y, solved(stated, X, y)).at_most < 2e-3
     for other in ({"alpha": 0.05}, {"alpha": 0.2}, {"over": "sum"}):
         assert bound_excess(model, X, y, solved(stated | other, X, y)).at_least > 1e-2

@@ -107,6 +107,15 @@ def weight(name):
     return list(inspect.signature(SOLVERS[name].steps).parameters)[1]
 
 
+def test_a_parameter_has_one_kind_of_value_in_all_solvers():
+    kinds = {}
+    for solver in SOLVERS.values():
+        for name, parameter in inspect.signature(solver.steps).parameters.items():
+            if isinstance(parameter.default, int | float | str):
+                kinds.setdefault(name, set()).add(type(parameter.default))
+    assert {name: found for name, found in kinds.items() if len(found) > 1} == {}
+
+
 # A name that begins so promises the objective of this solver.
 FAMILY = {"ww": "ww_walrus", "ls": "ls_generalized", "cuts": "cuts_exact"}
 FAMILY["memoir"] = "memoir_pegasos"

@@ -111,9 +111,13 @@ def boosting(
     check_whole(seed, "seed", least=0)
     if problem.is_sparse:
         raise ValueError("problem: boosting takes dense rows; use random_forest or toarray()")
-    settings = {"l2_regularization": l2, "random_state": seed}
-    settings |= {"learning_rate": learning_rate, "early_stopping": False}
-    model = HistGradientBoostingClassifier(warm_start=True, **settings)
+    model = HistGradientBoostingClassifier(
+        learning_rate=learning_rate,
+        l2_regularization=l2,
+        random_state=seed,
+        early_stopping=False,
+        warm_start=True,
+    )
     return grown(model, "max_iter", problem, state)
 
 

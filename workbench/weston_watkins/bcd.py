@@ -82,9 +82,15 @@ class Samples(NamedTuple):
 
 def samples(problem: Problem, C: float) -> Samples:
     """Return the samples of a problem, for a positive `C`."""
-    C, norms, k = check_positive(C, "C"), squared_norms(problem.X), np.uint64(problem.k)
-    rows, y = rows_of(problem.X), problem.y.astype(np.uint64)
-    return Samples(rows, y, norms, problem.weights, C, k, width(lanes(problem.k)))
+    return Samples(
+        rows_of(problem.X),
+        problem.y.astype(np.uint64),
+        squared_norms(problem.X),
+        problem.weights,
+        check_positive(C, "C"),
+        np.uint64(problem.k),
+        width(lanes(problem.k)),
+    )
 
 
 def descent(
@@ -99,10 +105,9 @@ def descent(
     yield s
     while not s.finished(data.C):  # line 2
         order = s.rng.permutation(problem.n).astype(np.uint64)
-        changed = epoch(data, s.W, s.B, order)
+        s.updates = epoch(data, s.W, s.B, order) / problem.n
         s.round += 1
         s.visits += 1.0
-        s.updates = changed / problem.n
         with off_the_clock():
             s.judged(data.norms, *objectives(problem, s.W, s.B, data.C))
         yield s
@@ -116,8 +121,8 @@ def epoch(data, W, B, order):
     for i in order:  # line 3
         if data.norms[i] == 0.0:
             continue
-        margins(data, i, W, v)
-        arguments(data, i, B, v)  # line 4
+        margins(data, i, W, v)  # line 4: v = 1 - (w_y - w_j).x_i
+        arguments(data, i, B, v)  # line 4: v / |x_i|^2 + b_ij + sum b_i
         walrus(v, data.C * data.weights[i], b)  # line 5
         if difference(data, i, b, B, delta):
             subtract(data.rows, i, delta, W, data.width)  # line 6

@@ -192,9 +192,8 @@ class Search:
         Outside the first a row is certainly wrong, outside the second certainly right.
         """
         s, own = self.s, (np.arange(len(self.y)), self.y)
-        leads = []  # of each class over the row's own, at the two ends
-        for scores in (self.scores(a), self.scores(b)):
-            leads.append(scores - scores[own][:, None])
+        # Of each class over the row's own, at the two ends.
+        leads = [V - V[own][:, None] for V in map(self.scores, (a, b))]
         size = max(np.linalg.norm(s.W[a]), np.linalg.norm(s.W[b]))
         moved = math.sqrt(2.0) * max(s.drift[a], s.drift[b])  # by rounding, as is a product
         slack = self.lengths[:, None] * (moved + 2.0 * EPS * (self.problem.d + 4.0) * size)
