@@ -12,8 +12,8 @@ from sklearn.metrics.pairwise import rbf_kernel
 from upright import deskewed
 from workbench import as_problem
 from workbench.data import features
-from workbench.data.generators import fitted
 from workbench.kernels.functions import as_dense
+from workbench.least_squares.generators import fitted
 
 MAPS = {
     "standardise": features.standardise,

@@ -8,7 +8,7 @@ from numpy.testing import assert_allclose
 from scipy.spatial.distance import cdist
 
 from workbench import as_problem
-from workbench.data.generators import JITTER, RANDOM, Generator, cosines, fitted
+from workbench.least_squares.generators import JITTER, RANDOM, Generator, cosines, fitted
 
 
 @pytest.fixture(scope="module")

@@ -10,12 +10,13 @@ from numpy.testing import assert_allclose
 from pytest import approx
 from scipy.special import log_softmax
 
-from workbench.data.generators import fitted
 from workbench.least_squares import products
 from workbench.least_squares.block_visits import RAISES
 from workbench.least_squares.calibrated import ls_calibrated, project
 from workbench.least_squares.generalized import extrapolated, ls_accelerated, ls_generalized
+from workbench.least_squares.generators import fitted
 from workbench.least_squares.links import LINKS
+from workbench.least_squares.passes import ls_stagewise_passes
 from workbench.least_squares.stagewise import ls_stagewise
 
 F = np.array([[0.5, -1.0, 2.0], [0.0, 0.0, 0.0], [-3.0, 1.5, 1.0], [800.0, -400.0, 2.0]])
@@ -155,10 +156,13 @@ def test_the_rounds_of_algorithm_2(power, blobs):
     assert s.round == 4
 
 
-@each("calibrated", [False, True])
+@each(
+    "solver, calibrated",
+    [(ls_stagewise, False), (ls_stagewise, True), (ls_stagewise_passes, False)],
+)
 @each("features", ["fourier", "nystroem"])
 @each("link", ["identity", "softmax"])
-def test_the_rounds_of_algorithm_3(link, features, calibrated, blobs):
+def test_the_rounds_of_algorithm_3(link, features, solver, calibrated, blobs):
     problem, n, T = weighted(blobs(n=30, d=3))
     k, alpha, L, weights = 3, 0.2, LINKS[link].L, problem.weights
     sizes = {"features": features, "n_features": 8, "block": 4}
@@ -171,17 +175,18 @@ def test_the_rounds_of_algorithm_3(link, features, calibrated, blobs):
         M.append(np.eye(Z[b].shape[1]) if penalty is None else penalty)
     parts = [generator.part(b) for b in range(2)]
     W, F = np.zeros((generator.n_features, k)), np.zeros((30, k))
-    passes = 1 if calibrated else 2
-    settings = sizes | {"alpha": alpha, "link": link, "passes": passes, "inner": 3}
+    passes = 2 if solver is ls_stagewise_passes else 1
+    settings = sizes | {"alpha": alpha, "link": link, "inner": 3}
+    settings |= {"passes": 2} if passes == 2 else {"calibrate": calibrated}
     seen = []
-    for s in ls_stagewise(problem, **settings, calibrate=calibrated):
+    for s in solver(problem, **settings):
         loss = by_formula(link, F, T, weights)[0] / n
         penalty = sum(np.vdot(W[p], m @ W[p]) for p, m in zip(parts, M))
         assert_allclose(s.W, W, atol=2e-5)
         assert_allclose(s.F, F, atol=2e-5)
         assert s.loss == approx(loss, abs=1e-5)
         assert s.primal == approx(loss + alpha / 2 * penalty, abs=1e-5)
-        again = next(ls_stagewise(problem, **settings, calibrate=calibrated, state=deepcopy(s)))
+        again = next(solver(problem, **settings, state=deepcopy(s)))
         assert again.primal == approx(s.primal, rel=1e-12)
         seen.append(s.round)
         b = s.round % 2
@@ -197,7 +202,9 @@ def test_the_rounds_of_algorithm_3(link, features, calibrated, blobs):
             R = by_formula(link, F + ZF @ V, T, weights)[1]
             gradient = ZF.T @ R / n + alpha * m @ (old + V)
             before, stepped = stepped, V - np.linalg.solve(H, gradient) / L
-            V, theta = extrapolated(stepped, before, gradient, theta)
+            V = stepped
+            if passes == 2:
+                V, theta = extrapolated(stepped, before, gradient, theta)
         F = F + ZF @ stepped
         if calibrated:
             stepped, U = stepped[:-k], stepped[-k:]
@@ -216,6 +223,6 @@ def test_a_block_stays_where_every_step_leads_uphill(blobs, monkeypatch):
         return self
 
     monkeypatch.setattr(products.Factor, "raised", raised)
-    for s in ls_stagewise(blobs(n=30, d=3), n_features=4, block=4, alpha=0.2, passes=1):
+    for s in ls_stagewise(blobs(n=30, d=3), n_features=4, block=4, alpha=0.2, inner=4):
         assert not s.W.any() and s.primal == approx(np.log(3))
     assert tuple(shares) == RAISES

@@ -85,7 +85,9 @@ def test_a_file_without_rows_is_refused(rows, message, tmp_path):
 TABLE = (Path(__file__).parents[1] / "data" / "README.md").read_text("utf-8")
 TABLE = TABLE.split("do not copy it whole:")[1].split("Every other solver")[0]
 WITHOUT_A_COPY = sorted(set(re.findall(r"`(\w+_\w+)`", TABLE)))
-SETTINGS = {"ls_stagewise": {"n_features": 64, "block": 32}, "ls_columns": {"block": 50}}
+SIZES, COLUMNS = {"n_features": 64, "block": 32}, {"block": 50}
+SETTINGS = {"ls_stagewise": SIZES, "ls_stagewise_passes": SIZES}
+SETTINGS |= {"ls_columns": COLUMNS, "ls_columns_logistic": COLUMNS}
 
 
 @each("name", WITHOUT_A_COPY)
