@@ -148,7 +148,7 @@ def stated(name, problem, s, parameters):
     if name == "cuts_constant_time":
         return None
     if name.startswith("ls") and name in UNCERTIFIED:
-        link = "identity" if name == "ls_calibrated" else "softmax"
+        link = "identity" if name in ("ls_calibrated", "ls_columns") else "softmax"
         loss = LINKS[link](s.scores(problem.X).astype(float), np.eye(problem.k)[problem.y])
         if name == "ls_calibrated":
             return 2 * loss.value.mean()

@@ -40,7 +40,7 @@ class StagewiseState(State):
         return {"primal": self.primal, "loss": self.loss}
 
 
-@resumable("alpha", "inner")
+@resumable("inner")
 def ls_stagewise(
     problem: Problem,
     *,
