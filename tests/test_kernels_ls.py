@@ -118,8 +118,8 @@ def test_the_rounds_of_algorithm_1(link, solver, blobs):
     assert other.lower == approx(max(0.0, bound), abs=1e-12)
 
 
-@each("power", [1, 2, 3])
-def test_the_rounds_of_algorithm_2(power, blobs):
+@each("power, hinges", [(1, False), (2, False), (3, False), (3, True)])
+def test_the_rounds_of_algorithm_2(power, hinges, blobs):
     problem, n, T = weighted(blobs(n=20, d=3))
     X, alpha, k, weights = problem.X, 0.1, 3, problem.weights[:, None]
     P = between = refitted = np.zeros((20, k))
@@ -128,7 +128,7 @@ def test_the_rounds_of_algorithm_2(power, blobs):
     def squared_error(P):
         return approx((weights * (T - P) ** 2).sum() / n, abs=1e-9)
 
-    for s in islice(ls_calibrated(problem, alpha=alpha, basis=power), 5):
+    for s in islice(ls_calibrated(problem, alpha=alpha, basis=power, hinges=hinges), 5):
         assert_allclose(s.predictions, P, atol=1e-9)
         assert_allclose(s.W, np.reshape(Ws, (-1, 3, k)), atol=1e-9)
         assert_allclose(s.V, np.reshape(Vs, (-1, power * k, k)), atol=1e-5)
@@ -144,6 +144,8 @@ def test_the_rounds_of_algorithm_2(power, blobs):
         W = np.linalg.solve(S + alpha * np.eye(3), X.T @ (weights * (T - P)) / n)
         between = P + X @ W
         G = np.hstack([between**m for m in range(1, power + 1)])
+        if hinges:
+            G = np.hstack([between, *((between - t).clip(0) for t in (1 / 3, 2 / 3))])
         q = power * k
         ridge = 1e-8 * (weights * G**2).sum() / q * np.eye(q)
         fitted = np.linalg.solve(G.T @ (weights * G) + ridge, G.T @ (weights * (T - between)))

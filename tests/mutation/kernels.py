@@ -51,11 +51,11 @@ KERNELS = {
     "least_squares": Kernel(
         {
             links: "target identity softmax squared_hinge",
-            generalized: "descend extrapolated",
+            generalized: "descend updates extrapolated",
             calibrated: "ls_calibrated fit_residual calibrate expanded project",
             stagewise: "stages",
-            block_visits: "BlockVisits.__init__ BlockVisits.cost BlockVisits.fit "
-            "BlockVisits.update fit steps penalised",
+            block_visits: "BlockVisits.__init__ BlockVisits.restart BlockVisits.cost "
+            "BlockVisits.output BlockVisits.factor BlockVisits.update penalised",
         },
         [
             "test_kernels_ls.py",

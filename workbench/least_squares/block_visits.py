@@ -57,11 +57,6 @@ class TrainingRows:
         """Return the loss of some rows at their scores `F`, and write their residuals to `R`."""
         return self.of(F, self.problem.y[rows], R, self.problem.weights[rows])
 
-    def at_scores(self) -> float:
-        """Return the loss of all rows at their scores."""
-        parts = pieces(len(self.F), GRAM_ROWS)
-        return sum(self.loss(F := self.F[rows], rows, np.empty_like(F)) for rows in parts)
-
     @np.errstate(over="ignore", invalid="ignore")  # the caller refuses values that are not finite
     def sums(self, with_gram: bool) -> tuple[np.ndarray | float, np.ndarray, float]:
         """Return Z'Z (0.0 without `with_gram`), Z'R and the loss at the scores."""
@@ -95,10 +90,6 @@ class TrainingRows:
             loss += self.loss(F, rows, np.empty_like(F))
         return loss
 
-    def update(self) -> None:
-        """Replace the scores by those that were put aside."""
-        self.F[...] = self.aside
-
 
 class BlockVisits:
     """The visits of a stagewise regression, which change its state `s`.
@@ -114,7 +105,7 @@ class BlockVisits:
         self.blocks = s.generator.blocks
         self.factors: dict[int, Factor] = {}
         if not s.round:
-            s.loss = self.rows.at_scores() / self.rows.total
+            s.loss = self.rows.loss(s.F, slice(None), self.rows.aside) / self.rows.total
         self.restart()
 
     def restart(self) -> None:
@@ -164,17 +155,16 @@ class BlockVisits:
             start = Iterate(0, zeros, zeros, 1.0)
             rounds = updates(start, gradient, factor, LINKS[self.link].L, accelerated)
             *_, end = islice(rounds, 1 if self.link == "identity" else inner)
-            loss = rows.advance(end.stepped)
-            if objective(loss, W + end.stepped) <= highest:
+            step, loss = end.stepped, rows.advance(end.stepped)
+            if objective(loss, W + step) <= highest:
                 break
             factor = factor.raised(share)
         else:
-            end = Iterate(0, zeros, zeros, 1.0)
-            loss = rows.advance(zeros)
+            step, loss = zeros, rows.advance(zeros)
         if self.keep:
             self.factors[self.b] = factor
         self.s.loss = loss / rows.total
-        return end.stepped
+        return step
 
     def factor(self, S: np.ndarray | float) -> Factor:
         """Return the factor of a block's Z'Z over the rows, with its penalty."""
@@ -194,7 +184,7 @@ class BlockVisits:
             s.W += s.W @ U
             changed = range(self.blocks)
         s.W[s.generator.own(self.b)] += step
-        self.rows.update()
+        self.rows.F[...] = self.rows.aside
         for c in changed:
             self.costs[c] = self.cost(c, self.penalty if c == self.b else s.generator.penalty(c))
         s.primal = s.loss + sum(self.costs)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TypeVar
 
 import numpy as np
 
@@ -31,9 +30,6 @@ class Iterate:
     W: np.ndarray
     stepped: np.ndarray
     theta: float
-
-
-S = TypeVar("S", bound=Iterate)
 
 
 @dataclass
@@ -120,10 +116,9 @@ def descend(
     H.flat[:: problem.d + 1] += alpha / L
     R = Factor(H)
     zeros = np.zeros((problem.d, problem.k))
-    if state is None:
-        s = GeneralizedState(0, zeros, zeros, 1.0, 0.0, 0.0, 0.0, np.inf, alpha)
-    else:
-        s = restated(state, alpha)
+    s = state or GeneralizedState(0, zeros, zeros, 1.0, 0.0, 0.0, 0.0, np.inf, alpha)
+    if s.alpha != alpha:  # resumed with another, without momentum and bounds
+        s.alpha, s.theta, s.lower, s.upper = alpha, 1.0, 0.0, np.inf
     objective.certify(s)
     yield s
     for _ in updates(s, objective.gradient, R, L, accelerated):
@@ -132,8 +127,8 @@ def descend(
 
 
 def updates(
-    s: S, gradient: Callable[[np.ndarray], np.ndarray], R: Factor, L: float, accelerated: bool
-) -> Iterator[S]:
+    s: Iterate, gradient: Callable[[np.ndarray], np.ndarray], R: Factor, L: float, accelerated: bool
+) -> Iterator[Iterate]:
     """Yield `s` after each update of its W by Algorithm 1.
 
     With predictions y^_i = g(W_t x_i), `gradient` returns E[(y^ - y) x'] + alpha W, transposed,
@@ -149,13 +144,6 @@ def updates(
         s.stepped = W
         s.round += 1
         yield s
-
-
-def restated(s: GeneralizedState, alpha: float) -> GeneralizedState:
-    """Return `s` as the solver would have it under `alpha`: without momentum and bounds if new."""
-    if s.alpha != alpha:
-        s.alpha, s.theta, s.lower, s.upper = alpha, 1.0, 0.0, np.inf
-    return s
 
 
 def extrapolated(

@@ -22,6 +22,7 @@ from workbench.core.problem import Matrix, Problem
 from workbench.data.features import sampled_distances
 from workbench.kernels.compiled import njit
 from workbench.kernels.rows import write_product
+from workbench.least_squares.products import check_size
 
 Map = Callable[[Matrix, np.ndarray], None]  # rows (m, d), and where their (m, p) features go
 HALF = np.float32(0.5)
@@ -107,6 +108,7 @@ def fitted(
         raise ValueError(f"features: unknown name {kind!r}; {hint(str(kind), RANDOM)}")
     n_features = check_whole(n_features, "n_features")
     block = min(check_whole(block, "block"), n_features)
+    check_size(block, "block: its")
     seed = check_whole(seed, "seed", least=0)
     bandwidth = check_positive(bandwidth, "bandwidth")
     held = n_features if kind == "nystroem" else block

@@ -8,7 +8,6 @@ from workbench.core.problem import Problem
 from workbench.core.state import resumable
 from workbench.least_squares.block_visits import BlockVisits
 from workbench.least_squares.generators import fitted
-from workbench.least_squares.products import check_size
 from workbench.least_squares.stagewise import (
     ColumnsState,
     StagewiseState,
@@ -51,8 +50,7 @@ def ls_stagewise_passes(
     ValueError
         For a parameter out of its range, or features that are not finite.
     """
-    check_stages(alpha, link, passes=passes, inner=inner, block=block, n_features=n_features)
-    check_size(min(block, n_features), "block: its")
+    check_stages(alpha, link, passes=passes, inner=inner)
     s = state or start(fitted(problem, features, n_features, block, bandwidth, seed), problem)
     yield from stages(BlockVisits(problem, s, alpha, link, keep=passes > 1), passes, inner, True)
 

@@ -86,8 +86,7 @@ def ls_stagewise(
     ValueError
         For a parameter out of its range, or features that are not finite.
     """
-    check_stages(alpha, link, inner=inner, block=block, n_features=n_features)
-    check_size(min(block, n_features), "block: its")
+    check_stages(alpha, link, inner=inner)
     check_flags(calibrate=calibrate)
     s = state or start(fitted(problem, features, n_features, block, bandwidth, seed), problem)
     yield from stages(BlockVisits(problem, s, alpha, link, calibrate=calibrate), 1, inner)
@@ -138,9 +137,8 @@ class ColumnVisits(BlockVisits):
     def generate(self, b: int) -> None:
         if b == 0:
             s, rows = self.s, self.rows
-            R = np.empty_like(s.F)
-            rows.loss(s.F, slice(None), R)
-            gradient = rows.problem.X.T @ R / rows.total + self.alpha * s.W
+            rows.loss(s.F, slice(None), rows.aside)  # writes the residuals there
+            gradient = rows.problem.X.T @ rows.aside / rows.total + self.alpha * s.W
             order = np.argsort(-np.linalg.norm(gradient, axis=1), kind="stable")
             s.generator = rows.generator = replace(s.generator, anchors=order)
             self.restart()
