@@ -126,8 +126,8 @@ def test_the_minimiser_of_the_expected_loss_has_the_true_probabilities(rng):
     """Lemma 2: a label for each row and class, with its probability as weight."""
     X = rng.normal(size=(9, 3))
     P = softmax(X @ rng.normal(size=(3, 4)), axis=1)
-    labels = as_problem(np.repeat(X, 4, axis=0), np.tile(np.arange(4), 9))
-    problem = replace(labels, weights=P.ravel())
+    problem = as_problem(np.repeat(X, 4, axis=0), np.tile(np.arange(4), 9))
+    problem = replace(problem, weights=P.ravel())
     *_, s = islice(ls_accelerated(problem, alpha=1e-9), 400)
     assert_allclose(softmax(X @ s.W, axis=1), P, atol=1e-5)
 

@@ -1,5 +1,6 @@
 """The kernels whose mutants are tried: their functions, and the tests that should notice."""
 
+from inspect import unwrap
 from operator import attrgetter
 from types import ModuleType
 from typing import NamedTuple
@@ -20,7 +21,9 @@ class Kernel(NamedTuple):
 
     def functions(self):
         """Return the functions."""
-        return [attrgetter(n)(module) for module, ns in self.names.items() for n in ns.split()]
+        return [
+            unwrap(attrgetter(n)(module)) for module, ns in self.names.items() for n in ns.split()
+        ]
 
 
 KERNELS = {
