@@ -28,10 +28,11 @@ from workbench.core.measures import error
 from workbench.core.problem import Problem, as_problem
 from workbench.data import SCALES, load
 from workbench.data.features import pca
-from workbench.data.generators import fitted
 from workbench.least_squares.block_visits import TrainingRows
+from workbench.least_squares.generators import fitted
+from workbench.least_squares.passes import ls_stagewise_passes
 from workbench.least_squares.products import GRAM_ROWS
-from workbench.least_squares.stagewise import ls_stagewise, scores
+from workbench.least_squares.stagewise import scores
 from workbench.runs.run import machine, versions
 
 DATA = "mnist @ given | 50 pca or synthetic 60000x50x10"
@@ -140,17 +141,17 @@ def grams(problem: Problem, parameters: None, features: int) -> tuple[Callable, 
 def fit(problem: Problem, parameters: dict, features: int) -> tuple[Callable, float]:
     """Return a fit; operations are those of a linear one: Gram, projections, thin products."""
     settings = parameters | {"n_features": features, "block": BLOCK}
-    for _ in islice(ls_stagewise(problem.tiny(), **settings | {"n_features": 64}), 4):
+    for _ in islice(ls_stagewise_passes(problem.tiny(), **settings | {"n_features": 64}), 4):
         pass
     n, d, k = problem.n, problem.d, problem.k
     operations = float(n) * features * (BLOCK + 2 * d + 4 * k)
-    return lambda: last(ls_stagewise(problem, **settings)), operations
+    return lambda: last(ls_stagewise_passes(problem, **settings)), operations
 
 
 def predict(problem: Problem, parameters: dict, features: int) -> tuple[Callable, float]:
     """Return the scores of all rows from their seeds, and the operations of its products."""
     settings = parameters | {"n_features": features, "block": BLOCK}
-    tiny = last(islice(ls_stagewise(problem, **settings | {"n_features": BLOCK}), 2))
+    tiny = last(islice(ls_stagewise_passes(problem, **settings | {"n_features": BLOCK}), 2))
     g = tiny.generator
     whole = type(g)(g.kind, g.d, features, BLOCK, g.seed, g.s)
     W = np.ones((features, problem.k))
@@ -171,7 +172,7 @@ def recipe(seed: int, judged: str) -> dict:
         upright = deskewed(given)
         for scale, settings in RECIPE.items():
             rows = pca(SCALES[scale](upright), 60)
-            state = last(ls_stagewise(rows, **RECIPE_ALL | settings, seed=seed))
+            state = last(ls_stagewise_passes(rows, **RECIPE_ALL | settings, seed=seed))
             own = state.scores(rows.X_test)
             total = total + own
             found[settings["features"]] = round(100 * error(own, given.y_test), 2)

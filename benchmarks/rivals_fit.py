@@ -184,7 +184,7 @@ class Streamed:
 def stages(**setting: float) -> Streamed:
     """Return three passes of stagewise least squares on standardised columns, in 24 blocks."""
     sizes = {"features": "orthogonal_fourier", "n_features": 8192, "block": 1024, "passes": 3}
-    return Streamed("ls_stagewise", 24, "standard", link="softmax", **sizes, **setting)
+    return Streamed("ls_stagewise_passes", 24, "standard", link="softmax", **sizes, **setting)
 
 
 def averaged(**setting: float) -> Streamed:

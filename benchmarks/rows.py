@@ -27,7 +27,7 @@ from workbench.data import load
 from workbench.registry import SOLVERS
 
 SETTINGS = {
-    "ls_stagewise": {"n_features": 512, "block": 256, "inner": 1},
+    "ls_stagewise_passes": {"n_features": 512, "block": 256, "inner": 1},
     "memoir_pegasos": {"batch_size": 1000},
 }
 CHUNK = 10_000  # rows that are made together
@@ -42,7 +42,7 @@ def main() -> None:
     parser.add_argument("--memory-gb", type=float, default=2.0, help="limit (default 2)")
     parser.add_argument("--rounds", type=int, default=5, help="of each solver (default 5)")
     parser.add_argument(
-        "--solvers", nargs="+", default=["ls_accelerated", "ls_stagewise", "memoir_pegasos"]
+        "--solvers", nargs="+", default=["ls_accelerated", "ls_stagewise_passes", "memoir_pegasos"]
     )
     parser.add_argument("--cold", action="store_true", help="read from the disk, not its cache")
     parser.add_argument("--folder", type=Path, help="where the temporary folder is made")

@@ -11,7 +11,7 @@ from helpers import each, refuses
 from numpy.testing import assert_allclose
 
 from workbench import SOLVERS, as_problem, load
-from workbench.least_squares.cluster import Cluster, on_cluster
+from workbench.least_squares.cluster import CLUSTERS, Cluster, on_cluster
 
 distributed = pytest.importorskip("distributed", reason="needs the extra `cluster`")
 
@@ -60,7 +60,7 @@ def same(found, whole, rtol=1e-10):
 @each("name", ["ls_generalized", "ls_accelerated"])
 def test_two_workers_have_the_iterates_of_one_process(name, processes, memory, file):
     there = on_cluster(file, processes[1])
-    parts = there.cluster.ask(lambda part: [(part.n, isinstance(part.X.base, np.memmap))])
+    parts = CLUSTERS[there].ask(lambda part: [(len(part.X), isinstance(part.X.base, np.memmap))])
     assert sum(n for n, _ in parts) == N and len(parts) == 2
     assert all(mapped for _, mapped in parts)
     same(infos(name, there), infos(name, memory))

@@ -13,8 +13,8 @@ from sklearn.preprocessing import StandardScaler
 from upright import deskewed
 from workbench import as_problem
 from workbench.data import features
-from workbench.data.generators import fitted
 from workbench.kernels.functions import as_dense
+from workbench.least_squares.generators import fitted
 
 MAPS = {
     "standardise": features.standardise,

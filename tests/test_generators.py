@@ -6,9 +6,10 @@ import scipy.sparse as sp
 from helpers import each, single_or_double
 from numpy.testing import assert_allclose
 from scipy.spatial.distance import cdist
+from scipy.special import expit
 
 from workbench import as_problem
-from workbench.data.generators import JITTER, RANDOM, Generator, cosines, fitted
+from workbench.least_squares.generators import JITTER, RANDOM, Generator, cosines, fitted
 
 
 @pytest.fixture(scope="module")
@@ -54,6 +55,20 @@ def test_nystroem_features_are_the_kernel_and_its_penalty_that_of_the_landmarks(
     K = np.exp(-cdist(landmarks, landmarks, "sqeuclidean") / generator.s)
     assert_allclose(generator.penalty(1), K + JITTER * np.eye(20), atol=1e-9)
     assert_allclose(made(generator, landmarks, 1), generator.penalty(1), atol=1e-5)
+
+
+@each("kind", ["poly2", "poly3", "poly4", "logits"])
+def test_random_factors_have_the_inner_products_of_their_distribution(kind, problem, rng):
+    generator = fitted(problem, kind, 20_000, 20_000, bandwidth=4.0)
+    X = problem.X[:4].astype(float)
+    covariance = 2 / generator.s * X @ X.T + 0.49  # of w.x + b at two rows
+    if kind == "logits":
+        U = expit(rng.multivariate_normal(np.zeros(4), covariance, 100_000))
+        expected = U.T @ U / 100_000
+    else:
+        expected = covariance ** int(kind[-1])
+    Z = made(generator, problem.X[:4], 0).astype(float)
+    assert_allclose(Z @ Z.T / 20_000, expected, atol=0.1 * expected.max())
 
 
 @each("kind", RANDOM)

@@ -10,12 +10,13 @@ from numpy.testing import assert_allclose
 from pytest import approx
 from scipy.special import log_softmax
 
-from workbench.data.generators import fitted
 from workbench.least_squares import products
 from workbench.least_squares.block_visits import RAISES
 from workbench.least_squares.calibrated import ls_calibrated, project
 from workbench.least_squares.generalized import extrapolated, ls_accelerated, ls_generalized
+from workbench.least_squares.generators import fitted
 from workbench.least_squares.links import LINKS
+from workbench.least_squares.passes import ls_stagewise_passes
 from workbench.least_squares.stagewise import ls_stagewise
 
 F = np.array([[0.5, -1.0, 2.0], [0.0, 0.0, 0.0], [-3.0, 1.5, 1.0], [800.0, -400.0, 2.0]])
@@ -117,8 +118,8 @@ def test_the_rounds_of_algorithm_1(link, solver, blobs):
     assert other.lower == approx(max(0.0, bound), abs=1e-12)
 
 
-@each("power", [1, 2, 3])
-def test_the_rounds_of_algorithm_2(power, blobs):
+@each("power, hinges", [(1, False), (2, False), (3, False), (3, True)])
+def test_the_rounds_of_algorithm_2(power, hinges, blobs):
     problem, n, T = weighted(blobs(n=20, d=3))
     X, alpha, k, weights = problem.X, 0.1, 3, problem.weights[:, None]
     P = between = refitted = np.zeros((20, k))
@@ -127,7 +128,7 @@ def test_the_rounds_of_algorithm_2(power, blobs):
     def squared_error(P):
         return approx((weights * (T - P) ** 2).sum() / n, abs=1e-9)
 
-    for s in islice(ls_calibrated(problem, alpha=alpha, basis=power), 5):
+    for s in islice(ls_calibrated(problem, alpha=alpha, basis=power, hinges=hinges), 5):
         assert_allclose(s.predictions, P, atol=1e-9)
         assert_allclose(s.W, np.reshape(Ws, (-1, 3, k)), atol=1e-9)
         assert_allclose(s.V, np.reshape(Vs, (-1, power * k, k)), atol=1e-5)
@@ -143,6 +144,8 @@ def test_the_rounds_of_algorithm_2(power, blobs):
         W = np.linalg.solve(S + alpha * np.eye(3), X.T @ (weights * (T - P)) / n)
         between = P + X @ W
         G = np.hstack([between**m for m in range(1, power + 1)])
+        if hinges:
+            G = np.hstack([between, *((between - t).clip(0) for t in (1 / 3, 2 / 3))])
         q = power * k
         ridge = 1e-8 * (weights * G**2).sum() / q * np.eye(q)
         fitted = np.linalg.solve(G.T @ (weights * G) + ridge, G.T @ (weights * (T - between)))
@@ -155,10 +158,13 @@ def test_the_rounds_of_algorithm_2(power, blobs):
     assert s.round == 4
 
 
-@each("calibrated", [False, True])
+@each(
+    "solver, calibrated",
+    [(ls_stagewise, False), (ls_stagewise, True), (ls_stagewise_passes, False)],
+)
 @each("features", ["fourier", "nystroem"])
 @each("link", ["identity", "softmax"])
-def test_the_rounds_of_algorithm_3(link, features, calibrated, blobs):
+def test_the_rounds_of_algorithm_3(link, features, solver, calibrated, blobs):
     problem, n, T = weighted(blobs(n=30, d=3))
     k, alpha, L, weights = 3, 0.2, LINKS[link].L, problem.weights
     sizes = {"features": features, "n_features": 8, "block": 4}
@@ -171,17 +177,18 @@ def test_the_rounds_of_algorithm_3(link, features, calibrated, blobs):
         M.append(np.eye(Z[b].shape[1]) if penalty is None else penalty)
     parts = [generator.part(b) for b in range(2)]
     W, F = np.zeros((generator.n_features, k)), np.zeros((30, k))
-    passes = 1 if calibrated else 2
-    settings = sizes | {"alpha": alpha, "link": link, "passes": passes, "inner": 3}
+    passes = 2 if solver is ls_stagewise_passes else 1
+    settings = sizes | {"alpha": alpha, "link": link, "inner": 3}
+    settings |= {"passes": 2} if passes == 2 else {"calibrate": calibrated}
     seen = []
-    for s in ls_stagewise(problem, **settings, calibrate=calibrated):
+    for s in solver(problem, **settings):
         loss = by_formula(link, F, T, weights)[0] / n
         penalty = sum(np.vdot(W[p], m @ W[p]) for p, m in zip(parts, M))
         assert_allclose(s.W, W, atol=2e-5)
         assert_allclose(s.F, F, atol=2e-5)
         assert s.loss == approx(loss, abs=1e-5)
         assert s.primal == approx(loss + alpha / 2 * penalty, abs=1e-5)
-        again = next(ls_stagewise(problem, **settings, calibrate=calibrated, state=deepcopy(s)))
+        again = next(solver(problem, **settings, state=deepcopy(s)))
         assert again.primal == approx(s.primal, rel=1e-12)
         seen.append(s.round)
         b = s.round % 2
@@ -197,7 +204,9 @@ def test_the_rounds_of_algorithm_3(link, features, calibrated, blobs):
             R = by_formula(link, F + ZF @ V, T, weights)[1]
             gradient = ZF.T @ R / n + alpha * m @ (old + V)
             before, stepped = stepped, V - np.linalg.solve(H, gradient) / L
-            V, theta = extrapolated(stepped, before, gradient, theta)
+            V = stepped
+            if passes == 2:
+                V, theta = extrapolated(stepped, before, gradient, theta)
         F = F + ZF @ stepped
         if calibrated:
             stepped, U = stepped[:-k], stepped[-k:]
@@ -216,6 +225,6 @@ def test_a_block_stays_where_every_step_leads_uphill(blobs, monkeypatch):
         return self
 
     monkeypatch.setattr(products.Factor, "raised", raised)
-    for s in ls_stagewise(blobs(n=30, d=3), n_features=4, block=4, alpha=0.2, passes=1):
+    for s in ls_stagewise(blobs(n=30, d=3), n_features=4, block=4, alpha=0.2, inner=4):
         assert not s.W.any() and s.primal == approx(np.log(3))
     assert tuple(shares) == RAISES

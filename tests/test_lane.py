@@ -50,7 +50,7 @@ SETTINGS = {
     "mrc_ccg": {"n_max": 5, "m_max": 5},
     "mrc_subgradient": {"steps": 3},
     "memoir_l2": {"batch_size": 20},
-    "ls_stagewise": {"n_features": 128, "block": 64},
+    "ls_stagewise": {"n_features": 128, "block": 16},
     "cuts_linear_time": {"gamma": 0.3, "r": 20},
 }
 

@@ -10,11 +10,17 @@ import pytest
 import scipy.sparse as sp
 from helpers import each, refuses
 from numpy.testing import assert_allclose
+from scipy.special import softmax
 
 from workbench import as_problem
 from workbench.least_squares import products
 from workbench.least_squares.calibrated import ls_calibrated
-from workbench.least_squares.generalized import ls_accelerated, ls_generalized
+from workbench.least_squares.generalized import (
+    Iterate,
+    ls_accelerated,
+    ls_generalized,
+    updates,
+)
 from workbench.least_squares.links import LINKS
 
 SOLVERS = {"plain": ls_generalized, "accelerated": ls_accelerated, "calibrated": ls_calibrated}
@@ -87,6 +93,43 @@ def test_the_loss_falls_faster_with_momentum_and_whatever_the_condition_of_the_r
     steps = (ls_generalized(p, alpha=1e-12) for p in (problem, skewed))
     ends = [next(islice(s, 20, None)).loss for s in steps]
     assert ends[0] == pytest.approx(ends[1], rel=1e-5)
+
+
+def test_irls_diverges_where_algorithm_1_makes_progress():
+    """Two rows x = 1 of labels 0 and 1: the slope is tanh(w / 2) / 2, and w - sinh(w) is IRLS."""
+    w, start = 2.25, np.full((1, 1), 2.25)
+    state = Iterate(0, start, start, 1.0)
+    steps = updates(state, lambda W: np.tanh(W / 2) / 2, products.Factor(np.eye(1)), 0.25, False)
+    irls, ours = [w], [w]
+    for _ in range(4):
+        irls.append(irls[-1] - np.sinh(irls[-1]))
+        ours.append(next(steps).W.item())
+    assert (np.diff(np.abs(irls)) > 0).all() and abs(irls[-1]) > 1000
+    assert (np.diff(np.abs(ours)) < 0).all() and abs(ours[-1]) < 0.1
+
+
+def test_the_accelerated_form_has_the_rate_of_section_4(iris):
+    best = next(islice(ls_accelerated(iris, alpha=1e-4), 2000, None))
+    t, L = np.arange(1, 500), LINKS["softmax"].L
+    H = iris.X.T @ iris.X / iris.n + 1e-4 / L * np.eye(iris.d)
+    size = 2 * L * np.vdot(best.W, H @ best.W)  # the length of W* is that of the second moment
+    plain, fast = (
+        np.array([s.upper for s in islice(solver(iris, alpha=1e-4), 1, 500)]) - best.lower
+        for solver in (ls_generalized, ls_accelerated)
+    )
+    assert (fast <= size / (t + 1) ** 2).all()
+    assert (plain <= size / (t + 4)).all()  # Theorem 1
+    assert (plain > size / (t + 1) ** 2).any()
+
+
+def test_the_minimiser_of_the_expected_loss_has_the_true_probabilities(rng):
+    """Lemma 2: a label for each row and class, with its probability as weight."""
+    X = rng.normal(size=(9, 3))
+    P = softmax(X @ rng.normal(size=(3, 4)), axis=1)
+    problem = as_problem(np.repeat(X, 4, axis=0), np.tile(np.arange(4), 9))
+    problem = replace(problem, weights=P.ravel())
+    *_, s = islice(ls_accelerated(problem, alpha=1e-9), 400)
+    assert_allclose(softmax(X @ s.W, axis=1), P, atol=1e-5)
 
 
 @each_solver

@@ -72,8 +72,10 @@ OWN |= {
     "memoir_averaged": {"eta0": 0.1},
     "ls_generalized": {"alpha": 0.1},
     "ls_accelerated": {"alpha": 0.1},
-    "ls_stagewise": {"passes": 12},
-    "ls_columns": {"block": 2, "link": "softmax", "passes": 24},
+    "ls_stagewise": {"block": 5},
+    "ls_stagewise_passes": {"passes": 12},
+    "ls_columns": {"block": 2, "passes": 24},
+    "ls_columns_logistic": {"block": 2, "passes": 24},
     "cs_working_set": {"C": 0.1},
 }
 WEIGHTS = "lambda0 lam C alpha gamma".split()
@@ -146,7 +148,7 @@ def stated(name, problem, s, parameters):
     if name == "cuts_constant_time":
         return None
     if name.startswith("ls") and name in UNCERTIFIED:
-        link = "identity" if name == "ls_calibrated" else "softmax"
+        link = "identity" if name in ("ls_calibrated", "ls_columns") else "softmax"
         loss = LINKS[link](s.scores(problem.X).astype(float), np.eye(problem.k)[problem.y])
         if name == "ls_calibrated":
             return 2 * loss.value.mean()

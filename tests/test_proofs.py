@@ -38,7 +38,7 @@ for link in ("identity", "softmax", "squared_hinge"):
         CASES[f"{name} {link}"] = name, {"alpha": 0.1, "link": link}, SAME
 CERTIFIED = {name for name, solver in SOLVERS.items() if ".peers." not in solver.steps.__module__}
 NONE = "memoir_l2 memoir_lsh memoir_averaged memoir_l1 ls_calibrated ls_stagewise".split()
-NONE += ["ls_columns", "centroid"]
+NONE += "ls_columns ls_stagewise_passes ls_columns_logistic centroid".split()
 NONE = dict.fromkeys(NONE, "no dual point of a convex problem")
 NONE |= {"svm_multi": "its scores must sum to zero"}
 NONE |= {"cuts_nystroem": "its cuts are not sums of training rows"}

@@ -31,6 +31,7 @@ NAMES = [name for name in SOLVERS if name not in EXTRAS or find_spec(EXTRAS[name
 # Their rows have no bounds but an objective, which need not be the least one so far.
 UNCERTIFIED = {
     *"memoir_l2 memoir_l1 memoir_lsh memoir_averaged ls_calibrated ls_stagewise ls_columns".split(),
+    *"ls_stagewise_passes ls_columns_logistic".split(),
     *"cuts_linear_time cuts_constant_time libsvm nystroem_svm liblinear_cs liblinear_ovr".split(),
     *"liblinear_lr liblinear_l2_dual liblinear_l2_primal liblinear_l1 logistic_lbfgs".split(),
     *"logistic_saga ridge centroid random_forest boosting".split(),
@@ -62,8 +63,10 @@ SHORT = {
     "mrc_subgradient": {"steps": 20},
     "mrc_pdhg": {"steps": 20},
     "svm_ccg": {"n_max": 1, "m_max": 1, "eps": 0.0},
-    "ls_stagewise": {"n_features": 64, "block": 16},
+    "ls_stagewise": {"n_features": 64, "block": 5},
+    "ls_stagewise_passes": {"n_features": 64, "block": 16},
     "ls_columns": {"block": 1, "passes": 4},
+    "ls_columns_logistic": {"block": 1, "passes": 4},
     "cuts_exact": {"eps": 1e-12},
     "cuts_linear_time": {"eps": 1e-12, "r": 8, "p": 20},
     "cuts_constant_time": {"r": 8},

@@ -83,7 +83,7 @@ SOLVERS = {
     ),
     "ls_accelerated": Solver(
         "least_squares.generalized:ls_accelerated",
-        "Generalized, accelerated (ours)",
+        "Generalized, accelerated",
         colour="#4B002D",
         marker="<",
     ),
@@ -99,11 +99,23 @@ SOLVERS = {
         colour="#F79646",
         marker="*",
     ),
+    "ls_stagewise_passes": Solver(
+        "least_squares.passes:ls_stagewise_passes",
+        "Stagewise, passes (ours)",
+        colour="#B35900",
+        marker="d",
+    ),
     "ls_columns": Solver(
         "least_squares.stagewise:ls_columns",
         "Stagewise, columns of X",
         colour="#6A3D9A",
         marker="p",
+    ),
+    "ls_columns_logistic": Solver(
+        "least_squares.passes:ls_columns_logistic",
+        "Columns, logistic (ours)",
+        colour="#A98BD0",
+        marker="d",
     ),
     "cuts_exact": Solver(
         "sampled_cuts.solvers:cuts_exact", "Exact cuts", colour="#101060", marker="h"

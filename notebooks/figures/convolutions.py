@@ -1,6 +1,6 @@
 """Convolutional features of images given as rows, for `ls_cifar`: masks and pooled responses.
 
-Importing this module adds them to the kinds of :mod:`workbench.data.generators`, so that
+Importing this module adds them to the kinds of :mod:`workbench.least_squares.generators`, so that
 `stagewise.stages` goes on from :func:`start`. They are the features of Coates, Lee and Ng (2011)
 without their contrast normalisation, as "Least squares revisited" takes them for CIFAR-10; the
 masks are random or the centroids of k-means.
@@ -16,9 +16,9 @@ from numpy.lib.stride_tricks import sliding_window_view
 from threadpoolctl import threadpool_limits
 
 from workbench.core.problem import Problem
-from workbench.data.generators import KINDS, Generator, Map
 from workbench.kernels.compiled import njit
 from workbench.least_squares import stagewise
+from workbench.least_squares.generators import KINDS, Generator, Map
 
 POOL = 2  # cells along a side, so that a filter has 2 * POOL**2 features
 PER_FILTER = 2 * POOL**2

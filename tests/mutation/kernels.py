@@ -1,5 +1,6 @@
 """The kernels whose mutants are tried: their functions, and the tests that should notice."""
 
+from inspect import unwrap
 from operator import attrgetter
 from types import ModuleType
 from typing import NamedTuple
@@ -20,7 +21,9 @@ class Kernel(NamedTuple):
 
     def functions(self):
         """Return the functions."""
-        return [attrgetter(n)(module) for module, ns in self.names.items() for n in ns.split()]
+        return [
+            unwrap(attrgetter(n)(module)) for module, ns in self.names.items() for n in ns.split()
+        ]
 
 
 KERNELS = {
@@ -52,11 +55,11 @@ KERNELS = {
     "least_squares": Kernel(
         {
             links: "target identity softmax squared_hinge",
-            generalized: "descend extrapolated",
+            generalized: "descend updates extrapolated",
             calibrated: "ls_calibrated fit_residual calibrate expanded project",
             stagewise: "stages",
-            block_visits: "BlockVisits.__init__ BlockVisits.cost BlockVisits.fit "
-            "BlockVisits.update fit steps penalised",
+            block_visits: "BlockVisits.__init__ BlockVisits.restart BlockVisits.cost "
+            "BlockVisits.output BlockVisits.factor BlockVisits.update penalised",
         },
         [
             "test_kernels_ls.py",

@@ -103,10 +103,10 @@ ENTRIES = {
         Entry("cs_working_set", LOSS, {"l1": 0.0}),
         Entry("ls_accelerated", PENALTY),
         Entry(
-            "ls_stagewise",
+            "ls_stagewise_passes",
             PENALTY | {"bandwidth": (0.03, 30.0)},
             RANDOM,
-            name="Stagewise LS, 2,048 features",
+            name="Stagewise LS (ours), 2,048 features",
         ),
         Entry("cuts_linear_time", KERNEL),
         Entry("cuts_nystroem", KERNEL),

@@ -309,8 +309,8 @@ class GeneralizedLeastSquares(WeightedClassifier):
 
     It minimises P = mean_i loss(W'x_i, y_i) + alpha/2 |W|^2. Every round costs one pass over the
     rows and two triangular solves with one Cholesky factor of their second moment, so that the
-    scaling of the features does not matter to the first order. Nesterov's momentum is ours, after
-    the paper's discussion.
+    scaling of the features does not matter to the first order. It runs ``ls_accelerated``: the
+    paper names this variant in Section 4; the restart of its momentum is ours.
 
     It is for dense tables of up to 20,000 features, where it predicts as scikit-learn's peers of
     the same loss; the solver ``ls_stagewise`` takes more features. It is not for large sparse text:

@@ -1,16 +1,17 @@
-"""Visits of blocks of features: steps of Algorithm 1 with a kept factor, and their safeguards."""
+"""Visits of blocks of features: Algorithm 1 on a block, and its safeguard."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import islice
 
 import numpy as np
 
 from workbench.core.blocks import pieces
 from workbench.core.problem import Problem
-from workbench.data.generators import Generator
 from workbench.kernels.rows import write_product
-from workbench.least_squares.generalized import extrapolated
+from workbench.least_squares.generalized import Iterate, updates
+from workbench.least_squares.generators import Generator
 from workbench.least_squares.links import LINKS
 from workbench.least_squares.products import GRAM_ROWS, Factor, by_root, product, residuals
 
@@ -56,11 +57,6 @@ class TrainingRows:
         """Return the loss of some rows at their scores `F`, and write their residuals to `R`."""
         return self.of(F, self.problem.y[rows], R, self.problem.weights[rows])
 
-    def at_scores(self) -> float:
-        """Return the loss of all rows at their scores."""
-        parts = pieces(len(self.F), GRAM_ROWS)
-        return sum(self.loss(F := self.F[rows], rows, np.empty_like(F)) for rows in parts)
-
     @np.errstate(over="ignore", invalid="ignore")  # the caller refuses values that are not finite
     def sums(self, with_gram: bool) -> tuple[np.ndarray | float, np.ndarray, float]:
         """Return Z'Z (0.0 without `with_gram`), Z'R and the loss at the scores."""
@@ -94,104 +90,104 @@ class TrainingRows:
             loss += self.loss(F, rows, np.empty_like(F))
         return loss
 
-    def update(self) -> None:
-        """Replace the scores by those that were put aside."""
-        self.F[...] = self.aside
-
 
 class BlockVisits:
-    """The visits of a stagewise regression, which change its state `s` and the scores of `rows`.
+    """The visits of a stagewise regression, which change its state `s`.
 
-    The Cholesky factors of the blocks are kept if there are several passes. With the scores as
-    features, a block's change has k more rows, U: then W (I + U) replaces all weights.
+    With `keep` the Cholesky factors of the blocks are kept, for further passes. With `calibrate`
+    the scores are k more features of every block, whose change then has k more rows, U:
+    W (I + U) replaces all weights.
     """
 
-    def __init__(self, rows: TrainingRows, s, alpha: float, link: str, passes: int, inner: int):
-        self.rows, self.s, self.generator = rows, s, s.generator
-        self.alpha, self.link, self.inner = alpha, link, inner
-        self.blocks, self.several = self.generator.blocks, passes > 1
-        self.parts = [self.generator.part(b) for b in range(self.blocks)]
+    def __init__(self, problem: Problem, s, alpha: float, link: str, keep=False, calibrate=False):
+        self.rows = TrainingRows(problem, s.F, s.generator, link, calibrate)
+        self.s, self.alpha, self.link, self.keep = s, alpha, link, keep
+        self.blocks = s.generator.blocks
         self.factors: dict[int, Factor] = {}
-        self.costs = np.zeros(self.blocks)  # the penalty of each block
+        if not s.round:
+            s.loss = self.rows.loss(s.F, slice(None), self.rows.aside) / self.rows.total
+        self.restart()
+
+    def restart(self) -> None:
+        """Set the penalty of each block, and the objective."""
+        s, self.costs = self.s, [0.0] * self.blocks
         if s.round:
-            self.costs[:] = [self.cost(b, self.generator.penalty(b)) for b in range(self.blocks)]
-        else:
-            s.loss = rows.at_scores() / rows.total
-        s.primal = s.loss + float(self.costs.sum())
+            self.costs = [self.cost(b, s.generator.penalty(b)) for b in range(self.blocks)]
+        s.primal = s.loss + sum(self.costs)
 
     def cost(self, b: int, M: np.ndarray | None) -> float:
         """Return the penalty of a block's weights, `M` its matrix."""
-        W = self.s.W[self.parts[b]]
+        return self.price(self.s.W[self.s.generator.own(b)], M)
+
+    def price(self, W: np.ndarray, M: np.ndarray | None) -> float:
+        """Return the penalty of some weights."""
         return self.alpha / 2 * float(np.vdot(W, penalised(M, W)))
 
-    def fit(self, b: int) -> np.ndarray:
-        """Return the change of a block's weights; `rows` put the new scores aside."""
-        k = self.s.W.shape[1] if self.rows.calibrate else 0
-        W = np.vstack([self.s.W[self.parts[b]], np.zeros((k, self.s.W.shape[1]))])
-        self.penalty, name = self.generator.penalty(b), f"block {b} of {self.generator.kind!r}"
-        given = self.alpha, self.link, self.inner, self.penalty, self.factors.get(b), name
-        step, self.s.loss, factor = fit(self.rows, W, *given)
-        if self.several:
-            self.factors[b] = factor
+    def generate(self, b: int) -> None:
+        """Begin the visit of block `b`, whose features are made when a sum first needs them."""
+        self.b, self.penalty = b, self.s.generator.penalty(b)
+        self.rows.generate(b)
+
+    def output(self, inner: int, accelerated: bool) -> np.ndarray:
+        """Return the change of the block's weights; `rows` put the new scores aside.
+
+        A Gram matrix of single precision may be smaller than the Hessian in directions that the
+        rows hardly have. Steps are too long there, and the objective rises. The steps are then
+        taken again, with more on the diagonal.
+        """
+        rows, k = self.rows, self.s.W.shape[1]
+        more = np.zeros((k * rows.calibrate, k))
+        W = np.vstack([self.s.W[self.s.generator.own(self.b)], more])
+        factor = self.factors.get(self.b)
+        S, first, before = rows.sums(factor is None)
+        if factor is None:
+            factor = self.factor(S)
+
+        def objective(loss: float, W: np.ndarray) -> float:
+            return loss / rows.total + self.price(W, self.penalty)
+
+        def gradient(V: np.ndarray) -> np.ndarray:
+            G = first if V is zeros else rows.gradient(V)
+            return G / rows.total + self.alpha * penalised(self.penalty, W + V)
+
+        zeros, highest = np.zeros(W.shape), (1 + TOLERANCE) * objective(before, W)
+        for share in RAISES:
+            start = Iterate(0, zeros, zeros, 1.0)
+            rounds = updates(start, gradient, factor, LINKS[self.link].L, accelerated)
+            *_, end = islice(rounds, 1 if self.link == "identity" else inner)
+            step, loss = end.stepped, rows.advance(end.stepped)
+            if objective(loss, W + step) <= highest:
+                break
+            factor = factor.raised(share)
+        else:
+            step, loss = zeros, rows.advance(zeros)
+        if self.keep:
+            self.factors[self.b] = factor
+        self.s.loss = loss / rows.total
         return step
 
-    def update(self, b: int, step: np.ndarray) -> None:
+    def factor(self, S: np.ndarray | float) -> Factor:
+        """Return the factor of a block's Z'Z over the rows, with its penalty."""
+        if not np.isfinite(S).all():
+            kind = f"block {self.b} of {self.s.generator.kind!r}"
+            raise ValueError(f"features: {kind} is not finite; scale the rows of X")
+        S /= self.rows.total
+        S += self.alpha / LINKS[self.link].L * penalised(self.penalty, np.eye(len(S)))
+        return Factor(S)
+
+    def update(self, step: np.ndarray) -> None:
         """Add the change to the weights, and replace the scores by those that were put aside."""
-        s, changed = self.s, [b]
+        s, changed = self.s, [self.b]
         if self.rows.calibrate:  # F (I + U) + Z V: the weights that made F change with it
             k = s.W.shape[1]
             step, U = step[:-k], step[-k:]
             s.W += s.W @ U
             changed = range(self.blocks)
-        s.W[self.parts[b]] += step
-        self.rows.update()
+        s.W[s.generator.own(self.b)] += step
+        self.rows.F[...] = self.rows.aside
         for c in changed:
-            self.costs[c] = self.cost(c, self.penalty if c == b else self.generator.penalty(c))
-        s.primal = s.loss + float(self.costs.sum())
-
-
-def fit(
-    rows: TrainingRows, W, alpha, link, inner, penalty=None, factor=None, block="a block"
-) -> tuple[np.ndarray, float, Factor]:
-    """Take the steps of Algorithm 1 on the block of `rows`, from its (p, k) weights `W`.
-
-    Returns the change of W, the mean loss after it, whose scores `rows` has put aside, and the
-    factor. A Gram matrix of single precision may be smaller than the Hessian in directions that the
-    rows hardly have. Steps are too long there, and the objective rises. The steps are then taken
-    again, with more on the diagonal.
-    """
-    S, first, before = rows.sums(factor is None)
-    if factor is None:
-        if not np.isfinite(S).all():
-            raise ValueError(f"features: {block} is not finite; scale the rows of X")
-        S /= rows.total
-        S += alpha / LINKS[link].L * penalised(penalty, np.eye(len(W)))
-        factor = Factor(S)
-
-    def objective(loss: float, W: np.ndarray) -> float:
-        return loss / rows.total + alpha / 2 * float(np.vdot(W, penalised(penalty, W)))
-
-    highest = (1 + TOLERANCE) * objective(before, W)
-    for share in RAISES:
-        V = steps(rows, W, alpha, link, inner, penalty, factor, first)
-        loss = rows.advance(V)
-        if objective(loss, W + V) <= highest:
-            return V, loss / rows.total, factor
-        factor = factor.raised(share)
-    V = np.zeros(W.shape)
-    return V, rows.advance(V) / rows.total, factor
-
-
-def steps(rows, W, alpha, link, inner, penalty, factor, first) -> np.ndarray:
-    """Return the change of W by accelerated steps of Algorithm 1; Z'R at W is `first`."""
-    V = stepped = np.zeros(W.shape)
-    theta = 1.0
-    for step in range(1 if link == "identity" else inner):
-        G = rows.gradient(V) if step else first
-        gradient = G / rows.total + alpha * penalised(penalty, W + V)
-        before, stepped = stepped, V - factor.solve(gradient) / LINKS[link].L
-        V, theta = extrapolated(stepped, before, gradient, theta)
-    return stepped
+            self.costs[c] = self.cost(c, self.penalty if c == self.b else s.generator.penalty(c))
+        s.primal = s.loss + sum(self.costs)
 
 
 def penalised(M: np.ndarray | None, W: np.ndarray) -> np.ndarray:

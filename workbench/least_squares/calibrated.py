@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from workbench.core.blocks import pieces
-from workbench.core.checks import check_positive, check_sparse, check_whole
+from workbench.core.checks import check_flags, check_positive, check_sparse, check_whole
 from workbench.core.problem import Matrix, Problem
 from workbench.core.state import State, resumable
 from workbench.core.stream import Row
@@ -31,7 +31,7 @@ class CalibratedState(State):
 
     V_t is the paper's W~_t, transposed. ``predictions`` (n, k) are yhat of the training rows.
     The squared errors are means over rows of |y - .|^2: of y~ (``fitted``), before the projection
-    (``refitted``) and after (``squared_error``). ``basis`` is the highest power of a prediction.
+    (``refitted``) and after (``squared_error``). ``basis`` and ``hinges`` are those of the run.
     """
 
     round: int
@@ -42,6 +42,7 @@ class CalibratedState(State):
     refitted: float
     squared_error: float
     basis: int
+    hinges: bool
 
     def scores(self, X: Matrix) -> np.ndarray:
         """Replay the chain; all products with the rows are one."""
@@ -52,7 +53,7 @@ class CalibratedState(State):
         for rows in pieces(len(Y), GRAM_ROWS):
             parts = np.asarray(X[rows] @ wide).reshape(len(Y[rows]), t, k)
             for i in range(t):
-                Y[rows] = expanded(Y[rows] + parts[:, i], self.basis) @ V[i]
+                Y[rows] = expanded(Y[rows] + parts[:, i], self.basis, self.hinges) @ V[i]
                 project(Y[rows])
         return Y
 
@@ -70,12 +71,13 @@ def ls_calibrated(
     *,
     alpha: float = 1e-5,
     basis: int = 3,
+    hinges: bool = False,
     state: CalibratedState | None = None,
 ) -> Iterator[CalibratedState]:
-    """Fit E[y | x] = g(W'x) with a g whose inverse is a combination of powers.
+    """Fit E[y | x] = g(W'x) with a g whose inverse is a combination of a basis.
 
     A round of Algorithm 2 fits the residuals of the predictions (18), fits the targets by the
-    powers of the sum (19), and projects onto the simplex. No step of the three raises the
+    functions of the sum (19), and projects onto the simplex. No step of the three raises the
     squared error. Predictions of other rows replay all rounds, so that the model grows with them.
     The problem is not convex, and zero is its only lower bound.
 
@@ -83,8 +85,9 @@ def ls_calibrated(
     ----------
     alpha : positive, ridge of the fits (18), for the mean squared error of a row, weighted by the
         problem's weights
-    basis : whole number m >= 1; the functions are y, y^2, ..., y^m (the paper's experiments take 3)
-    state : a state to resume, which keeps its own basis, whatever `basis` is
+    basis : whole number m >= 1; the functions are y, y^2, ..., y^m (3 in section 3.1)
+    hinges : take max(y - j/m, 0), j = 1..m-1, instead of the powers above the first: a piecewise
+        linear link, as isotonic regression has; which functions G has is open in the paper
 
     Raises
     ------
@@ -94,8 +97,8 @@ def ls_calibrated(
     alpha = check_positive(alpha, "alpha")
     X, y, weights = problem.X, problem.y, problem.weights
     n, d, k, total = problem.n, problem.d, problem.k, float(weights.sum())
-    basis = check_whole(basis, "basis") if state is None else state.basis
-    q = basis * k
+    q = check_whole(basis, "basis") * k
+    check_flags(hinges=hinges)
     check_size(d)
     check_size(q, f"basis: for {k} classes its")
     H = gram(X, weights)
@@ -106,14 +109,14 @@ def ls_calibrated(
         Y = np.zeros((n, k), X.dtype)
         first = squared_error(Y, y, weights) / total
         chain = np.zeros((0, d, k)), np.zeros((0, q, k))
-        s = CalibratedState(0, *chain, Y, first, first, first, basis)
+        s = CalibratedState(0, *chain, Y, first, first, first, basis, hinges)
     yield s
     while True:  # repeat
         W = fit_residual(problem, R, s.predictions, total)  # (18)
-        V, Y, fitted = calibrate(problem, s.predictions, W, basis, q)  # (18) and (19): y~, W~
+        V, Y, fitted = calibrate(problem, s.predictions, W, basis, hinges)  # (18) and (19): y~, W~
         refitted = 0.0
         for rows in pieces(n, GRAM_ROWS):
-            Y[rows] = expanded(Y[rows], basis) @ V
+            Y[rows] = expanded(Y[rows], basis, hinges) @ V
             refitted += squared_error(Y[rows], y[rows], weights[rows])
             project(Y[rows])  # (19): y^ = clip(W~ G(y~))
         s.W, s.V = np.concatenate([s.W, [W]]), np.concatenate([s.V, [V]])
@@ -138,7 +141,7 @@ def fit_residual(problem: Problem, R: Factor, predictions: np.ndarray, total: fl
 
 
 def calibrate(
-    problem: Problem, predictions: np.ndarray, W: np.ndarray, basis: int, q: int
+    problem: Problem, predictions: np.ndarray, W: np.ndarray, basis: int, hinges: bool
 ) -> tuple[np.ndarray, np.ndarray, float]:
     """Return the W~_t (q, k) of (19), transposed, the y~ (n, k) of (18), and its squared error.
 
@@ -146,11 +149,12 @@ def calibrate(
     squared error.
     """
     X, y, weights, k = problem.X, problem.y, problem.weights, W.shape[1]
+    q = basis * k
     step, Y, fitted = W.astype(X.dtype), predictions.copy(), 0.0
     B_B, B_rest = np.zeros((q, q)), np.zeros((q, k))
     for rows in pieces(problem.n, GRAM_ROWS):
         Y[rows] += X[rows] @ step  # y~_i = y^_i^(t-1) + W_t x_i
-        B = expanded(Y[rows], basis).astype(np.float64, copy=False)
+        B = expanded(Y[rows], basis, hinges).astype(np.float64, copy=False)
         B = by_root(B, weights[rows])
         rest = by_root(targets(y[rows], k, np.float64) - Y[rows], weights[rows])
         fitted += float(np.vdot(rest, rest))
@@ -160,8 +164,10 @@ def calibrate(
     return np.eye(q, k) + Factor(B_B).solve(B_rest), Y, fitted
 
 
-def expanded(Y: np.ndarray, basis: int) -> np.ndarray:
-    """Return the powers G(Y) of (n, k) predictions up to the highest, side by side."""
+def expanded(Y: np.ndarray, basis: int, hinges: bool) -> np.ndarray:
+    """Return the functions G(Y) of (n, k) predictions, side by side."""
+    if hinges:
+        return np.hstack([Y, *(np.maximum(Y - j / basis, 0) for j in range(1, basis))])
     powers = [Y]
     for _ in range(basis - 1):
         powers.append(powers[-1] * Y)

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import reduce
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
 from workbench.core.blocks import pieces
 from workbench.core.problem import Problem, noted
 from workbench.least_squares.products import GRAM_ROWS
+
+# The clusters of problems whose rows are elsewhere. What is made from such a problem has none.
+CLUSTERS: WeakKeyDictionary[Problem, Cluster] = WeakKeyDictionary()
 
 
 def on_cluster(problem: Problem, client) -> Problem:
@@ -26,15 +30,15 @@ def on_cluster(problem: Problem, client) -> Problem:
     ValueError
         For rows that are not memory-mapped.
     """
-    there = replace(problem)  # without a cluster, as any problem that is made from `there`
+    there = replace(problem)
     noted(there, problem.recipe)
-    object.__setattr__(there, "cluster", Cluster(client, problem))
+    CLUSTERS[there] = Cluster(client, problem)
     return there
 
 
 def summed(function: Callable, problem: Problem):
     """Return function(problem); on a cluster, the sum over the parts that its workers hold."""
-    cluster = getattr(problem, "cluster", None)
+    cluster = CLUSTERS.get(problem)
     return cluster.ask(function) if cluster else function(problem)
 
 
@@ -46,9 +50,9 @@ class Cluster:
         threads = sum(client.nthreads().values()) or 1  # without a worker, wait for the first
         size = -(-problem.n // (GRAM_ROWS * threads)) * GRAM_ROWS
         parts = list(pieces(problem.n, size))
-        files, classes = [_file(problem.X, at) for at in parts], [problem.classes] * len(parts)
+        files = [_file(problem.X, at) for at in parts]
         labels, weights = ([a[at] for at in parts] for a in (problem.y, problem.weights))
-        self.parts = self._reach(client.map, Part, files, labels, classes, weights, pure=False)
+        self.parts = self._reach(client.map, Part, files, labels, weights, pure=False)
 
     def ask(self, function: Callable):
         """Return the sum of function(part) over the parts; tuples are summed entry by entry."""
@@ -67,15 +71,18 @@ class Cluster:
         raise ConnectionError("cluster: its scheduler no longer answers")
 
 
-class Part(Problem):
-    """Some rows of a mapped file, of which pickle keeps ``numpy.memmap``'s arguments, `file`."""
+@dataclass(frozen=True)
+class Part:
+    """Some rows of a file, which ``numpy.memmap(*file)`` maps, their labels and weights."""
 
-    def __init__(self, file: tuple, y: np.ndarray, classes: np.ndarray, weights: np.ndarray):
-        super().__init__(np.asarray(np.memmap(*file)), y, classes, weights=weights)
-        object.__setattr__(self, "file", file)
+    file: tuple
+    y: np.ndarray
+    weights: np.ndarray
 
-    def __reduce__(self) -> tuple:
-        return Part, (vars(self)["file"], self.y, self.classes, self.weights)
+    @property
+    def X(self) -> np.ndarray:
+        """The rows: pickle takes the arguments along, and each process maps its own."""
+        return np.asarray(np.memmap(*self.file))
 
 
 def _add(a, b):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,26 +12,34 @@ from workbench.core.measures import bounds
 from workbench.core.problem import Matrix, Problem
 from workbench.core.state import State, resumable
 from workbench.core.stream import Row
-from workbench.least_squares.cluster import summed
 from workbench.least_squares.links import check_link
-from workbench.least_squares.objective import Objective
-from workbench.least_squares.products import Factor, check_size, gram
+from workbench.least_squares.objective import Objective, second_moment
+from workbench.least_squares.products import Factor, check_size
 
 
 @dataclass
-class GeneralizedState(State):
-    """Weights ``W`` (d, k), their mean ``loss`` and objective ``primal``, and both best bounds.
+class Iterate:
+    """The weights ``W`` (d, k) of Algorithm 1 after ``round`` updates.
 
-    ``primal`` is at least P(W): the largest error that rounding can make is added. ``stepped``
-    (d, k) is where the last step ended, from which the accelerated method goes on to ``W``, and
-    ``theta`` is its momentum's counter; the plain method keeps ``stepped`` equal to ``W``. All is
-    for this ``alpha``.
+    ``stepped`` (d, k) is where the last step ended, from which the accelerated method goes on to
+    ``W``, and ``theta`` is its momentum's counter; the plain method keeps ``stepped`` equal to
+    ``W``.
     """
 
     round: int
     W: np.ndarray
     stepped: np.ndarray
     theta: float
+
+
+@dataclass
+class GeneralizedState(Iterate, State):
+    """An iterate, its mean ``loss`` and objective ``primal``, and both best bounds.
+
+    ``primal`` is at least P(W): the largest error that rounding can make is added. All is for this
+    ``alpha``.
+    """
+
     loss: float
     primal: float
     lower: float
@@ -55,18 +63,20 @@ def ls_generalized(
 ) -> Iterator[GeneralizedState]:
     """Minimise P(W) = mean_i (Phi(W'x_i) - y_i.W'x_i) + alpha/2 |W|^2 by Algorithm 1.
 
-    Every round solves one least squares problem, all of them with the same Cholesky factor. The
-    paper has no formula for its regulariser; here L (S + alpha/L I) majorises the Hessian, with
-    S the second moment of the rows, which makes the identity link ridge regression in one step.
-    P is alpha-strongly convex, so that P(W) - |grad P(W)|^2 / (2 alpha) is a lower bound. Both
-    bounds allow for rounding: in single precision some 1e-5 times |W| and the root mean squares of
-    the rows' lengths and residuals. Centre features that are far from zero, or take double.
+    Every round solves one least squares problem, all of them with the same Cholesky factor. L is
+    1 for the identity link and 1/2 for the softmax (footnote 3). The paper has no formula for its
+    regulariser; here L (S + alpha/L I) majorises the Hessian, with S the second moment of the
+    rows, which makes the identity link ridge regression in one step. P is alpha-strongly convex,
+    so that P(W) - |grad P(W)|^2 / (2 alpha) is a lower bound. Both bounds allow for rounding: in
+    single precision some 1e-5 times |W| and the root mean squares of the rows' lengths and
+    residuals. Centre features that are far from zero, or take double.
 
     Parameters
     ----------
     alpha : positive ridge penalty, for the mean loss of a row, weighted by the problem's weights
-        (the paper's lambda for text is n alpha)
-    link : of scores to predictions: "identity", "softmax" or "squared_hinge"
+        (the paper's lambda for text is n alpha). The paper prints none for dense rows: the default
+        hardly changes its numbers on MNIST
+    link : of scores to predictions: "identity", "softmax" or "squared_hinge", which is ours
 
     Raises
     ------
@@ -87,8 +97,10 @@ def ls_accelerated(
 ) -> Iterator[GeneralizedState]:
     """Minimise the objective of :func:`ls_generalized` with Nesterov's momentum, in S's distances.
 
-    The momentum restarts when it points uphill (O'Donoghue, Candes, 2015). The state's W is the
-    extrapolated point, whose loss and gradient are known.
+    The paper names this variant in Section 4, with an error of O(1/t^2), and prints no steps. Here
+    they are those of Beck and Teboulle (2009). Ours is the restart of the momentum when it points
+    uphill (O'Donoghue, Candes, 2015). The state's W is the extrapolated point, whose loss and
+    gradient are known.
     """
     yield from descend(problem, alpha, link, True, state)
 
@@ -99,35 +111,39 @@ def descend(
     """Do the rounds of both methods."""
     alpha, L = check_positive(alpha, "alpha"), check_link(link).L
     check_size(problem.d)
-    total = problem.weights.sum()
-    S = summed(lambda part: gram(part.X, part.weights, total), problem)  # E[x x']
-    objective = Objective(problem, alpha, link, S)
-    S.flat[:: problem.d + 1] += alpha / L
-    R = Factor(S)
+    H = second_moment(problem)  # E[x x']
+    objective = Objective(problem, alpha, link, H)
+    H.flat[:: problem.d + 1] += alpha / L
+    R = Factor(H)
     zeros = np.zeros((problem.d, problem.k))
-    if state is None:
-        s = GeneralizedState(0, zeros, zeros, 1.0, 0.0, 0.0, 0.0, np.inf, alpha)
-    else:
-        s = restated(state, alpha)
-    gradient = objective.judge(s)  # E[x (y^ - y)'] + alpha W
+    s = state or GeneralizedState(0, zeros, zeros, 1.0, 0.0, 0.0, 0.0, np.inf, alpha)
+    if s.alpha != alpha:  # resumed with another, without momentum and bounds
+        s.alpha, s.theta, s.lower, s.upper = alpha, 1.0, 0.0, np.inf
+    objective.certify(s)
     yield s
-    while True:  # repeat
-        W = s.W - R.solve(gradient) / L  # (14)
-        if accelerated:
-            s.W, s.theta = extrapolated(W, s.stepped, gradient, s.theta)
-            s.stepped = W
-        else:
-            s.W = s.stepped = W
-        s.round += 1
-        gradient = objective.judge(s)
+    for _ in updates(s, objective.gradient, R, L, accelerated):
+        objective.certify(s)
         yield s
 
 
-def restated(s: GeneralizedState, alpha: float) -> GeneralizedState:
-    """Return `s` as the solver would have it under `alpha`: without momentum and bounds if new."""
-    if s.alpha != alpha:
-        s.alpha, s.theta, s.lower, s.upper = alpha, 1.0, 0.0, np.inf
-    return s
+def updates(
+    s: Iterate, gradient: Callable[[np.ndarray], np.ndarray], R: Factor, L: float, accelerated: bool
+) -> Iterator[Iterate]:
+    """Yield `s` after each update of its W by Algorithm 1.
+
+    With predictions y^_i = g(W_t x_i), `gradient` returns E[(y^ - y) x'] + alpha W, transposed,
+    and `R` is the factor of E[x x'] + alpha/L I.
+    """
+    while True:  # repeat
+        G = gradient(s.W)
+        W = s.W - R.solve(G) / L  # (14)
+        if accelerated:
+            s.W, s.theta = extrapolated(W, s.stepped, G, s.theta)
+        else:
+            s.W = W
+        s.stepped = W
+        s.round += 1
+        yield s
 
 
 def extrapolated(

@@ -8,7 +8,13 @@ from workbench.core.measures import EPS
 from workbench.core.problem import Problem
 from workbench.least_squares.cluster import summed
 from workbench.least_squares.links import check_link
-from workbench.least_squares.products import cached_rows, residuals, terms
+from workbench.least_squares.products import cached_rows, gram, residuals, terms
+
+
+def second_moment(problem: Problem) -> np.ndarray:
+    """Return E[x x'] (d, d) over the weighted rows, in double precision."""
+    total = problem.weights.sum()
+    return summed(lambda part: gram(part.X, part.weights, total), problem)
 
 
 class Objective:
@@ -27,9 +33,26 @@ class Objective:
         depth = float(np.sqrt((terms(X) + 2.0) ** 2 @ S.diagonal()))
         self.depth = self.eps / 2 * depth + EPS * n / piece * self.length
         self.sums = EPS * (piece + n / piece + problem.d * problem.k)  # of double precision
+        self.W: np.ndarray | None = None  # the point of the last pass over the rows
 
-    def judge(self, s) -> np.ndarray:
-        """Put the objective and the bounds at W into the state and return the gradient there.
+    def evaluate(self, W: np.ndarray) -> tuple[float, float, np.ndarray]:
+        """Return the mean loss at W, the mean of <r, F> and E[x r'], from one pass over the rows.
+
+        F are the scores and r = y^ - y their residuals. A second call at the same W costs nothing.
+        """
+        if W is not self.W:
+            of = self.link.residuals
+            sums = summed(lambda p: residuals(p.X, p.y, W, of, p.weights), self.problem)
+            loss, inner, G = (value / self.total for value in sums)
+            self.W, self.means = W, (loss, inner, G)
+        return self.means
+
+    def gradient(self, W: np.ndarray) -> np.ndarray:
+        """Return the gradient of P."""
+        return self.evaluate(W)[2] + self.alpha * W
+
+    def certify(self, s) -> None:
+        """Put the objective and the bounds at its W into the state.
 
         Let F be the scores and r their residuals as computed. Since the loss is convex and of
         curvature L, it is at most loss(F) + <r, XW - F> + L/2 |XW - F|^2 at the true scores, and
@@ -37,12 +60,10 @@ class Objective:
         |X'r + alpha W|^2 / (2 alpha). The middle term is known: in single precision it is added,
         and the rounding that remains is that of sums in X'r.
         """
-        p, alpha, L, eps, k = self.problem, self.alpha, self.link.L, self.eps, self.problem.k
-        W, of = s.W, self.link.residuals
-        loss, inner, G = summed(lambda p: residuals(p.X, p.y, W, of, p.weights), p)
-        s.loss, G = loss / self.total, G / self.total
-        gradient, square = G + alpha * s.W, float(np.vdot(s.W, s.W))
-        slope, size = float(np.linalg.norm(gradient)), float(np.sqrt(square))
+        alpha, L, eps, k = self.alpha, self.link.L, self.eps, self.problem.k
+        s.loss, inner, G = self.evaluate(s.W)
+        square = float(np.vdot(s.W, s.W))
+        slope, size = float(np.linalg.norm(self.gradient(s.W))), float(np.sqrt(square))
         value = s.loss + alpha / 2 * square
         # How far scores, residuals and X'r may be off, as root mean squares over rows; a loss of
         # zero or more is at least |r|^2 / (2 L).
@@ -53,10 +74,9 @@ class Objective:
         blur = eps * (s.loss + 4 + k / 2) + self.sums * (s.loss + alpha * square) + score * rough
         s.primal = value + blur + L / 2 * score**2
         if eps > EPS:
-            shift = float(np.vdot(s.W, G)) - inner / self.total
+            shift = float(np.vdot(s.W, G)) - inner
             value, s.primal = value + shift, s.primal + shift + off * size
         else:
             blur, s.primal = blur + residual * score, s.primal + residual * score
         lower = value - blur - off * size - (slope + off + rough * self.length) ** 2 / (2 * alpha)
         s.lower, s.upper = max(s.lower, lower), min(s.upper, s.primal)
-        return gradient

@@ -1,8 +1,9 @@
 """Random features made block by block from a seed: the GEN of stagewise regression.
 
 No block depends on another, and none is stored: a prediction needs a :class:`Generator`, a few
-numbers and, for kernels, landmarks. Features are float32. On rows like the training rows, waves
-and polynomials of centred rows have a mean square of order one; kernel values lie in [0, 1].
+numbers and, for kernels, landmarks. Features are float32. On rows like the training rows, waves,
+logits and polynomials of centred rows have a mean square of order one; kernel values lie in
+[0, 1].
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from functools import cached_property
 
 import numpy as np
 import scipy.sparse as sp
+from scipy.special import expit
 
 from workbench.core.checks import check_memory, check_positive, check_whole
 from workbench.core.names import hint
@@ -20,6 +22,7 @@ from workbench.core.problem import Matrix, Problem
 from workbench.data.features import sampled_distances
 from workbench.kernels.compiled import njit
 from workbench.kernels.rows import write_product
+from workbench.least_squares.products import check_size
 
 Map = Callable[[Matrix, np.ndarray], None]  # rows (m, d), and where their (m, p) features go
 HALF = np.float32(0.5)
@@ -40,7 +43,7 @@ class Generator:
     block: int
     seed: int
     s: float  # the kernel is exp(-|x - x'|^2 / s)
-    # Landmarks of all blocks, one below the other, or no rows.
+    # Landmarks of all blocks, one below the other, or no rows; of columns, their order.
     anchors: np.ndarray = field(default_factory=lambda: np.zeros((0, 0), np.float32))
 
     @property
@@ -55,6 +58,10 @@ class Generator:
     def width(self, b: int) -> int:
         """Return the number of features of block `b`."""
         return self.part(b).stop - self.part(b).start
+
+    def own(self, b: int) -> slice | np.ndarray:
+        """Return the index of the weights of block `b`; those of columns are in X's order."""
+        return self.anchors[self.part(b)] if self.kind == "columns" else self.part(b)
 
     def rng(self, b: int) -> np.random.Generator:
         """Return the random number generator of block `b`."""
@@ -88,8 +95,10 @@ def fitted(
     ----------
     kind : "fourier", sqrt(2) cos(w.x + b) (Rahimi, Recht, 2007); "orthogonal_fourier", the same
         with w orthogonal in groups of d (Yu et al., 2016); "poly2", "poly3", "poly4", the
-        product of that many factors w.x + b; "nystroem", the kernel with random training rows as
-        landmarks, which repeat if there are too few
+        product of that many factors w.x + b; "logits", 1 / (1 + exp(-u)) of one such factor u;
+        "nystroem", the kernel with random training rows as landmarks, which repeat if there are
+        too few. The paper prints neither the variance of logits nor the degree of polynomials
+        (appendix A.2.1)
     n_features, block : int, at least 1; a `block` above `n_features` means `n_features`
     bandwidth : positive; the kernel is exp(-|x - x'|^2 / (bandwidth m^2)) with the median distance
         m of training rows that differ, or 1 if all are equal
@@ -99,6 +108,7 @@ def fitted(
         raise ValueError(f"features: unknown name {kind!r}; {hint(str(kind), RANDOM)}")
     n_features = check_whole(n_features, "n_features")
     block = min(check_whole(block, "block"), n_features)
+    check_size(block, "block: its")
     seed = check_whole(seed, "seed", least=0)
     bandwidth = check_positive(bandwidth, "bandwidth")
     held = n_features if kind == "nystroem" else block
@@ -140,19 +150,16 @@ def orthogonal_fourier(generator: Generator, b: int) -> Map:
 
 def polynomial(generator: Generator, b: int) -> Map:
     """Return products of 2, 3 or 4 factors w.x + b, w ~ N(0, 2/s I), b ~ N(0, 1/2)."""
-    rng, degree = generator.rng(b), int(generator.kind[-1])
-    scale, (d, p) = np.sqrt(2 / generator.s), (generator.d, generator.width(b))
-    W = [_scaled(rng.standard_normal((d, p)), scale) for _ in range(degree)]
-    shifts = rng.standard_normal((degree, p), np.float32) * np.float32(0.7)
+    return _products(generator, b, int(generator.kind[-1]))
+
+
+def logits(generator: Generator, b: int) -> Map:
+    """Return 1 / (1 + exp(-u)) of factors u as those of :func:`polynomial`."""
+    factors = _products(generator, b, 1)
 
     def make(X: Matrix, Z: np.ndarray) -> None:
-        write_product(X, W[0], Z)
-        Z += shifts[0]
-        factor = np.empty_like(Z)
-        for w, shift in zip(W[1:], shifts[1:], strict=True):
-            write_product(X, w, factor)
-            factor += shift
-            Z *= factor
+        factors(X, Z)
+        expit(Z, out=Z)
 
     return make
 
@@ -172,7 +179,7 @@ def nystroem(generator: Generator, b: int) -> Map:
 
 def columns(generator: Generator, b: int) -> Map:
     """Return columns of the rows themselves, in the order that the anchors name."""
-    order = generator.anchors[generator.part(b)]
+    order = generator.own(b)
 
     def make(X: Matrix, Z: np.ndarray) -> None:
         Z[...] = X[:, order].toarray() if sp.issparse(X) else X[:, order]
@@ -184,9 +191,28 @@ RANDOM: dict[str, Callable[[Generator, int], Map]] = {
     "fourier": fourier,
     "orthogonal_fourier": orthogonal_fourier,
     **dict.fromkeys(("poly2", "poly3", "poly4"), polynomial),
+    "logits": logits,
     "nystroem": nystroem,
 }
 KINDS = RANDOM | {"columns": columns}
+
+
+def _products(generator: Generator, b: int, degree: int) -> Map:
+    rng = generator.rng(b)
+    scale, (d, p) = np.sqrt(2 / generator.s), (generator.d, generator.width(b))
+    W = [_scaled(rng.standard_normal((d, p)), scale) for _ in range(degree)]
+    shifts = rng.standard_normal((degree, p), np.float32) * np.float32(0.7)
+
+    def make(X: Matrix, Z: np.ndarray) -> None:
+        write_product(X, W[0], Z)
+        Z += shifts[0]
+        factor = np.empty_like(Z)
+        for w, shift in zip(W[1:], shifts[1:], strict=True):
+            write_product(X, w, factor)
+            factor += shift
+            Z *= factor
+
+    return make
 
 
 def _waves(generator: Generator, W: np.ndarray, rng: np.random.Generator) -> Map:

@@ -1,0 +1,78 @@
+"""Stagewise regression in several passes of few accelerated steps: ours."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from workbench.core.problem import Problem
+from workbench.core.state import resumable
+from workbench.least_squares.block_visits import BlockVisits
+from workbench.least_squares.generators import fitted
+from workbench.least_squares.stagewise import (
+    ColumnsState,
+    StagewiseState,
+    check_stages,
+    column_stages,
+    stages,
+    start,
+)
+
+
+@resumable("alpha", "passes", "inner")
+def ls_stagewise_passes(
+    problem: Problem,
+    *,
+    alpha: float = 1e-5,
+    features: str = "orthogonal_fourier",
+    n_features: int = 8192,
+    block: int = 1024,
+    link: str = "softmax",
+    passes: int = 3,
+    inner: int = 4,
+    bandwidth: float = 1.0,
+    seed: int = 0,
+    state: StagewiseState | None = None,
+) -> Iterator[StagewiseState]:
+    """Minimise mean_i loss(W'z_i, y_i) + alpha/2 |W|^2 over random features z, block by block.
+
+    Ours: :func:`workbench.least_squares.stagewise.ls_stagewise` fits a block as if no later one
+    came. Here every block is visited `passes` times, with its Cholesky factor kept, which is block
+    descent to the solution for all features at once, and the steps are those of
+    :func:`workbench.least_squares.generalized.ls_accelerated`.
+
+    Parameters
+    ----------
+    passes, inner : visits of every block, and steps per visit, at least 1
+    alpha, features, n_features, block, link, bandwidth, seed : as in `ls_stagewise`
+
+    Raises
+    ------
+    ValueError
+        For a parameter out of its range, or features that are not finite.
+    """
+    check_stages(alpha, link, passes=passes, inner=inner)
+    s = state or start(fitted(problem, features, n_features, block, bandwidth, seed), problem)
+    yield from stages(BlockVisits(problem, s, alpha, link, keep=passes > 1), passes, inner, True)
+
+
+@resumable("alpha", "passes", "inner")
+def ls_columns_logistic(
+    problem: Problem,
+    *,
+    alpha: float = 1e-3,
+    block: int = 500,
+    passes: int = 2,
+    inner: int = 4,
+    state: ColumnsState | None = None,
+) -> Iterator[ColumnsState]:
+    """Minimise the mean logistic loss + alpha/2 |W|^2, a block of columns of X at a time.
+
+    Ours: :func:`workbench.least_squares.stagewise.ls_columns` with the softmax and `inner`
+    accelerated steps per visit, which the paper has for dense features only.
+
+    Parameters
+    ----------
+    alpha, block, passes : as in `ls_columns`
+    inner : steps per visit, at least 1
+    """
+    yield from column_stages(problem, state, alpha, block, passes, "softmax", inner)
