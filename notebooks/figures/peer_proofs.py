@@ -1,6 +1,6 @@
 """Proofs of the problems that scikit-learn's classifiers minimise, for proof_peers.ipynb.
 
-The problems are those of :mod:`workbench.estimators.problems`, all classes of one in one proof.
+The problems are those of :mod:`workbench.certification.problems`, all classes of one in one proof.
 Class weights have no proof here, as LIBLINEAR's depend on the class.
 
 The proofs come from second-order methods: Newton's for smooth losses, a primal-dual interior point
@@ -20,7 +20,7 @@ import scipy.linalg
 import scipy.sparse as sp
 from scipy.special import expit, softmax
 
-from workbench.estimators.problems import JOINT, STATED, check_model
+from workbench.certification.problems import JOINT, STATED, check_model
 from workbench.proofs.checker import Proof, checksum
 from workbench.proofs.writers import Arrays, Statement, sparse
 
