@@ -267,7 +267,7 @@ def test_figures_say_which_runs_the_clock_ended_and_refuse_what_is_not_declared(
         assert read_back()["caption"].startswith("A line.") and read_back()["key"] != key
     figures.save(plt.figure(), "line", "A line.", iter([trace]))
     assert {p.name for p in (tmp_path / "toy").iterdir()} == {"line.png", "line.json"}
-    said = f"{plots.ENDED} (0 seconds): MRC interior point in 1 of 1 runs."
+    said = f"{plots.ENDED} (0 seconds): MRC interior point (ours) in 1 of 1 runs."
     assert read_back()["caption"].startswith(f"A line. {said} Data: iris")
     with pytest.raises(ValueError, match=r"does not declare 'curve'.*declares line"):
         figures.save(None, "curve", "")

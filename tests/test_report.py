@@ -183,7 +183,7 @@ def test_every_number_in_print_has_one_standing_and_a_page_counts_them(committed
     wanted = "V", "house16", "MRC-LP", "worst-case error", ""
     (row,) = [row for row in committed if tuple(row.names.values())[1:] == wanted]
     assert row.standing == "no result" and not row.measured
-    remark = r"MRC interior point has 0\.28\d* ± 0\.\d+, on the same splits"
+    remark = r"MRC interior point \(ours\) has 0\.28\d* ± 0\.\d+, on the same splits"
     assert any(re.fullmatch(remark, text) for text in row.remarks), row.remarks
     rows = side_by_side(reference.printed(), [])
     found = counts(rows)

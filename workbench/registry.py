@@ -44,12 +44,15 @@ SOLVERS = {
     "mrc_subgradient": Solver(
         "mrc.subgradient:mrc_subgradient", "MRC-SUB", colour="#E69F00", marker="^"
     ),
-    "mrc_pdhg": Solver("mrc.pdhg:mrc_pdhg", "MRC-PDHG", colour="#CC79A7", marker="v"),
+    "mrc_pdhg": Solver("mrc.pdhg:mrc_pdhg", "MRC-PDHG (ours)", colour="#CC79A7", marker="v"),
     "mrc_splitting": Solver(
-        "mrc.splitting:mrc_splitting", "MRC splitting", colour="#009E73", marker="P"
+        "mrc.splitting:mrc_splitting", "MRC splitting (ours)", colour="#009E73", marker="P"
     ),
     "mrc_interior_point": Solver(
-        "mrc.interior_point:mrc_interior_point", "MRC interior point", colour="#D55E00", marker="X"
+        "mrc.interior_point:mrc_interior_point",
+        "MRC interior point (ours)",
+        colour="#D55E00",
+        marker="X",
     ),
     "svm_lp": Solver("mrc.l1svm:svm_lp", "SVM-LP", colour="#602000", marker="<"),
     "svm_ccg": Solver("mrc.svm_ccg:svm_ccg", "SVM-CCG", colour="#0000E0", marker=">"),

@@ -37,7 +37,7 @@ COUNTED = {"runs": "runs", "cut": "of them ended by the clock"}  # fields of our
 KEYS = ("paper", "table", "dataset", "method", "quantity", "setting")
 GIVEN = ("samples", "features", "classes", "parameter")  # quantities that are not measured
 LIMITS = {"mrc": "the paper's limits were 200,000 s and 180 GB"}
-STAND_IN = {"MRC-LP": "MRC interior point"}  # it solves the same program, on the same splits
+STAND_IN = {"MRC-LP": "MRC interior point (ours)"}  # it solves the same program, on the same splits
 EDITIONS = {"news20": "the edition by date, with another split"}  # with the paper's name
 STANDINGS = {  # each distinct result in print has exactly one of these, except the last three
     "agrees": "the 90 % interval of our mean lies within the margin around the printed number",
