@@ -97,7 +97,9 @@ def mrc_ccg(
     k_max : >= 1, the largest number of rounds. The paper prints none; no run comes near this one
     columns : generate features too (section III-C: nothing is ever removed); False uses all
         features and removes slack constraints (section III-B). The paper names the sections'
-        data sets (IV-B), but no rule; ours, :func:`many_features`, agrees with all that it names
+        data sets (IV-B), but no rule; ours, :func:`many_features`, agrees with all that it names.
+        It decides whether a run ends: on optdigits with 400 Fourier features, III-B ends after 43
+        rounds, while III-C, from which no constraint leaves, slows down by the round
 
     Raises
     ------
@@ -112,7 +114,7 @@ def mrc_ccg(
     s = start(risk, n_max, m_max, eps2, columns) if state is None else restated(risk, state)
     yield s
     while s.round < k_max:  # line 2
-        J = feat(risk, s, eps2, m_max) if columns else []  # line 4; s holds the sets of line 3
+        J = feat(risk, s, eps2, m_max)  # line 4; s holds the sets of line 3
         I = constr(risk, s, eps1, n_max, remove=not columns)  # line 5
         if not len(J) + len(I):  # line 11, before another LP that would have the same solution
             return
@@ -134,7 +136,8 @@ def many_features(risk: MinimaxRisk) -> bool:
 def feat(risk: MinimaxRisk, s: CutState, eps2: float, m_max: int) -> np.ndarray:
     """FEAT: add to J the m_max features whose dual constraints are most violated; return them.
 
-    Feature j is violated if ``|F_j'alpha - tau_j| - lam_j`` is at least eps2.
+    Feature j is violated if ``|F_j'alpha - tau_j| - lam_j`` is at least eps2. If J has all
+    features (section III-B), there is none to add.
     """
     violation = (np.abs(s.F_alpha - risk.tau) - risk.lam).ravel()
     violation[~risk.active.ravel()] = -np.inf
@@ -169,7 +172,9 @@ def constr(risk: MinimaxRisk, s: CutState, eps1: float, n_max: int, remove: bool
 def lpsolve(risk: MinimaxRisk, s: CutState) -> None:
     """LPSOLVE: solve P_IJ (14), line 7, and D_IJ (15), line 8; R is line 9.
 
-    HiGHS's dual simplex starts from the last basis (section III-D).
+    HiGHS's dual simplex starts from the last basis (section III-D); the paper has Gurobi, which
+    chooses a method by itself. The programs of optdigits with 400 Fourier features (1,700 x 8,021)
+    take it 25 s, and HiGHS's interior point method with crossover 24 s.
     """
     found = solve(restricted(risk, s), s)
     s.M = np.zeros_like(risk.tau)
@@ -194,8 +199,7 @@ def restricted(risk: MinimaxRisk, s: CutState) -> Restricted:
     """Return P_IJ for the constraints and features of `s`."""
     J, (classes, masks) = s.features, class_subsets(risk.k, s.every)
     tau, lam = risk.tau.ravel()[J], risk.lam.ravel()[J]
-    means = risk.means[classes[s.extra]]
-    of_means = averages(sp.csr_matrix(means) if risk.is_sparse else means, masks[s.extra], J)
+    of_means = averages(risk.means[classes[s.extra]], masks[s.extra], J)
     of_samples = averages(risk.X[s.samples], s.masks, J)
     F = sp.vstack([of_means[0], of_samples[0]], format="csr")
     b = np.concatenate([of_means[1], of_samples[1]])
@@ -244,7 +248,7 @@ def start(risk: MinimaxRisk, n_max: int, m_max: int, eps2: float, columns: bool)
     s = class_means(risk, n_max, columns)
     lpsolve(risk, s)
     price(risk, s)
-    for _ in range(5 if columns else 0):
+    for _ in range(5):
         if not len(feat(risk, s, eps2, m_max)):
             break
         lpsolve(risk, s)

@@ -85,7 +85,7 @@ def minimise(
     lp.a_matrix_.index_ = A.indices
     lp.a_matrix_.value_ = A.data
     highs = highspy.Highs()
-    options = {
+    options: dict[str, float | str] = {
         "output_flag": False,
         "threads": 1,
         "solver": method,

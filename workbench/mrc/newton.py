@@ -19,8 +19,6 @@ diagonal: with W1 = s/p, W2 = h/g, e = 1/(W1 + W2), each row has ``e + (e W2)(e 
 
 from __future__ import annotations
 
-from itertools import chain
-
 import numpy as np
 import scipy.linalg as la
 from scipy.sparse.linalg import LinearOperator, cg
@@ -210,7 +208,6 @@ def complementarity_ahead(s, d: Direction, primal: float, dual: float) -> float:
 
 def take(s, d: Direction, primal: float, dual: float) -> None:
     """Take steps of these lengths."""
-    lengths = dict.fromkeys(chain(PAIRS, ["q"]), primal)
-    lengths |= dict.fromkeys(chain(PAIRS.values(), ["mu", "phi"]), dual)
-    for name, length in lengths.items():
+    for name in d:
+        length = primal if name in PAIRS or name == "q" else dual
         setattr(s, name, getattr(s, name) + length * d[name])

@@ -11,6 +11,7 @@ from workbench.core.checks import check_whole
 from workbench.core.problem import Problem
 from workbench.core.state import resumable
 from workbench.core.stream import Row
+from workbench.kernels.functions import as_dense
 from workbench.mrc.risk import MinimaxRisk, RiskState, first, greedy_subset, minimax_risk, restated
 
 
@@ -70,7 +71,7 @@ def mrc_subgradient(
             values = risk.heights(s.M)
             i = int(np.argmax(values))
             s.offer(s.M, risk.upper(s.M, float(values[i])))
-            x = risk.X[[i]].toarray() if risk.is_sparse else risk.X[[i]]
+            x = as_dense(risk.X[[i]])
             _, mask = greedy_subset(s.M @ x[0])
             cut = mask / mask.sum()
             s.p[i] += cut
