@@ -1,5 +1,6 @@
 """Sampled cuts: the optimum, its certificates, what sampling costs, and what is refused."""
 
+from dataclasses import replace
 from itertools import islice, pairwise, product
 from types import SimpleNamespace
 
@@ -15,8 +16,8 @@ from oracles import TIGHT, rows_of
 from pytest import approx
 from sklearn.metrics.pairwise import rbf_kernel
 
-from checks.sequences import as_sequences
 from workbench import as_problem, load, run
+from workbench.core.structures import TreeProblem, as_sequences, as_tree
 from workbench.data.synthetic import checkers
 from workbench.kernels.functions import Kernel, scale
 from workbench.sampled_cuts import solvers
@@ -29,6 +30,7 @@ from workbench.sampled_cuts.state import start
 from workbench.sampled_cuts.tasks import task_of
 
 NOTHING = np.zeros(0)
+LEAVES, COSTS = ["a.b", "a.c", "d"], np.array([[0, 0.5, 1], [0.5, 0, 1], [1, 1, 0]])
 
 
 def last(steps):
@@ -43,6 +45,10 @@ def kernel_matrix(problem, kernel, gamma):
 
 def all_outputs(problem, phi):
     """dPsi, loss and unit of every output, each by its definition."""
+    if isinstance(problem, TreeProblem):
+        D = [np.eye(3)[y] - np.eye(3)[c] for y in problem.y for c in range(3)]
+        D = [np.kron(d, row) for d, row in zip(D, np.repeat(phi, 3, axis=0))]
+        return np.array(D), COSTS[problem.y].ravel(), np.repeat(np.arange(problem.n), 3)
     mean_length = problem.n / (len(problem.starts) - 1)
 
     def psi(rows, labels):
@@ -61,7 +67,7 @@ def all_outputs(problem, phi):
 
 def optimum(problem, kernel, gamma, C):
     """The value of the whole dual, a multiplier for every output of every unit."""
-    if not hasattr(problem, "starts"):
+    if not problem.structure:
         given = {"kernel": kernel, "C": C}
         return oracles.optimum("cuts_exact", problem, given, SimpleNamespace(gamma=gamma))[1]
     D, losses, units = all_outputs(problem, rows_of(kernel_matrix(problem, kernel, gamma)))
@@ -75,13 +81,15 @@ def few_sequences(seed=0):
     rng = np.random.default_rng(seed)
     y = [rng.integers(3, size=length) for length in (1, 3, 2, 4, 3)]
     y[3][:3] = 0, 1, 2
-    return as_sequences([rng.normal(size=(len(p), 2)) + p[:, None] for p in y], y)
+    X = [rng.normal(size=(len(p), 2)) + p[:, None] for p in y]
+    return as_sequences(as_problem(np.vstack(X), np.concatenate(y)), [0, 1, 4, 6, 10, 13])
 
 
 PROBLEMS = {
     "binary": lambda blobs: blobs(n=40, d=3, k=2),
     "multiclass": lambda blobs: blobs(n=30, d=3),
     "chain": lambda blobs: few_sequences(),
+    "tree": lambda blobs: as_tree(replace(blobs(n=30, d=3), classes=np.array(LEAVES))),
 }
 each_problem = each("make", PROBLEMS.values(), ids=PROBLEMS)
 

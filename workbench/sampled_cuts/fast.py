@@ -9,6 +9,7 @@ import numpy as np
 from workbench.core.checks import check_counts, check_memory, check_not_negative
 from workbench.core.problem import Problem
 from workbench.core.state import resumable
+from workbench.core.structures import SequenceProblem
 from workbench.sampled_cuts.cutting_plane import STALLED, some_violators, violators
 from workbench.sampled_cuts.solvers import counted, exact_space, prepared
 from workbench.sampled_cuts.spaces import KernelSpace, NystroemSpace
@@ -17,7 +18,7 @@ from workbench.sampled_cuts.state import CutState
 from workbench.sampled_cuts.tasks import Answers
 
 
-@resumable("eps")
+@resumable("eps", structured=True)
 def cuts_exact_fast(
     problem: Problem,
     *,
@@ -47,7 +48,7 @@ def cuts_exact_fast(
     yield from counted(stabilised_cuts(task, space, s, eps, violators, STALLED), made, state)
 
 
-@resumable("r", "eps", "p", "cache_mb")
+@resumable("r", "eps", "p", "cache_mb", structured=True)
 def cuts_linear_time_fast(
     problem: Problem,
     *,
@@ -83,7 +84,8 @@ def cuts_linear_time_fast(
         If an argument is not as above; the message names it.
     """
     if r is None:
-        r = 400 if hasattr(problem, "starts") else round(400 * np.sqrt(problem.k / 2))
+        sequences = isinstance(problem, SequenceProblem)
+        r = 400 if sequences else round(400 * np.sqrt(problem.k / 2))
     check_counts(r=r, p=p)
     check_not_negative(cache_mb=cache_mb)
     task, made, s = prepared(problem, state, C, eps, kernel, gamma, seed, np.float32)
@@ -97,7 +99,7 @@ def cuts_linear_time_fast(
     yield from counted(stabilised_cuts(task, space, s, eps, choose, p), made, state)
 
 
-@resumable("eps")
+@resumable("eps", structured=True)
 def cuts_nystroem(
     problem: Problem,
     *,

@@ -28,7 +28,7 @@ from workbench.sampled_cuts.state import CutState, start
 from workbench.sampled_cuts.tasks import Task, task_of
 
 
-@resumable("eps")
+@resumable("eps", structured=True)
 def cuts_exact(
     problem: Problem,
     *,
@@ -66,7 +66,7 @@ def cuts_exact(
     yield from counted(exact(task, space, s, eps), made, state)
 
 
-@resumable("r", "eps", "cache_mb")
+@resumable("r", "eps", "cache_mb", structured=True)
 def cuts_linear_time(
     problem: Problem,
     *,
@@ -104,7 +104,7 @@ def cuts_linear_time(
     yield from counted(linear_time(task, space, s, eps, r), made, state)
 
 
-@resumable("r", "p", "eps")
+@resumable("r", "p", "eps", structured=True)
 def cuts_constant_time(
     problem: Problem,
     *,

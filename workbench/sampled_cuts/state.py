@@ -11,6 +11,7 @@ from workbench.core.problem import Matrix, Problem
 from workbench.core.state import State
 from workbench.core.stream import Row
 from workbench.kernels.functions import Kernel, KernelRows, fields_of, stored_as
+from workbench.sampled_cuts.chain import decode
 
 
 @dataclass(kw_only=True)
@@ -91,6 +92,9 @@ class CutState(KernelRows, State):
         if len(self.root) and len(rows):
             A = self.root @ A
         return rows, A
+
+    def paths(self, F: np.ndarray, starts: np.ndarray) -> np.ndarray:
+        return decode(F, self.transitions, starts)
 
     @property
     def transitions(self) -> np.ndarray:
