@@ -14,13 +14,14 @@ from helpers import each, refuses
 from numpy.testing import assert_allclose
 from oracles import TIGHT, rows_of
 from pytest import approx
+from scipy.stats import binom
 from sklearn.metrics.pairwise import rbf_kernel
 
 from workbench import as_problem, load, run
 from workbench.core.structures import TreeProblem, as_sequences, as_tree
 from workbench.data.synthetic import checkers
 from workbench.kernels.functions import Kernel, scale
-from workbench.sampled_cuts import solvers
+from workbench.sampled_cuts import bounds, solvers
 from workbench.sampled_cuts.cutting_plane import exact, some_violators
 from workbench.sampled_cuts.fast import cuts_exact_fast, cuts_linear_time_fast, cuts_nystroem
 from workbench.sampled_cuts.model import mean_violation
@@ -257,3 +258,46 @@ def test_sampled_cuts_of_many_classes_do_not_end_before_the_first_step_down():
     trace, state = run("cuts_linear_time_fast", problem, parameters=settings)
     assert trace.column("primal")[10] == trace.column("primal")[0] > 10 * trace.last["primal"]
     assert state.w.any() and trace.last["violation"] < 0.01
+
+
+@each_problem
+@each("C, eps", [(1.0, 0.05), (1e-4, 0.5)])
+def test_every_violated_cut_raises_the_dual_as_theorem_1_says(make, C, eps, blobs):
+    """With the small C the printed bound is below one round."""
+    problem = make(blobs)
+    n = task_of(problem).n
+    R = np.sqrt(2.0) if n == problem.n else 4.0 * problem.n  # rows, or sequences with moves
+    before = None
+    for s in islice(cuts_exact(problem, C=C, gamma=0.25, eps=eps), 400):
+        if before is not None and before[1] < np.inf:
+            least = min(before[1] ** 2 / (8 * R**2), C * n * before[1] / 2)
+            assert s.model >= before[0] + least - 1e-3 * eps * C * n
+        before = s.model, s.violation
+    assert 1 <= s.round <= bounds.rounds(C * n, eps, R, 4.0)
+    if C < 0.01 and problem.k == 2:
+        assert 8 * C * n / eps**2 < 1
+
+
+@each("r, failure", [(20, 0.1), (400, 1e-3)])
+def test_a_cut_deviates_as_seldom_as_lemma_3_says(r, failure):
+    """Of inner products that are as far apart as can be; with a third of C it is not so."""
+    for C, holds in ((3.0, True), (1.0, False)):
+        above = bounds.deviation(C, r, failure) / np.sqrt(2 * 3.0)  # of a mean of r signs
+        assert (binom.sf(np.ceil(r * (1 + above) / 2) - 1, r, 0.5) <= failure) == holds
+
+
+@each("solver, r", [(cuts_linear_time, 60), (solvers.cuts_constant_time, 60)])
+def test_runs_exceed_the_optimum_by_less_than_theorems_2_and_3_say(solver, r):
+    problem, eps = checkers(400, 1), 0.02
+    C = 4.0 / problem.n
+    exact, K = last(cuts_exact_fast(problem, C=C, gamma=30.0, eps=1e-4)), None
+    K = rbf_kernel(problem.X.astype(float), gamma=30.0)
+    excesses = []
+    for seed in range(8):
+        s = last(solver(problem, C=C, gamma=30.0, eps=eps, r=r, seed=seed))
+        assert s.round <= 10 * bounds.rounds(4.0, eps)
+        excesses.append((objective(problem, s, K, C)[0] - exact.upper) / 4.0)
+    most = bounds.linear_time_excess(4.0, eps, r, 0.1)
+    if solver is not cuts_linear_time:
+        most = bounds.constant_time_excess(4.0, eps, r, 10, 0.1)
+    assert -1e-3 < min(excesses) and eps / 10 < max(excesses) <= most

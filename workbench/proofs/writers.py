@@ -135,6 +135,8 @@ def sampled_cuts(problem: Problem, s: CutState, parameters: Record) -> tuple[Sta
     """State the problem of all rows; exact cuts prove its optimum closely, sampled cuts roughly."""
     if problem.structure:
         raise ValueError(f"proof: {problem.structure} have none, as the checker has no such loss")
+    if s.kernel == "cubic":
+        raise ValueError("proof: the checker has no cubic kernel; use rbf or linear")
     if len(s.root):
         raise ValueError("proof: cuts_nystroem has none, as its cuts are not sums of training rows")
     two = problem.k == 2

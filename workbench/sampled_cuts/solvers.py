@@ -21,7 +21,7 @@ from workbench.core.checks import (
 )
 from workbench.core.problem import Problem
 from workbench.core.state import resumable
-from workbench.kernels.functions import Kernel, check_kernel, kernel_of
+from workbench.kernels.functions import POLYNOMIAL, Kernel, check_kernel, kernel_of
 from workbench.sampled_cuts.cutting_plane import constant_time, exact, linear_time
 from workbench.sampled_cuts.spaces import KernelSpace
 from workbench.sampled_cuts.state import CutState, start
@@ -51,7 +51,7 @@ def cuts_exact(
     C : positive, weight of a row's or a sequence's loss; the paper's C is n times as large. A given
         `state` has its own
     eps : positive tolerance, in units of the loss
-    kernel : "linear", x'z; or "rbf", exp(-gamma |x - z|^2)
+    kernel : "linear", x'z; "rbf", exp(-gamma |x - z|^2); or "cubic", (1 + gamma x'z)^3
     gamma : positive, of the kernel; None for 1 / (d times the variance of all entries)
     seed : not used, as nothing is random here
 
@@ -147,7 +147,7 @@ def prepared(
     """Return the task, the kernel and the first state; a ValueError names a bad argument."""
     check_positive(C, "C")
     check_positive(eps, "eps")
-    check_kernel(kernel, gamma)
+    check_kernel(kernel, gamma, POLYNOMIAL)
     problem.refuse_weights()
     task, made = task_of(problem), kernel_of(problem, kernel, gamma, dtype)
     if state is None:
