@@ -6,7 +6,7 @@ Solvers refuse them unless they are ``resumable(..., structured=True)``; ``plain
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields
 from functools import cached_property
 from itertools import accumulate
 
@@ -21,6 +21,10 @@ NONE = np.zeros(1, np.int64)
 @dataclass(frozen=True, eq=False)
 class Structured(Problem):
     """A problem with ``arrays`` in addition to its rows; they are part of its checksum."""
+
+    @property
+    def arrays(self) -> tuple[np.ndarray, ...]:
+        raise NotImplementedError
 
     @cached_property
     def checksum(self) -> str:
@@ -62,21 +66,19 @@ class SequenceProblem(Structured):
     def tiny(self, rows_per_class: int = 2, d: int = 9) -> SequenceProblem:
         """Return the few rows of :meth:`Problem.tiny`, as sequences of two."""
         small = super().tiny(rows_per_class, d)
-        starts = np.append(np.arange(0, small.n, 2), small.n)
-        return replace(small, starts=starts, starts_test=NONE)
+        return wrapped(small, np.append(np.arange(0, small.n, 2), small.n))
 
     def first_classes(self, k: int) -> Problem:
         raise ValueError("classes: sequences need them all; plain() has their rows")
 
-    def joined(self) -> Problem:
-        starts = np.append(self.starts, self.n + self.starts_test[1:])
-        return replace(super().joined(), starts=starts, starts_test=NONE)
+    def joined(self) -> SequenceProblem:
+        return wrapped(super().joined(), np.append(self.starts, self.n + self.starts_test[1:]))
 
-    def kept(self, rows: np.ndarray) -> Problem:
-        return replace(super().kept(rows), starts=self._starts(rows))
+    def kept(self, rows: np.ndarray) -> SequenceProblem:
+        return wrapped(super().kept(rows), self._starts(rows), self.starts_test)
 
-    def held_out(self, rows: np.ndarray) -> Problem:
-        return replace(super().held_out(rows), starts_test=self._starts(rows))
+    def held_out(self, rows: np.ndarray) -> SequenceProblem:
+        return wrapped(super().held_out(rows), self._starts(~rows), self._starts(rows))
 
     def drawn(self, seed: int | list[int], fraction: float, held: bool) -> np.ndarray:
         n = len(self.starts) - 1
@@ -138,12 +140,18 @@ def as_sequences(problem: Problem, starts: Given, starts_test: Given = NONE) -> 
     n_test, checked = 0 if problem.y_test is None else len(problem.y_test), []
     for name, given, n in (("starts", starts, problem.n), ("starts_test", starts_test, n_test)):
         rows = np.asarray(given)
-        if rows.dtype.kind not in "iu" or rows.ndim != 1 or not {0, n} <= {*rows[[0, -1]]}:
-            raise ValueError(f"{name}: must be whole numbers from 0 to the {n} rows, got {given!r}")
-        if np.any(np.diff(rows) < 1):
-            raise ValueError(f"{name}: must rise, as a sequence has a row at least")
+        whole = rows.ndim == 1 and rows.dtype.kind in "iu" and np.all(np.diff(rows) > 0)
+        if not whole or [*rows[:1], *rows[-1:]] != [0, n]:
+            raise ValueError(f"{name}: must be whole numbers that rise from 0 to {n}, got {given}")
         checked.append(rows.astype(np.int64))
-    return SequenceProblem(**rows_of(problem), starts=checked[0], starts_test=checked[1])
+    return wrapped(problem, *checked)
+
+
+def wrapped(
+    problem: Problem, starts: np.ndarray, starts_test: np.ndarray = NONE
+) -> SequenceProblem:
+    """Return a problem's rows as sequences that start there."""
+    return SequenceProblem(**rows_of(problem), starts=starts, starts_test=starts_test)
 
 
 def rows_of(problem: Problem) -> Record:

@@ -282,8 +282,9 @@ def _problem(rows: Rows, name: str, published: bool) -> Problem:
     test: dict = {"X_test": X[m:], "y_test": y[m:]} if m is not None and published else {}
     if test:
         X, y = X[:m], y[:m]
-    about = {"about": about, "features": columns, "synthetic": synthetic}
-    problem = as_problem(X, y, **test, name=name, **about)
+    problem = as_problem(
+        X, y, **test, name=name, features=columns, about=about, synthetic=synthetic
+    )
     if starts is None:
         return problem
     later = starts[starts > problem.n] - problem.n
