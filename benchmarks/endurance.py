@@ -35,7 +35,7 @@ SOLVERS = {
     "ww_walrus_fast": {"C": [0.1, 1.0]},
     "cs_working_set": {"C": [0.1, 1.0]},
     "ls_accelerated": {"alpha": [1e-3, 1e-2]},
-    "cuts_linear_time": {"r": [20, 100]},
+    "cuts_linear_time_fast": {"r": [20, 100]},
     "ridge": {},
 }
 DATA = ("iris", "wine", "breast_cancer", "digits")

@@ -41,9 +41,9 @@ from workbench.sampled_cuts import model
 
 ARMS = {
     "LIBSVM": ("libsvm", {}),
-    "linear time": ("cuts_linear_time", {"stabilised": False}),
-    "linear time, line search": ("cuts_linear_time", {}),
-    "constant time": ("cuts_constant_time", {}),
+    "linear time": ("cuts_linear_time", {"eps": 5e-3}),
+    "linear time, line search": ("cuts_linear_time_fast", {}),
+    "constant time": ("cuts_constant_time", {"r": 400, "eps": 5e-3}),
     "exact, Nyström": ("cuts_nystroem", {"landmarks": 500, "eps": 5e-3}),
     "LIBLINEAR, Nyström": ("nystroem_svm", {"landmarks": 500}),
 }

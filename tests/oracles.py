@@ -80,6 +80,7 @@ FAMILIES = {
     "ls_generalized": LS,
     "ls_accelerated": LS,
     "cuts_exact": CS,
+    "cuts_exact_fast": CS,
     "cuts_nystroem": CS,
     "frank_wolfe": Family(("alpha", 1e-2), crammer_singer, of_loss=False),  # the example's
 }
@@ -117,7 +118,7 @@ def optimum(name, problem, parameters=None, state=None):
 def of_family(name, problem, X, Y, weights, parameters, state):
     """Return the same for a problem of :data:`FAMILIES`."""
     assert name in FAMILIES, f"{name} certifies its rows: state its problem in tests/oracles.py"
-    if name in ("cuts_exact", "cuts_nystroem"):
+    if name.startswith("cuts"):
         X = features(X, parameters, state, name == "cuts_nystroem")
     return regularised(X, Y, *terms(name, problem.k, weights, parameters))
 

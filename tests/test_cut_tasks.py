@@ -4,14 +4,16 @@ from itertools import islice, pairwise, product
 
 import numpy as np
 import pytest
-import scipy.sparse as sp
-from helpers import dense_or_sparse, each, refuses, single_or_double
+from helpers import each, refuses, single_or_double
 from numpy.testing import assert_allclose, assert_array_equal
 
-from checks.sequences import as_sequences
+from workbench import SOLVERS, as_problem, load, rounds, run
+from workbench.core.measures import errors
+from workbench.core.structures import as_sequences, as_tree
+from workbench.data.formats import Rows, write_npz
 from workbench.sampled_cuts.chain import decode
 from workbench.sampled_cuts.solvers import cuts_exact
-from workbench.sampled_cuts.tasks import Binary, Chain, Multiclass
+from workbench.sampled_cuts.tasks import Binary, Chain, CostSensitive, Multiclass
 
 ROWS, FEATURES = 40, 6  # of which a task takes some, in an order of its own
 STARTS = np.array([0, 1, 5, 8, 12, 17])
@@ -41,7 +43,11 @@ def test_of_equally_violating_labels_the_first_answers_and_never_the_own(rng):
         assert_array_equal(answers.losses - answers.gains, violation.max(axis=1))
 
 
-each_task = each("make", [binary, multiclass, chain])
+def cost_sensitive(rng):
+    return CostSensitive(*vars(multiclass(rng)).values(), rng.random((4, 4)) * (1 - np.eye(4)))
+
+
+each_task = each("make", [binary, multiclass, chain, cost_sensitive])
 
 
 @each_task
@@ -97,43 +103,69 @@ def test_viterbi_finds_the_best_path(K, seed, dtype):
         assert answers.gains[i] == pytest.approx(gain, abs=1e-5)
 
 
-A, B = np.zeros((2, 3)), np.ones((1, 3))
+def some_sequences(n=12):
+    """Sequences of random lengths, whose rows are numbered; the last class occurs only once."""
+    rng = np.random.default_rng(0)
+    lengths = rng.integers(1, 6, size=n)
+    rows = np.arange(lengths.sum())
+    problem = as_problem(rows[:, None] + [0.0, 1.0], np.where(rows == 20, 2, rows % 2))
+    return as_sequences(problem, np.append(0, np.cumsum(lengths)))
 
 
-@dense_or_sparse
-def test_sequences_are_their_positions_in_order(kind):
-    X, y = [kind(A), kind(B), kind(B)], [["a", "b"], ["b"], ["c"]]
-    problem = as_sequences(X, y, X_test=X[:2], y_test=y[:2], name="few")
-    assert problem.starts.tolist() == [0, 2, 3, 4] and problem.starts_test.tolist() == [0, 2, 3]
-    assert problem.y.tolist() == [0, 1, 1, 2] and problem.y_test.tolist() == [0, 1, 1]
-    assert problem.X.shape == (4, 3) and problem.is_sparse == sp.issparse(X[0])
-    assert problem.classes.tolist() == ["a", "b", "c"] and problem.name == "few"
-    assert as_sequences(X, y).X_test is None
-
-
-def test_bad_sequences_are_refused_and_where_they_start_is_part_of_the_checksum():
-    for message, X, y in (
-        ("X, y: 2 and 1 sequences do not match", [A, B], [[0, 1]]),
-        (r"X\[1\]: ", [A, B * np.nan], [[0, 1], [0]]),
+def test_parts_of_sequences_are_whole_and_have_every_class(tmp_path):
+    problem = some_sequences()
+    whole = {tuple(s) for s in np.split(problem.X[:, 0], problem.starts[1:-1])}
+    split, few = problem.split(0.25, seed=1), problem.subset(0.3, seed=1)
+    for part in (split, few, split.split(0.5), split.subset(0.5)):
+        assert {tuple(s) for s in np.split(part.X[:, 0], part.starts[1:-1])} < whole
+        assert np.bincount(part.y, minlength=3).all()
+    assert (len(split.starts), len(split.starts_test), len(few.starts)) == (11, 3, 6)
+    assert split.joined().starts[-1] == problem.n == split.n + len(split.y_test)
+    assert split.checksum != split.plain().checksum
+    small = problem.tiny()
+    assert small.starts[-1] == small.n and set(np.diff(small.starts)) <= {1, 2}
+    assert len(list(islice(cuts_exact(small), 3))) == 3
+    rows = Rows(problem.X, problem.y, int(problem.starts[10]), starts=problem.starts)
+    write_npz(tmp_path / "few.npz", rows)
+    read = load(str(tmp_path / "few.npz"))
+    assert read.starts.tolist() == problem.starts[:11].tolist() and len(read.starts_test) == 3
+    for use, message in (
+        (lambda: problem.first_classes(2), "classes: sequences"),
+        (lambda: problem.held_out(np.arange(problem.n) == 1), "rows: must be those of whole"),
+        (lambda: load(f"{tmp_path / 'few.npz'} | 20 % validation"), "rows: must be those of whole"),
+        (lambda: as_sequences(problem, problem.starts[:-1]), "starts: must be whole numbers that"),
+        (lambda: as_sequences(problem, [0, 0, problem.n]), "starts: must be whole numbers that"),
+        (lambda: as_sequences(split, split.starts), "starts_test: must be whole numbers that"),
     ):
         with refuses(message):
-            as_sequences(X, y)
-    rows, labels = np.arange(12.0).reshape(4, 3), np.array([0, 1, 1, 0])
-
-    def checksum(*cuts, test=False):
-        X, y = np.split(rows, cuts), np.split(labels, cuts)
-        return as_sequences(X, y, **({"X_test": X, "y_test": y} if test else {})).checksum
-
-    assert checksum(1) == checksum(1)
-    assert len({checksum(1), checksum(2), checksum(1, 2), checksum(1, test=True)}) == 4
+            use()
 
 
-def test_first_sequences_and_tiny_ones():
-    problem = as_sequences([A, B, B + 1, A], [[0, 1], [1], [2], [0, 2]])
-    few = problem.first_sequences(3)
-    assert few.starts.tolist() == [0, 2, 3, 4] and few.y.tolist() == [0, 1, 1, 2]
-    assert few.k == 3 and few.X.shape == (4, 3)
-    small = problem.tiny()
-    assert small.starts[0] == 0 and small.starts[-1] == small.n and small.k == 3
-    assert set(np.diff(small.starts)) <= {1, 2}
-    assert len(list(islice(cuts_exact(small), 3))) == 3
+@each("name", SOLVERS)
+def test_solvers_take_a_structure_or_say_that_they_do_not(name):
+    sequences = some_sequences()
+    trees = as_tree(as_problem(sequences.X, [f"{c % 2}.{c}" for c in sequences.y]))
+    for problem in (sequences, trees):
+        if name.startswith("cuts"):
+            _, state = run(name, problem, rounds(3), measure=errors(problem))
+            assert len(list(islice(SOLVERS[name].steps(problem, state=state), 2))) == 2
+        else:
+            with refuses(f"problem: has {problem.structure}, which {name} does not use"):
+                run(name, problem)
+
+
+def test_errors_of_tokens_sequences_and_trees():
+    problem = some_sequences().split(0.25)
+    trees = as_tree(as_problem(problem.X, np.array(["a.b", "a.c", "d"])[problem.y]))
+    assert_allclose(trees.costs, [[0, 0.5, 1], [0.5, 0, 1], [1, 1, 0]])
+    assert (
+        trees.first_classes(2).costs.shape == (2, 2) == trees.split(0.3).tiny().costs[:2, :2].shape
+    )
+    trace, s = run("cuts_exact", problem, rounds(6), parameters={"C": 0.1}, measure=errors(problem))
+    labels = decode(s.scores(problem.X_test), s.transitions, problem.starts_test)
+    wrong = np.split(labels != problem.y_test, problem.starts_test[1:-1])
+    assert trace.last["test_error"] == np.concatenate(wrong).mean() > 0
+    assert trace.last["test_sequence_error"] == np.mean([part.any() for part in wrong])
+    trace, s = run("cuts_exact", trees, rounds(2), parameters={"C": 0.1}, measure=errors(trees))
+    labels = s.scores(trees.X).argmax(axis=1)
+    assert trace.last["train_cost"] == trees.costs[trees.y, labels].mean() > 0

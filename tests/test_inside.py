@@ -24,6 +24,8 @@ OWN = SHORT | {
     "memoir_l1": {"dense": False},
     "cuts_exact": {},
     "cuts_linear_time": {"r": 40},
+    "cuts_linear_time_fast": {"r": 40},
+    "cuts_exact_fast": {},
     "cuts_constant_time": {"r": 40},
     "cuts_nystroem": {"landmarks": 30},
 }

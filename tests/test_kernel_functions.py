@@ -7,7 +7,7 @@ import pytest
 import scipy.sparse as sp
 from helpers import each, single_or_double
 from numpy.testing import assert_allclose
-from sklearn.metrics.pairwise import linear_kernel, rbf_kernel
+from sklearn.metrics.pairwise import linear_kernel, polynomial_kernel, rbf_kernel
 from sklearn.svm import SVC
 
 from workbench import as_problem
@@ -17,6 +17,7 @@ from workbench.kernels.gram import Gram
 
 GAMMA = 0.3
 MATRICES = {"linear": linear_kernel, "rbf": lambda X, Z: rbf_kernel(X, Z, gamma=GAMMA)}
+MATRICES["cubic"] = lambda X, Z: polynomial_kernel(X, Z, gamma=GAMMA)
 KINDS = [(name, sparse) for name in MATRICES for sparse in (False, True)]
 
 

@@ -116,10 +116,10 @@ def test_only_the_newest_curves_are_kept_and_live_ones_always(sent):
 
 
 def test_sliders_are_shared_by_name_where_solvers_start_them_alike():
-    sliders = Sliders(("cuts_exact", "cuts_linear_time", "cuts_constant_time"), {"gamma": 2.0})
-    assert {"eps (cuts_exact)", "eps (cuts_linear_time)", "gamma"} <= set(sliders.widgets)
-    sliders.widgets["eps (cuts_linear_time)"].value = 0.1
-    assert sliders.parameters("cuts_linear_time")["eps"] == 0.1
+    sliders = Sliders(("cuts_exact", "cuts_linear_time_fast", "cuts_constant_time"), {"gamma": 2.0})
+    assert {"eps (cuts_exact)", "eps (cuts_linear_time_fast)", "gamma"} <= set(sliders.widgets)
+    sliders.widgets["eps (cuts_linear_time_fast)"].value = 0.1
+    assert sliders.parameters("cuts_linear_time_fast")["eps"] == 0.1
     assert sliders.parameters("cuts_exact").items() >= {"eps": 0.001, "gamma": 2.0}.items()
     for solver in SOLVERS:
         declared = resolve(solver, {})[1]
@@ -129,10 +129,10 @@ def test_sliders_are_shared_by_name_where_solvers_start_them_alike():
             assert 5 < len(described(name, solver)) < 200 and ":`" not in described(name, solver)
     assert described("gamma", "libsvm") == described("gamma", "cuts_nystroem") != ""
     assert described("eta0", "memoir_l1").startswith("length of the first step")
-    sliders = Sliders(("memoir_l2", "cuts_linear_time"), {"stabilised": False}).widgets
+    sliders = Sliders(("memoir_l2", "cuts_linear_time"), {}).widgets
     assert sliders["batch_size"].options[0] == ("default", "default"), "which depends on the data"
-    kinds = [type(sliders[name]).__name__ for name in ("stabilised", "mips", "C")]
-    assert kinds == ["Checkbox", "Dropdown", "SelectionSlider"] and not sliders["stabilised"].value
+    kinds = [type(sliders[name]).__name__ for name in ("mips", "C")]
+    assert kinds == ["Dropdown", "SelectionSlider"]
     with refuses("no slider is called 'seed'"):
         Sliders(("ww_walrus",), {"seed": 1})
 

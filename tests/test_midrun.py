@@ -37,7 +37,6 @@ RESTARTED = {
 }
 # Two values of every parameter.
 VALUES = {
-    "stabilised": (False, True),
     **dict.fromkeys(("inner", "added"), (1, 3)),
     "lambda0": (0.01, 0.1),
     "lam": (0.03, 0.1),

@@ -31,6 +31,7 @@ CASES = {
     "cs_working_set without l1": ("cs_working_set", {"C": 0.1, "l1": 0.0}, 1e-3),
     "memoir_pegasos": ("memoir_pegasos", {"lam": 0.1}, 0.05),
     "cuts_exact": ("cuts_exact", {"C": 1.0}, 1e-4),
+    "cuts_exact_fast": ("cuts_exact_fast", {"C": 1.0}, 3e-3),
     "cuts_exact linear": ("cuts_exact", {"C": 0.1, "kernel": "linear", "eps": 1e-5}, 1e-4),
 }
 for link in ("identity", "softmax", "squared_hinge"):
@@ -54,7 +55,7 @@ def made(blobs, solver, **options):
 
 
 def test_every_solver_of_ours_has_a_proof_or_says_why_not(blobs, tmp_path):
-    of_samples = {"cuts_linear_time", "cuts_constant_time"}
+    of_samples = {"cuts_linear_time", "cuts_constant_time", "cuts_linear_time_fast"}
     known = {solver for solver, *_ in CASES.values()} | NONE.keys() | of_samples
     assert CERTIFIED - NEW <= known
     problem, path = blobs(), tmp_path / "proof.npz"
@@ -92,7 +93,7 @@ def test_a_proof_agrees_with_its_solver_and_is_about_these_rows_only(case, blobs
             verify(path, as_problem(X, problem.y))
 
 
-@each("solver", ["cuts_linear_time", "cuts_constant_time"])
+@each("solver", ["cuts_linear_time", "cuts_linear_time_fast", "cuts_constant_time"])
 def test_sampled_cuts_prove_the_problem_of_all_rows(solver, blobs, tmp_path):
     problem, path = blobs(n=120, d=6, k=2), tmp_path / "proof.npz"
     run(solver, problem, rounds(30), parameters={"r": 60}, proof=path)

@@ -19,7 +19,8 @@ NOT_NEGATIVE = "must be a number that is not negative"
 KERNEL = {"kernel": "one of", "gamma": POSITIVE}
 LSH, GRAPH = {"mips": "simple_lsh"}, {"mips": "hnsw"}
 FRACTIONS, SMALL = (0, 0.5, True), (0, -1.0, np.nan)
-CUTS = "cuts_exact cuts_linear_time cuts_constant_time cuts_nystroem"
+CUTS = "cuts_exact cuts_exact_fast cuts_linear_time cuts_linear_time_fast cuts_constant_time"
+CUTS += " cuts_nystroem"
 LIBLINEAR = "liblinear_cs liblinear_ovr liblinear_lr liblinear_l2_dual liblinear_l2_primal"
 LOGISTIC = "liblinear_l1 logistic_lbfgs logistic_saga"
 # Solvers, parameters, values, what is accepted, and settings that go with them if any.
@@ -29,10 +30,11 @@ TABLE = [
     ("mrc_ccg mrc_ccg_fast", "eps1 eps2", (-1e-9, np.nan), NOT_NEGATIVE),
     ("svm_ccg", "eps", (-1e-9, np.nan), NOT_NEGATIVE),
     ("svm_ccg", "n_max m_max", (0,), COUNT),
-    ("cuts_linear_time cuts_constant_time", "r p", (*FRACTIONS, "2", np.nan), COUNT),
+    ("cuts_linear_time", "r", (*FRACTIONS, "2", np.nan), COUNT),
+    ("cuts_linear_time_fast cuts_constant_time", "r p", (*FRACTIONS, "2", np.nan), COUNT),
     ("cuts_nystroem nystroem_svm", "landmarks", (0, None), COUNT),
     (CUTS, "eps", (0.0, np.nan, "small"), POSITIVE),
-    ("cuts_linear_time", "cache_mb", (-1.0, np.nan, "1"), "must be a number"),
+    ("cuts_linear_time cuts_linear_time_fast", "cache_mb", (-1.0, np.nan, "1"), "must be a number"),
     ("libsvm", "cache_mb", (0,), "must be a (positive )?number"),
     *(
         (f"{CUTS} libsvm nystroem_svm", name, ("strange", b"x"), accepted, {})

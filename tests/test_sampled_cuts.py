@@ -1,5 +1,6 @@
 """Sampled cuts: the optimum, its certificates, what sampling costs, and what is refused."""
 
+from dataclasses import replace
 from itertools import islice, pairwise, product
 from types import SimpleNamespace
 
@@ -13,21 +14,24 @@ from helpers import each, refuses
 from numpy.testing import assert_allclose
 from oracles import TIGHT, rows_of
 from pytest import approx
+from scipy.stats import binom
 from sklearn.metrics.pairwise import rbf_kernel
 
-from checks.sequences import as_sequences
 from workbench import as_problem, load, run
+from workbench.core.structures import TreeProblem, as_sequences, as_tree
 from workbench.data.synthetic import checkers
 from workbench.kernels.functions import Kernel, scale
-from workbench.sampled_cuts import solvers
+from workbench.sampled_cuts import bounds, solvers
 from workbench.sampled_cuts.cutting_plane import exact, some_violators
+from workbench.sampled_cuts.fast import cuts_exact_fast, cuts_linear_time_fast, cuts_nystroem
 from workbench.sampled_cuts.model import mean_violation
-from workbench.sampled_cuts.solvers import cuts_exact, cuts_linear_time, cuts_nystroem
+from workbench.sampled_cuts.solvers import cuts_exact, cuts_linear_time
 from workbench.sampled_cuts.spaces import KernelSpace
 from workbench.sampled_cuts.state import start
 from workbench.sampled_cuts.tasks import task_of
 
 NOTHING = np.zeros(0)
+LEAVES, COSTS = ["a.b", "a.c", "d"], np.array([[0, 0.5, 1], [0.5, 0, 1], [1, 1, 0]])
 
 
 def last(steps):
@@ -42,6 +46,10 @@ def kernel_matrix(problem, kernel, gamma):
 
 def all_outputs(problem, phi):
     """dPsi, loss and unit of every output, each by its definition."""
+    if isinstance(problem, TreeProblem):
+        D = [np.eye(3)[y] - np.eye(3)[c] for y in problem.y for c in range(3)]
+        D = [np.kron(d, row) for d, row in zip(D, np.repeat(phi, 3, axis=0))]
+        return np.array(D), COSTS[problem.y].ravel(), np.repeat(np.arange(problem.n), 3)
     mean_length = problem.n / (len(problem.starts) - 1)
 
     def psi(rows, labels):
@@ -60,7 +68,7 @@ def all_outputs(problem, phi):
 
 def optimum(problem, kernel, gamma, C):
     """The value of the whole dual, a multiplier for every output of every unit."""
-    if not hasattr(problem, "starts"):
+    if not problem.structure:
         given = {"kernel": kernel, "C": C}
         return oracles.optimum("cuts_exact", problem, given, SimpleNamespace(gamma=gamma))[1]
     D, losses, units = all_outputs(problem, rows_of(kernel_matrix(problem, kernel, gamma)))
@@ -74,26 +82,28 @@ def few_sequences(seed=0):
     rng = np.random.default_rng(seed)
     y = [rng.integers(3, size=length) for length in (1, 3, 2, 4, 3)]
     y[3][:3] = 0, 1, 2
-    return as_sequences([rng.normal(size=(len(p), 2)) + p[:, None] for p in y], y)
+    X = [rng.normal(size=(len(p), 2)) + p[:, None] for p in y]
+    return as_sequences(as_problem(np.vstack(X), np.concatenate(y)), [0, 1, 4, 6, 10, 13])
 
 
 PROBLEMS = {
     "binary": lambda blobs: blobs(n=40, d=3, k=2),
     "multiclass": lambda blobs: blobs(n=30, d=3),
     "chain": lambda blobs: few_sequences(),
+    "tree": lambda blobs: as_tree(replace(blobs(n=30, d=3), classes=np.array(LEAVES))),
 }
 each_problem = each("make", PROBLEMS.values(), ids=PROBLEMS)
 
 
 @each_problem
 @each("kernel, C", [("rbf", 2.0), ("linear", 0.1)])
-@each("stabilised", [False, True])
-def test_exact_cuts_find_the_optimum_of_the_whole_problem(make, kernel, stabilised, C, blobs):
+@each("solver", [cuts_exact, cuts_exact_fast])
+def test_exact_cuts_find_the_optimum_of_the_whole_problem(make, kernel, solver, C, blobs):
     problem = make(blobs)
     best = optimum(problem, kernel, 0.25, C)
     eps = 5e-6 * best / (C * task_of(problem).n)
-    given = {"kernel": kernel, "gamma": 0.25, "C": C, "eps": eps, "stabilised": stabilised}
-    for s in islice(cuts_exact(problem, **given), 400):
+    given = {"kernel": kernel, "gamma": 0.25, "C": C, "eps": eps}
+    for s in islice(solver(problem, **given), 400):
         assert s.lower <= best * (1 + 1e-7) and best * (1 - 1e-7) <= s.upper
     assert [s.lower, s.upper, s.primal] == approx([best] * 3, rel=1e-5)
     assert s.upper - s.lower <= C * task_of(problem).n * eps * (1 + 1e-6)
@@ -141,13 +151,16 @@ def test_few_landmarks_give_an_upper_bound_of_the_whole_problem(make, landmarks,
 
 
 @each_problem
-@each("stabilised", [False, True])
-def test_linear_time_is_exact_where_all_violators_are_taken(make, stabilised, blobs):
+@each("fast", [False, True])
+def test_linear_time_is_exact_where_all_violators_are_taken(make, fast, blobs):
     problem = make(blobs)
-    given = {"gamma": 0.25, "eps": 1e-4, "stabilised": stabilised}
-    exact, linear = cuts_exact(problem, **given), cuts_linear_time(problem, **given, r=40, p=1000)
+    given = {"gamma": 0.25, "eps": 1e-4}
+    exact, linear = cuts_exact(problem, **given), cuts_linear_time(problem, **given, r=40)
+    if fast:
+        exact = cuts_exact_fast(problem, **given)
+        linear = cuts_linear_time_fast(problem, **given, r=40, p=1000)
     # Single precision against double: the first rounds agree, and the last in what they reach.
-    near = 2e-4 if stabilised else 2e-5  # a line search ends within 0.05 C n eps
+    near = 2e-4 if fast else 2e-5  # a line search ends within 0.05 C n eps
     for s, other in islice(zip(exact, linear), 1, 8):
         assert [s.primal, s.model] == approx([other.primal, other.model], rel=near)
     s, other = last(exact), last(linear)
@@ -158,7 +171,7 @@ def test_linear_time_is_exact_where_all_violators_are_taken(make, stabilised, bl
 def a_fixed_point(n=2000):
     """A task, a state of a few rounds and its answers."""
     problem = checkers(n, 1)
-    s = last(islice(cuts_linear_time(problem, gamma=30.0, r=100), 6))
+    s = last(islice(cuts_linear_time_fast(problem, gamma=30.0, r=100), 6))
     F = 2 * s.scores(problem.X)[:, 1:]
     task = task_of(problem)
     return task, s, F, task.answers(F, NOTHING)
@@ -188,7 +201,7 @@ def test_a_sampled_cut_is_unbiased_and_errs_as_one_over_the_root_of_r(kind):
 
 def test_a_cut_takes_a_value_of_the_kernel_for_every_row_and_every_row_of_its_own():
     problem, before, least = checkers(400, 2), 0, np.inf
-    for s in islice(cuts_linear_time(problem, gamma=30.0, r=40, eps=1e-3), 30):
+    for s in islice(cuts_linear_time_fast(problem, gamma=30.0, r=40, eps=1e-3), 30):
         if 0 < s.round < 12:
             basis = s.ends[-1] - s.ends[-2]
             assert s.kernel_values - before == 400 * basis
@@ -242,6 +255,49 @@ def test_what_does_not_fit_or_cannot_be_computed_is_refused(blobs, monkeypatch):
 def test_sampled_cuts_of_many_classes_do_not_end_before_the_first_step_down():
     problem = load("text 600x20")  # at C = 100 the first forty cuts show no way down
     settings = {"C": 100.0, "gamma": 0.1 * scale(problem)}
-    trace, state = run("cuts_linear_time", problem, parameters=settings)
+    trace, state = run("cuts_linear_time_fast", problem, parameters=settings)
     assert trace.column("primal")[10] == trace.column("primal")[0] > 10 * trace.last["primal"]
     assert state.w.any() and trace.last["violation"] < 0.01
+
+
+@each_problem
+@each("C, eps", [(1.0, 0.05), (1e-4, 0.5)])
+def test_every_violated_cut_raises_the_dual_as_theorem_1_says(make, C, eps, blobs):
+    """With the small C the printed bound is below one round."""
+    problem = make(blobs)
+    n = task_of(problem).n
+    R = np.sqrt(2.0) if n == problem.n else 4.0 * problem.n  # rows, or sequences with moves
+    before = None
+    for s in islice(cuts_exact(problem, C=C, gamma=0.25, eps=eps), 400):
+        if before is not None and before[1] < np.inf:
+            least = min(before[1] ** 2 / (8 * R**2), C * n * before[1] / 2)
+            assert s.model >= before[0] + least - 1e-3 * eps * C * n
+        before = s.model, s.violation
+    assert 1 <= s.round <= bounds.rounds(C * n, eps, R, 4.0)
+    if C < 0.01 and problem.k == 2:
+        assert 8 * C * n / eps**2 < 1
+
+
+@each("r, failure", [(20, 0.1), (400, 1e-3)])
+def test_a_cut_deviates_as_seldom_as_lemma_3_says(r, failure):
+    """Of inner products that are as far apart as can be; with a third of C it is not so."""
+    for C, holds in ((3.0, True), (1.0, False)):
+        above = bounds.deviation(C, r, failure) / np.sqrt(2 * 3.0)  # of a mean of r signs
+        assert (binom.sf(np.ceil(r * (1 + above) / 2) - 1, r, 0.5) <= failure) == holds
+
+
+@each("solver, r", [(cuts_linear_time, 60), (solvers.cuts_constant_time, 60)])
+def test_runs_exceed_the_optimum_by_less_than_theorems_2_and_3_say(solver, r):
+    problem, eps = checkers(400, 1), 0.02
+    C = 4.0 / problem.n
+    exact, K = last(cuts_exact_fast(problem, C=C, gamma=30.0, eps=1e-4)), None
+    K = rbf_kernel(problem.X.astype(float), gamma=30.0)
+    excesses = []
+    for seed in range(8):
+        s = last(solver(problem, C=C, gamma=30.0, eps=eps, r=r, seed=seed))
+        assert s.round <= 10 * bounds.rounds(4.0, eps)
+        excesses.append((objective(problem, s, K, C)[0] - exact.upper) / 4.0)
+    most = bounds.linear_time_excess(4.0, eps, r, 0.1)
+    if solver is not cuts_linear_time:
+        most = bounds.constant_time_excess(4.0, eps, r, 10, 0.1)
+    assert -1e-3 < min(excesses) and eps / 10 < max(excesses) <= most

@@ -31,8 +31,8 @@ NAMES = [name for name in SOLVERS if name not in EXTRAS or find_spec(EXTRAS[name
 # Their rows have no bounds but an objective, which need not be the least one so far.
 UNCERTIFIED = {
     *"memoir_l2 memoir_l1 memoir_lsh memoir_averaged ls_calibrated ls_stagewise ls_columns".split(),
-    *"ls_stagewise_passes ls_columns_logistic".split(),
-    *"cuts_linear_time cuts_constant_time libsvm nystroem_svm liblinear_cs liblinear_ovr".split(),
+    *"ls_stagewise_passes ls_columns_logistic cuts_linear_time cuts_linear_time_fast".split(),
+    *"cuts_constant_time libsvm nystroem_svm liblinear_cs liblinear_ovr".split(),
     *"liblinear_lr liblinear_l2_dual liblinear_l2_primal liblinear_l1 logistic_lbfgs".split(),
     *"logistic_saga ridge centroid random_forest boosting".split(),
     *EXTRAS,
@@ -40,7 +40,8 @@ UNCERTIFIED = {
 DENSE_ONLY = {"mrc_splitting", "mrc_interior_point", "boosting"}
 FIRST_ORDER = {  # exact in the limit
     *"mrc_subgradient mrc_splitting mrc_pdhg memoir_pegasos cs_working_set ww_walrus".split(),
-    *"ww_shark ww_walrus_fast ls_generalized ls_accelerated cuts_exact cuts_nystroem".split(),
+    *"ww_shark ww_walrus_fast ls_generalized ls_accelerated cuts_nystroem".split(),
+    *("cuts_exact", "cuts_exact_fast"),
 }
 EXACT = {*"mrc_lp mrc_ccg mrc_ccg_fast mrc_interior_point svm_lp svm_ccg svm_multi".split()}
 # Solvers that no line here knows. Whether one certifies its rows is what its first state says.
@@ -68,12 +69,14 @@ SHORT = {
     "ls_columns": {"block": 1, "passes": 4},
     "ls_columns_logistic": {"block": 1, "passes": 4},
     "cuts_exact": {"eps": 1e-12},
-    "cuts_linear_time": {"eps": 1e-12, "r": 8, "p": 20},
+    "cuts_exact_fast": {"eps": 1e-12},
+    "cuts_linear_time": {"eps": 1e-12, "r": 8},
+    "cuts_linear_time_fast": {"eps": 1e-12, "r": 8, "p": 20},
     "cuts_constant_time": {"r": 8},
     "cuts_nystroem": {"eps": 1e-12, "landmarks": 12},
 }
-KERNELS = "cuts_exact", "cuts_nystroem"  # certified, and not linear by default
-SINGLE = "cuts_linear_time", "cuts_constant_time", "cuts_nystroem"  # precision of their sums
+KERNELS = "cuts_exact", "cuts_exact_fast", "cuts_nystroem"  # certified, and not linear by default
+SINGLE = [*"cuts_linear_time cuts_linear_time_fast cuts_constant_time cuts_nystroem".split()]
 CASES = [pytest.param(name, SHORT.get(name, {}), id=name) for name in NAMES]
 CASES += [
     pytest.param("mrc_ccg", SHORT["mrc_ccg"] | {"columns": flag}, id=f"mrc_ccg columns={flag}")

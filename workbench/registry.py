@@ -129,6 +129,15 @@ SOLVERS = {
         colour="#E000E0",
         marker="s",
     ),
+    "cuts_exact_fast": Solver(
+        "sampled_cuts.fast:cuts_exact_fast", "Exact cuts, fast (ours)", colour="#8C8CD9", marker="p"
+    ),
+    "cuts_linear_time_fast": Solver(
+        "sampled_cuts.fast:cuts_linear_time_fast",
+        "Sampled cuts, linear time, fast (ours)",
+        colour="#8A0070",
+        marker="^",
+    ),
     "cuts_constant_time": Solver(
         "sampled_cuts.solvers:cuts_constant_time",
         "Sampled cuts, constant time",
@@ -136,7 +145,7 @@ SOLVERS = {
         marker="D",
     ),
     "cuts_nystroem": Solver(
-        "sampled_cuts.solvers:cuts_nystroem", "Exact cuts, Nyström (ours)", colour="#7CB342"
+        "sampled_cuts.fast:cuts_nystroem", "Exact cuts, Nyström (ours)", colour="#7CB342"
     ),
     "libsvm": Solver(
         "peers.kernel:libsvm", "SVM with a kernel (LIBSVM)", colour="#3A3A3A", marker="^"

@@ -28,6 +28,7 @@ FAMILIES = {
         "cs_working_set": {"l1": 0.0},
         "memoir_pegasos": {},
         "cuts_exact": {"kernel": "linear", "eps": 1e-12},
+        "cuts_exact_fast": {"kernel": "linear", "eps": 1e-12},
     },
     "cuts": {"cuts_exact": {"eps": 1e-12}},
     "nystroem": {"cuts_nystroem": {"eps": 1e-12, "landmarks": 3}},

@@ -108,7 +108,7 @@ ENTRIES = {
             RANDOM,
             name="Stagewise LS (ours), 2,048 features",
         ),
-        Entry("cuts_linear_time", KERNEL),
+        Entry("cuts_linear_time_fast", KERNEL),
         Entry("cuts_nystroem", KERNEL),
         Entry("libsvm", KERNEL, most=PAIRS),
         Entry("liblinear_cs", LOSS, SLACK),

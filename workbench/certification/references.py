@@ -107,7 +107,7 @@ def by_stream(
     name, parameters = m._solver(rows)
     if name.startswith("cuts_"):
         kept = {key: parameters[key] for key in ("kernel", "C", "gamma")}
-        name, parameters = "cuts_exact", kept | {"eps": 1e-6, "stabilised": True}
+        name, parameters = "cuts_exact_fast", kept | {"eps": 1e-6}
 
     def near(row) -> str | None:
         upper = row.get("upper", row.get("primal"))

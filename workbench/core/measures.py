@@ -10,6 +10,7 @@ import numpy as np
 from workbench.core.blocks import pieces
 from workbench.core.problem import Matrix, Problem
 from workbench.core.stream import Row, State, nothing
+from workbench.core.structures import SequenceProblem
 
 EPS = float(np.finfo(float).eps)  # all certificates are computed in double precision
 MAX_SCORES = 2**27  # entries of the score matrix that are computed together
@@ -18,20 +19,18 @@ MAX_SCORES = 2**27  # entries of the score matrix that are computed together
 def errors(problem: Problem) -> Callable[[State], Row]:
     """Return a judge of the 0-1 error, a fraction in [0, 1], on training and, if any, test rows.
 
-    A row whose scores are all equal is predicted as the first class.
+    A row whose scores are all equal is predicted as the first class. Problems with a structure have
+    further losses: ``train_sequence_error``, the fraction of sequences with an error, or
+    ``train_cost``, and the same for test rows.
     """
     on_test = nothing if problem.X_test is None else held_out(problem)
-
-    def measure(state: State) -> Row:
-        return {"train_error": _fraction(state, problem.X, problem.y, problem.k)} | on_test(state)
-
-    return measure
+    return lambda state: _judged(state, problem, test=False) | on_test(state)
 
 
 def held_out(problem: Problem) -> Callable[[State], Row]:
     """Return a judge of the 0-1 error on the test rows; ValueError if there are none."""
-    X, y = _test_rows(problem)
-    return lambda state: {"test_error": _fraction(state, X, y, problem.k)}
+    _test_rows(problem)
+    return lambda state: _judged(state, problem, test=True)
 
 
 def macro(problem: Problem) -> Callable[[State], Row]:
@@ -44,10 +43,10 @@ def macro(problem: Problem) -> Callable[[State], Row]:
     """
     from sklearn.metrics import precision_recall_fscore_support
 
-    X, y = _test_rows(problem)
+    y = _test_rows(problem)
 
     def measure(state: State) -> Row:
-        predicted = predictions(state, X, problem.k)
+        predicted = predictions(state, problem, test=True)
         P, R, F, _ = precision_recall_fscore_support(y, predicted, average="macro", zero_division=0)
         return {
             "test_error": float(np.mean(predicted != y)),
@@ -58,19 +57,24 @@ def macro(problem: Problem) -> Callable[[State], Row]:
     return measure
 
 
-def _test_rows(problem: Problem) -> tuple[Matrix, np.ndarray]:
+def _test_rows(problem: Problem) -> np.ndarray:
     if problem.X_test is None or problem.y_test is None:
         raise ValueError("problem: has no test rows to evaluate")
-    return problem.X_test, problem.y_test
+    return problem.y_test
 
 
-def _fraction(state: State, X: Matrix, y: np.ndarray, k: int) -> float:
-    return float(np.mean(predictions(state, X, k) != y))
+def _judged(state: State, problem: Problem, test: bool) -> Row:
+    labels, y = predictions(state, problem, test), problem.y_test if test else problem.y
+    losses = {"error": float(np.mean(labels != y))} | problem.losses(labels, test)
+    return {f"{'test' if test else 'train'}_{name}": loss for name, loss in losses.items()}
 
 
-def predictions(state: State, X: Matrix, k: int) -> np.ndarray:
-    """Return which of the `k` classes has the highest score for each row, block by block."""
-    blocks = (state.scores(X[rows]) for rows in pieces(X.shape[0], MAX_SCORES // k))
+def predictions(state: State, problem: Problem, test: bool) -> np.ndarray:
+    """Return the class of the highest score for each row, block by block; of sequences, a path."""
+    X: Matrix = problem.X_test if test else problem.X
+    if isinstance(problem, SequenceProblem):
+        return state.paths(state.scores(X), problem.starts_test if test else problem.starts)
+    blocks = (state.scores(X[rows]) for rows in pieces(X.shape[0], MAX_SCORES // problem.k))
     return np.concatenate([np.argmax(V, axis=1) for V in blocks])
 
 

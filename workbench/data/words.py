@@ -205,7 +205,7 @@ def _validation(problem: Problem, share: float, seed: int) -> Problem:
     held[first[np.logical_and.reduceat(held, first)]] = False  # no class is held out whole
     if not held.any():
         raise ValueError(f"data: '| {100 * share:g} % validation' holds out no row")
-    return _held_out(problem, drawn[order[held]])
+    return problem.held_out(np.isin(np.arange(problem.n), drawn[order[held]]))
 
 
 def _first_of_classes(problem: Problem, m: int) -> Problem:
@@ -215,12 +215,4 @@ def _first_of_classes(problem: Problem, m: int) -> Problem:
     place = np.arange(problem.n) - starts[problem.y[order]]  # of a row among those of its class
     if m < 1 or (place < m).all():
         raise ValueError(f"data: '| {m} a class' leaves no training rows or no test rows")
-    return _held_out(problem, order[place >= m])
-
-
-def _held_out(problem: Problem, rows: np.ndarray) -> Problem:
-    """Return the problem with these training rows as its test rows, both in their order."""
-    X, y, held = problem.X, problem.y, np.zeros(problem.n, bool)
-    held[rows] = True
-    weights = problem.weights[~held]
-    return replace(problem, X=X[~held], y=y[~held], weights=weights, X_test=X[held], y_test=y[held])
+    return problem.held_out(np.isin(np.arange(problem.n), order[place >= m]))

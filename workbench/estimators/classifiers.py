@@ -50,8 +50,13 @@ WIDE = 16_000
 WW = "walrus_fast", "walrus", "shark"
 # Rows, of 25 classes or fewer, up to which "linear_time" samples nothing by default.
 UNSAMPLED = 20_000
-# The name that `r` has in each basis' solver.
-SIZE_OF = {"linear_time": "r", "constant_time": "r", "exact": None, "nystroem": "landmarks"}
+# The solver of each basis, and the name that `r` has there.
+BASES = {
+    "linear_time": ("cuts_linear_time_fast", "r"),
+    "constant_time": ("cuts_constant_time", "r"),
+    "exact": ("cuts_exact_fast", None),
+    "nystroem": ("cuts_nystroem", "landmarks"),
+}
 
 
 @dataclass(eq=False, repr=False)
@@ -377,8 +382,9 @@ class SampledCutClassifier(Classifier):
     repeated rows.
 
     It is for some 1,000 to 100,000 dense rows that no linear score separates. It is not for fewer,
-    which scikit-learn's ``SVC`` solves exactly. All solvers but "constant_time" are ours: they
-    take a line search from the best iterate, which the paper does not.
+    which scikit-learn's ``SVC`` solves exactly. All solvers but "constant_time" are ours
+    (``cuts_linear_time_fast``, ``cuts_exact_fast``, ``cuts_nystroem``): they take a line search
+    from the best iterate, which the paper's algorithms do not.
 
     Parameters
     ----------
@@ -391,10 +397,10 @@ class SampledCutClassifier(Classifier):
         rows, without a look at the others (Algorithm 2), all rows that violate (Algorithm 1),
         or (ours) all of them in the span of a few rows. Only "exact" has a lower bound: with
         few landmarks the optimum of the span may be far above that of all rows
-    r : int >= 1 or None, rows of a cut for the first two, landmarks of "nystroem". None is 400 for
-        "constant_time" and 200 for "nystroem". For "linear_time" it is all rows that violate for
-        up to 20,000 rows of up to 25 classes, and else 400 times the root of half the number of
-        classes, which may be too few to reach `tol`
+    r : int >= 1 or None, rows of a cut for the first two, landmarks of "nystroem". None is 1,000
+        for "constant_time" and 200 for "nystroem". For "linear_time" it is all rows that violate
+        for up to 20,000 rows of up to 25 classes, and else 400 times the root of half the number
+        of classes, which may be too few to reach `tol`
     tol : float > 0, in units of the mean hinge: stop when the last cut is violated by no more.
         "constant_time" requires this of ten samples in a row, and knows no more of all rows;
         "linear_time" also ends, with a warning, when the violation no longer decreases
@@ -424,7 +430,7 @@ class SampledCutClassifier(Classifier):
     _: KW_ONLY
     kernel: str = parameter("rbf", one_of(KERNELS))
     gamma: str | float = parameter("scale", lambda value, name: check_gamma(value))
-    basis: str = parameter("linear_time", one_of(SIZE_OF))
+    basis: str = parameter("linear_time", one_of(BASES))
     r: int | None = parameter(None, whole)
     tol: float = parameter(5e-3, positive)
     _measured = "violation"
@@ -436,14 +442,13 @@ class SampledCutClassifier(Classifier):
         parameters = {"kernel": self.kernel, "C": float(self.C), "eps": float(self.tol)}
         parameters |= {"gamma": check_gamma(self.gamma), "seed": self._seed()}
         r = self.r
+        solver, size = BASES[self.basis]
         few = problem.n * max(25, problem.k) <= 25 * UNSAMPLED
         if r is None and few and self.basis == "linear_time":
             r = problem.n
-        if r is not None and (size := SIZE_OF[self.basis]):
+        if r is not None and size:
             parameters[size] = r
-        if self.basis == "exact":
-            parameters["stabilised"] = True  # as the others are
-        return f"cuts_{self.basis}", parameters
+        return solver, parameters
 
     def _keep(self, problem: Problem, state: CutState, trace: Trace) -> None:
         rows, A = state.expansion()

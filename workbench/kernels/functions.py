@@ -19,15 +19,16 @@ from workbench.kernels.gaussian import LN2, gaussian_of_products
 from workbench.kernels.rows import squared_norms
 
 KERNELS = ("linear", "rbf")
+POLYNOMIAL = (*KERNELS, "cubic")
 CACHE_BYTES = 2**18  # bytes of the kernel matrix computed at a time, to stay in the CPU's cache
 MIN_ROWS = 32  # least number of its rows computed at a time: smaller products are slow
 DENSE = 2**26  # bytes of sparse rows that are made dense at a time, on one side of a product
 
 
-def check_kernel(kernel, gamma) -> None:
+def check_kernel(kernel, gamma, known=KERNELS) -> None:
     """Raise a ValueError that names the argument unless these make a kernel."""
-    if not (isinstance(kernel, str) and kernel in KERNELS):
-        names = ", ".join(map(repr, KERNELS))
+    if not (isinstance(kernel, str) and kernel in known):
+        names = ", ".join(map(repr, known))
         raise ValueError(f"kernel: must be one of {names}, got {shown(kernel)}")
     if gamma is not None and not 0 < as_number(gamma) < np.inf:
         raise ValueError(f"gamma: must be a positive number or None, got {shown(gamma)}")
@@ -75,7 +76,7 @@ class Kernel:
 
     Attributes
     ----------
-    kind : "linear", x.z, or "rbf", exp(-gamma |x - z|^2)
+    kind : "linear", x.z, "rbf", exp(-gamma |x - z|^2), or "cubic", (1 + gamma x.z)^3
     dtype : float32 or float64
     centre : (d,), subtracted from dense rows, or empty
     values : number of kernel values computed so far
@@ -92,6 +93,8 @@ class Kernel:
         X = X.astype(self.dtype, copy=False)
         if self.kind == "rbf":  # the kernel becomes 2^(x.z - |x|^2 / 2 - |z|^2 / 2)
             X = X * self.dtype.type(np.sqrt(2.0 * self.gamma / LN2))
+        elif self.kind == "cubic":
+            X = X * self.dtype.type(np.sqrt(self.gamma))
         return Points(X, (0.5 * squared_norms(X)).astype(self.dtype))
 
     def times(self, left: Points, right: Points, B: np.ndarray) -> np.ndarray:
@@ -134,18 +137,24 @@ class Kernel:
         """Return the kernel, in place, of inner products of points with these half norms."""
         if self.kind == "rbf":
             gaussian_of_products(K, half, others)
+        elif self.kind == "cubic":
+            K += 1
+            K *= K * K
         return K
 
     def diagonal(self, points: Points) -> np.ndarray:
         """Return k(x, x) of every point."""
-        return np.ones(len(points.half)) if self.kind == "rbf" else 2.0 * points.half
+        if self.kind == "rbf":
+            return np.ones(len(points.half))
+        squares = 2.0 * points.half
+        return (1.0 + squares) ** 3 if self.kind == "cubic" else squares
 
     def precision(self, points: Points) -> float:
         """Return a value's error in double precision, relative to |phi(x)| |phi(z)|."""
         d = points.X.shape[1]
         if self.kind == "rbf":  # the absolute error of an exponent is relative in the value
             return EPS * (d + 4) * (1.0 + 4.0 * float(points.half.max(initial=0.0)))
-        return EPS * d
+        return EPS * (d if self.kind == "linear" else 3 * d + 6)
 
 
 def kernel_of(problem: Problem, kernel, gamma, dtype) -> Kernel:

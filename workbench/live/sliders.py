@@ -20,7 +20,6 @@ COUNTS = (1, 2, 5, 10, 20, 50, 100, 200, 400, 1000, 2000)
 SLIDERS = {
     **dict.fromkeys(("lambda0", "eps1", "eps2", "eps"), SERIES),
     **dict.fromkeys(("n_max", "m_max", "r", "landmarks", "batch_size"), COUNTS),
-    "stabilised": (False, True),
     "C": tuple(2.0**e for e in range(-10, 11)),
     "alpha": tuple(float(f"1e{e}") for e in range(-8, 1)),
     "link": tuple(LINKS),

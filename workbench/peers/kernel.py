@@ -202,7 +202,7 @@ def nystroem_svm(
     The control of the paper on sampled cuts: features k(x, landmarks) K^-1/2 of all rows (Williams
     and Seeger, NIPS 2000), then a linear SVM. A feature takes 24 bytes with LIBLINEAR's copy. Two
     classes have the hinge loss of LIBSVM without a bias, more that of Crammer and Singer, as
-    :func:`~workbench.sampled_cuts.solvers.cuts_nystroem`.
+    :func:`~workbench.sampled_cuts.fast.cuts_nystroem`.
 
     Parameters
     ----------

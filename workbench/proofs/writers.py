@@ -133,8 +133,10 @@ def least_squares(
 
 def sampled_cuts(problem: Problem, s: CutState, parameters: Record) -> tuple[Statement, Arrays]:
     """State the problem of all rows; exact cuts prove its optimum closely, sampled cuts roughly."""
-    if hasattr(problem, "starts"):
-        raise ValueError("proof: chains have none, as the checker has no Viterbi algorithm")
+    if problem.structure:
+        raise ValueError(f"proof: {problem.structure} have none, as the checker has no such loss")
+    if s.kernel == "cubic":
+        raise ValueError("proof: the checker has no cubic kernel; use rbf or linear")
     if len(s.root):
         raise ValueError("proof: cuts_nystroem has none, as its cuts are not sums of training rows")
     two = problem.k == 2

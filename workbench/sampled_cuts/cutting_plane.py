@@ -17,13 +17,12 @@ import numpy as np
 from workbench.sampled_cuts.model import (
     advance,
     drop_idle,
-    half_square,
-    mean_violation,
+    estimate,
     objective,
     slack,
     solve,
 )
-from workbench.sampled_cuts.spaces import KernelSpace, Known, NystroemSpace
+from workbench.sampled_cuts.spaces import KernelSpace, NystroemSpace
 from workbench.sampled_cuts.state import CutState
 from workbench.sampled_cuts.tasks import Answers, Task
 
@@ -84,22 +83,20 @@ def constant_time(
     Their cut joins the model and is the stopping criterion: the stream ends when p of them in a
     row were violated by `eps` at most.
     """
-    n = task.n
+    if not len(s.sample):
+        s.sample = s.rng.integers(task.n, size=r)  # sample r examples uniformly for s
+    units, answers = find_sampled(task, space, s)
     yield s
-    while s.calm < p:
-        some = task.of(s.rng.integers(n, size=r))
-        rows, inverse = np.unique(some.parts, return_inverse=True)
-        known = Known(rows, space.values(rows))
-        F = np.tensordot(s.alpha, known.values, 1)[inverse]
-        answers = some.answers(F, s.alpha @ s.explicit)  # (c, g) := find_cutting_plane(w)
-        risk = mean_violation(answers)
-        violation, primal = risk - slack(s), half_square(s, s.alpha) + s.C * n * risk
-        space.add(some.cut(answers, np.arange(r), 1.0 / r), answers.losses.mean(), known)
-        model = solve(s, n)  # (w, xi) := solve_QP(J)
-        calm = s.calm + 1 if violation <= eps else 0  # c + w.g <= xi + eps
-        new = {"primal": primal, "model": model, "violation": violation, "calm": calm}
-        vars(s).update(round=s.round + 1, w=s.alpha.copy(), **new)
+    while s.calm < p:  # c + w.g > xi + eps, or not p times in a row
+        cut = units.cut(answers, np.arange(units.n), 1.0 / units.n)
+        space.add(cut, answers.losses.mean())
+        model = solve(s, task.n)  # (w, xi) := solve_QP(J)
+        s.w = s.alpha.copy()
         drop_idle(s, space)
+        s.sample = s.rng.integers(task.n, size=r)  # sample r examples uniformly for s
+        units, answers = find_sampled(task, space, s)  # (c, g) := find_cutting_plane(w)
+        estimate(s, task.n, model, answers)
+        s.calm = s.calm + 1 if s.violation <= eps else 0
         yield s
 
 
@@ -108,17 +105,21 @@ def find(task: Task, space: Space, s: CutState, w: np.ndarray) -> Answers:
     return task.answers(space.combine(w), w @ s.explicit)
 
 
+def find_sampled(task: Task, space: KernelSpace, s: CutState) -> tuple[Task, Answers]:
+    """Return the task of the sampled units, and their most violating outputs at the iterate."""
+    units = task.of(s.sample)
+    return units, units.answers(space.combine_at(units.parts, s.w), s.w @ s.explicit)
+
+
 def violators(answers: Answers) -> tuple[np.ndarray, float]:
     """Return all units that violate, and the weight of each in a cut."""
     return np.flatnonzero(answers.losses > 0.0), 1.0 / len(answers.losses)
 
 
-def some_violators(
-    answers: Answers, rng: np.random.Generator, r: int, spare: int = 0
-) -> tuple[np.ndarray, float]:
-    """Return `r` random units that violate, all if at most `spare` more do, and their weight."""
+def some_violators(answers: Answers, rng: np.random.Generator, r: int) -> tuple[np.ndarray, float]:
+    """Return `r` random units that violate, all if they are no more, and the weight of each."""
     I, weight = violators(answers)
-    if len(I) <= r + spare:
+    if len(I) <= r:
         return I, weight
     return I[rng.integers(len(I), size=r)], len(I) / (len(answers.losses) * r)
 

@@ -76,6 +76,13 @@ def advance(s: CutState, w: np.ndarray, n: int, model: float, primal: float, pre
     )
 
 
+def estimate(s: CutState, n: int, model: float, answers: Answers) -> None:
+    """Take the state to its next round, whose objective a sample's answers estimate."""
+    s.round += 1
+    s.model, s.primal = model, objective(s, s.w, n, answers)
+    s.violation = mean_violation(answers) - slack(s)
+
+
 def drop_idle(s: CutState, space) -> None:
     """Count the rounds that cuts have had no multiplier; drop idle cuts now and then."""
     s.idle[:] = np.where(s.alpha > 0.0, 0, s.idle + 1)

@@ -29,7 +29,7 @@ MAX_OVERFLOW = 4  # values of the kernel are kept if at least one in four fits i
 
 
 class Known(NamedTuple):
-    """The scores ``values`` (T, m, K) of some sorted rows by every cut."""
+    """The scores ``values`` (T, m, K) of some sorted rows by every cut, which `add` reuses."""
 
     rows: np.ndarray
     values: np.ndarray
@@ -64,17 +64,14 @@ class KernelSpace:
         self.most = int(megabytes * 2**20) // (kernel.dtype.itemsize * max(self.size, 1))
         self.A = np.empty((min(self.most, CUTS), self.size), kernel.dtype)
         self.held = 0
+        self.known: Known | None = None
         self._fill()
 
-    def add(self, cut: Cut, offset: float, known: Known | None = None) -> None:
-        """Append a cut to the state; the scores of its rows by all cuts may be `known` already."""
+    def add(self, cut: Cut, offset: float) -> None:
+        """Append a cut to the state."""
         rows, B = merged(cut.parts, cut.B)
         own = self._scores(rows, B) if self.held < self.most else None
-        if known is None:
-            products = self._with_cuts(rows, B)
-        else:
-            places = np.searchsorted(known.rows, rows)
-            products = np.array([np.vdot(scores[places], B) for scores in known.values])
+        products = self._with_cuts(rows, B)
         itself = own[rows] if own is not None else self._scores(rows, B, rows)
         e = cut.explicit
         products = np.append(products + self.s.explicit @ e, np.vdot(itself, B) + e @ e)
@@ -86,17 +83,22 @@ class KernelSpace:
         if own is not None:
             self._put(own)
 
-    def values(self, rows: np.ndarray) -> np.ndarray:
-        """Return the scores of these rows by every cut, (T, len(rows), K), without the cache."""
-        s, found = self.s, np.empty((len(self.s.h), len(rows), self.K), self.kernel.dtype)
+    def combine_at(self, parts: np.ndarray, coefficients: np.ndarray) -> np.ndarray:
+        """Return the scores of some parts, by each cut at a time: `add` needs those next."""
+        rows, inverse = np.unique(parts, return_inverse=True)
+        s, values = self.s, np.empty((len(self.s.h), len(rows), self.K), self.kernel.dtype)
         left, basis = self.points[rows], self.points[s.rows]
-        for t in range(len(found)):
+        for t in range(len(values)):
             lines = slice(s.ends[t], s.ends[t + 1])
-            found[t] = self.kernel.times(left, basis[lines], s.B[lines])
-        return found
+            values[t] = self.kernel.times(left, basis[lines], s.B[lines])
+        self.known = Known(rows, values)
+        return np.tensordot(coefficients, values, 1)[inverse]
 
     def _with_cuts(self, rows: np.ndarray, B: np.ndarray) -> np.ndarray:
         """Return the inner products of sum_u phi(x_u) B[u] with every cut, (T,)."""
+        if self.known is not None:
+            places = np.searchsorted(self.known.rows, rows)
+            return np.array([np.vdot(scores[places], B) for scores in self.known.values])
         s, (u, k) = self.s, np.nonzero(B)  # of many classes, a row's loss is about two
         products = np.empty(len(s.h))
         index = (rows[u] * self.K + k).astype(np.uint64)

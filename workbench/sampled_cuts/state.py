@@ -11,6 +11,7 @@ from workbench.core.problem import Matrix, Problem
 from workbench.core.state import State
 from workbench.core.stream import Row
 from workbench.kernels.functions import Kernel, KernelRows, fields_of, stored_as
+from workbench.sampled_cuts.chain import decode
 
 
 @dataclass(kw_only=True)
@@ -27,7 +28,8 @@ class CutState(KernelRows, State):
     more is known. ``calm`` counts rounds in a row: those whose sampled cut was satisfied, or those
     in which the distance of objective and model has not fallen much from ``mark``, compared with
     ``eps``. ``root`` takes coefficients in a Nystroem space to those of its rows ``landmarks``.
-    ``X`` are all training rows.
+    ``sample`` are the units of the next sampled cut, if the algorithm judges by it. ``X`` are all
+    training rows.
     """
 
     round: int
@@ -43,6 +45,7 @@ class CutState(KernelRows, State):
     idle: np.ndarray
     landmarks: np.ndarray
     root: np.ndarray
+    sample: np.ndarray
     primal: float
     model: float
     violation: float
@@ -90,6 +93,9 @@ class CutState(KernelRows, State):
             A = self.root @ A
         return rows, A
 
+    def paths(self, F: np.ndarray, starts: np.ndarray) -> np.ndarray:
+        return decode(F, self.transitions, starts)
+
     @property
     def transitions(self) -> np.ndarray:
         """The explicit weights of the iterate."""
@@ -108,7 +114,7 @@ def start(
         B=np.zeros((0, K)),
         ends=np.zeros(1, np.int64),
         explicit=np.zeros((0, q)),
-        **dict.fromkeys(("rows", "idle", "landmarks"), np.zeros(0, np.int64)),
+        **dict.fromkeys(("rows", "idle", "landmarks", "sample"), np.zeros(0, np.int64)),
         **dict.fromkeys(("h", "alpha", "w"), np.zeros(0)),
         **dict.fromkeys(("G", "root"), np.zeros((0, 0))),
         **fields_of(problem.X, kernel),

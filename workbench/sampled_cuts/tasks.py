@@ -8,12 +8,13 @@ the mean over units of loss minus gain.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
 from workbench.core.problem import Problem
+from workbench.core.structures import SequenceProblem, TreeProblem
 from workbench.kernels.compiled import njit
 from workbench.sampled_cuts.chain import chain_gains, viterbi
 
@@ -124,7 +125,7 @@ class Multiclass:
         return len(self.parts)
 
     def of(self, units):
-        return Multiclass(self.parts[units], self.y[units], self.K)
+        return replace(self, parts=self.parts[units], y=self.y[units])
 
     def answers(self, F, v):
         labels = np.empty(self.n, self.y.dtype)
@@ -143,6 +144,23 @@ class Multiclass:
         B[rows, self.y[units]] = weight
         B[rows, answers.outputs[units]] = -weight
         return Cut(self.parts[units], B, NONE)
+
+
+@dataclass(frozen=True, eq=False)
+class CostSensitive(Multiclass):
+    """:class:`Multiclass` with another loss, that of a taxonomy, say.
+
+    Attributes
+    ----------
+    costs : (K, K), Delta(y, y') = costs[y, y']
+    """
+
+    costs: np.ndarray = field(default_factory=lambda: NONE)
+
+    def answers(self, F, v):
+        labels = np.argmax(F + self.costs[self.y], axis=1)
+        found = Answers(labels, self.costs[self.y, labels], NONE)
+        return found._replace(gains=self.gains(F, v, found))
 
 
 # If NaN is ruled out, vector instructions find the largest score of a row.
@@ -240,10 +258,12 @@ class Chain:
 
 
 def task_of(problem: Problem):
-    """Return the task of a problem: sequences if it has any, else two or more classes."""
+    """Return the task of a problem, by its type, and by whether it has two classes or more."""
     parts = np.arange(problem.n)
-    if hasattr(problem, "starts"):
+    if isinstance(problem, SequenceProblem):
         return Chain(parts, problem.y, problem.starts, problem.k)
+    if isinstance(problem, TreeProblem):
+        return CostSensitive(parts, problem.y, problem.k, problem.costs)
     if problem.k == 2:
         return Binary(parts, np.where(problem.y == 1, 1.0, -1.0))
     return Multiclass(parts, problem.y, problem.k)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from checks.sequences import SequenceProblem, as_sequences
+from workbench.core.problem import as_problem
+from workbench.core.structures import SequenceProblem, as_sequences
 
 
 def chain(
@@ -42,4 +43,7 @@ def chain(
     X = centres[y, rng.integers(3, size=y.shape)] + rng.standard_normal((*y.shape, 2))
     X, about = X.astype(np.float32), f"synthetic: a hidden Markov model of {states} states"
     options = {"name": f"chain {n}x{length}x{states}", "synthetic": True, "about": about}
-    return as_sequences(X[:n], y[:n], X_test=X[n:], y_test=y[n:], **options)
+    rows = {"X_test": X[n:].reshape(-1, 2), "y_test": y[n:].ravel()} if test else {}
+    problem = as_problem(X[:n].reshape(-1, 2), y[:n].ravel(), **rows, **options)
+    starts = np.arange(0, n * length + 1, length), np.arange(0, test * length + 1, length)
+    return as_sequences(problem, *starts)
