@@ -98,8 +98,9 @@ def mrc_ccg(
     columns : generate features too (section III-C: nothing is ever removed); False uses all
         features and removes slack constraints (section III-B). The paper names the sections'
         data sets (IV-B), but no rule; ours, :func:`many_features`, agrees with all that it names.
-        It decides whether a run ends: on optdigits with 400 Fourier features, III-B ends after 43
-        rounds, while III-C, from which no constraint leaves, slows down by the round
+        It decides whether a run ends: with 400 Fourier features, III-B ends on optdigits after some
+        40 rounds, while III-C, which no constraint leaves, slows down by the round (the figure
+        ``mrc_starts``)
 
     Raises
     ------

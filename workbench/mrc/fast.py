@@ -37,7 +37,7 @@ def mrc_ccg_fast(
 
     The paper names such starts (section III-D) and declines them. On dense rows with more than
     :data:`LARGE` entries of Phi (samples times components), few rounds are left: on optdigits with
-    400 Fourier features 4 to 6 instead of 43. With two classes it gains nothing (the figure
+    400 Fourier features 4 to 6 instead of 40. With two classes it gains nothing (the figure
     ``mrc_starts`` compares). On all other problems it is :func:`workbench.mrc.ccg.mrc_ccg`, which
     explains the parameters.
 
