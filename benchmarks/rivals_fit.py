@@ -268,7 +268,7 @@ SYSTEMS = {
         {"C": LOSS},
         of(OURS + "WorkingSetClassifier", l1=0.0, max_iter=3, fit_intercept=False, truncate=0.25),
     ),
-    "ours: MEMOIR": System("workbench", "sparse", {"eta0": (1e-2, 1e1)}, averaged),
+    "ours: averaged steps": System("workbench", "sparse", {"eta0": (1e-2, 1e1)}, averaged),
 }
 
 
