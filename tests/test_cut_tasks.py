@@ -129,7 +129,10 @@ def test_parts_of_sequences_are_whole_and_have_every_class(tmp_path):
     write_npz(tmp_path / "few.npz", rows)
     read = load(str(tmp_path / "few.npz"))
     assert read.starts.tolist() == problem.starts[:11].tolist() and len(read.starts_test) == 3
+    bad = rows._replace(starts=problem.starts + 0.5)
+    write_npz(tmp_path / "bad.npz", bad)
     for use, message in (
+        (lambda: load(str(tmp_path / "bad.npz")), "starts must contain whole numbers"),
         (lambda: problem.first_classes(2), "classes: sequences"),
         (lambda: problem.held_out(np.arange(problem.n) == 1), "rows: must be those of whole"),
         (lambda: load(f"{tmp_path / 'few.npz'} | 20 % validation"), "rows: must be those of whole"),

@@ -46,11 +46,10 @@ def kernel_matrix(problem, kernel, gamma):
 
 def all_outputs(problem, phi):
     """dPsi, loss and unit of every output, each by its definition."""
-    if isinstance(problem, TreeProblem):
-        D = [np.eye(3)[y] - np.eye(3)[c] for y in problem.y for c in range(3)]
-        D = [np.kron(d, row) for d, row in zip(D, np.repeat(phi, 3, axis=0))]
-        return np.array(D), COSTS[problem.y].ravel(), np.repeat(np.arange(problem.n), 3)
-    mean_length = problem.n / (len(problem.starts) - 1)
+    starts, costs = np.arange(problem.n + 1), COSTS  # of a tree, as sequences of one row
+    if not isinstance(problem, TreeProblem):
+        starts, costs = problem.starts, 1 - np.eye(problem.k)
+    mean_length = problem.n / (len(starts) - 1)
 
     def psi(rows, labels):
         moves = np.zeros((problem.k, problem.k))
@@ -58,10 +57,10 @@ def all_outputs(problem, phi):
         return np.concatenate([(np.eye(problem.k)[labels].T @ phi[rows]).ravel(), moves.ravel()])
 
     D, losses, units = [], [], []
-    for i, (a, b) in enumerate(pairwise(problem.starts)):
+    for i, (a, b) in enumerate(pairwise(starts)):
         for labels in product(range(problem.k), repeat=b - a):
             D.append(psi(slice(a, b), problem.y[a:b]) - psi(slice(a, b), np.array(labels)))
-            losses.append((problem.y[a:b] != labels).sum() / mean_length)
+            losses.append(costs[problem.y[a:b], list(labels)].sum() / mean_length)
             units.append(i)
     return np.array(D), np.array(losses), np.array(units)
 

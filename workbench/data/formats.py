@@ -87,8 +87,10 @@ def _rows_of(parts: dict) -> Rows:
     if n_train is not None and not 0 < (n_train := operator.index(n_train)) < len(y):
         raise ValueError(f"n_train must be above 0 and below the {len(y)} rows, got {n_train}")
     features = tuple(map(str, parts["features"])) if "features" in parts else None
+    if (starts := parts.get("starts")) is not None and starts.dtype.kind not in "iu":
+        raise ValueError("starts must contain whole numbers")
     about, synthetic = str(parts.get("about", "")), bool(parts.get("synthetic"))
-    return Rows(X, y, n_train, features, about, synthetic=synthetic, starts=parts.get("starts"))
+    return Rows(X, y, n_train, features, about, synthetic=synthetic, starts=starts)
 
 
 def write_npz(path: PathLike, rows: Rows) -> None:
