@@ -190,7 +190,7 @@ def _bundled(paths: Sequence[Path], source: Source) -> Rows:
         with path.open(encoding="utf-8") as file:
             labels = np.array(file.readline().strip().split(",")[2:])
     classes = values[:, -1].astype(int)
-    return Rows(values[:, :-1], labels[classes], features=COLUMNS[name], about=source.origin)
+    return Rows(values[:, :-1], labels[classes], features=tuple(COLUMNS[name]), about=source.origin)
 
 
 ROUTES: dict[str, Callable[[Sequence[Path], Source], Rows]] = {
