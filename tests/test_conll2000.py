@@ -6,7 +6,6 @@ from hashlib import sha256
 import numpy as np
 import pytest
 from helpers import refuses
-from sklearn.svm import LinearSVC
 
 from workbench import load
 from workbench.data.cache import mirror_folder
@@ -64,5 +63,4 @@ def test_the_published_sentences():
         text = gzip.decompress((folder / f"conll2000_{part}.txt.gz").read_bytes())
         assert sha256(text).hexdigest() == SHA256[f"{part}.txt"]
     problem = load("conll2000 | 3 % rows")
-    model = LinearSVC().fit(problem.X, problem.y)
-    assert 0.05 < np.mean(model.predict(problem.X_test) != problem.y_test) < 0.12
+    assert (problem.k, len(problem.starts_test)) == (22, 2012) and len(problem.starts) > 268

@@ -43,10 +43,10 @@ def macro(problem: Problem) -> Callable[[State], Row]:
     """
     from sklearn.metrics import precision_recall_fscore_support
 
-    y = _test_rows(problem)
+    X, y = _test_rows(problem)
 
     def measure(state: State) -> Row:
-        predicted = predictions(state, problem, test=True)
+        predicted = predictions(state, X, problem.k)
         P, R, F, _ = precision_recall_fscore_support(y, predicted, average="macro", zero_division=0)
         return {
             "test_error": float(np.mean(predicted != y)),
@@ -57,24 +57,26 @@ def macro(problem: Problem) -> Callable[[State], Row]:
     return measure
 
 
-def _test_rows(problem: Problem) -> np.ndarray:
+def _test_rows(problem: Problem) -> tuple[Matrix, np.ndarray]:
     if problem.X_test is None or problem.y_test is None:
         raise ValueError("problem: has no test rows to evaluate")
-    return problem.y_test
+    return problem.X_test, problem.y_test
 
 
 def _judged(state: State, problem: Problem, test: bool) -> Row:
-    labels, y = predictions(state, problem, test), problem.y_test if test else problem.y
+    X, y = _test_rows(problem) if test else (problem.X, problem.y)
+    if isinstance(problem, SequenceProblem):
+        starts = problem.starts_test if test else problem.starts
+        labels = state.paths(state.scores(X), starts)
+    else:
+        labels = predictions(state, X, problem.k)
     losses = {"error": float(np.mean(labels != y))} | problem.losses(labels, test)
     return {f"{'test' if test else 'train'}_{name}": loss for name, loss in losses.items()}
 
 
-def predictions(state: State, problem: Problem, test: bool) -> np.ndarray:
-    """Return the class of the highest score for each row, block by block; of sequences, a path."""
-    X: Matrix = problem.X_test if test else problem.X
-    if isinstance(problem, SequenceProblem):
-        return state.paths(state.scores(X), problem.starts_test if test else problem.starts)
-    blocks = (state.scores(X[rows]) for rows in pieces(X.shape[0], MAX_SCORES // problem.k))
+def predictions(state: State, X: Matrix, k: int) -> np.ndarray:
+    """Return which of the `k` classes has the highest score for each row, block by block."""
+    blocks = (state.scores(X[rows]) for rows in pieces(X.shape[0], MAX_SCORES // k))
     return np.concatenate([np.argmax(V, axis=1) for V in blocks])
 
 

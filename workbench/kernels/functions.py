@@ -91,10 +91,9 @@ class Kernel:
         if len(self.centre):
             X = as_dense(X) - self.centre
         X = X.astype(self.dtype, copy=False)
-        if self.kind == "rbf":  # the kernel becomes 2^(x.z - |x|^2 / 2 - |z|^2 / 2)
-            X = X * self.dtype.type(np.sqrt(2.0 * self.gamma / LN2))
-        elif self.kind == "cubic":
-            X = X * self.dtype.type(np.sqrt(self.gamma))
+        # The Gaussian kernel becomes 2^(x.z - |x|^2 / 2 - |z|^2 / 2).
+        if factor := {"rbf": 2.0 * self.gamma / LN2, "cubic": self.gamma}.get(self.kind):
+            X = X * self.dtype.type(np.sqrt(factor))
         return Points(X, (0.5 * squared_norms(X)).astype(self.dtype))
 
     def times(self, left: Points, right: Points, B: np.ndarray) -> np.ndarray:
@@ -146,8 +145,7 @@ class Kernel:
         """Return k(x, x) of every point."""
         if self.kind == "rbf":
             return np.ones(len(points.half))
-        squares = 2.0 * points.half
-        return (1.0 + squares) ** 3 if self.kind == "cubic" else squares
+        return self.of_products(2.0 * points.half, points.half, points.half)
 
     def precision(self, points: Points) -> float:
         """Return a value's error in double precision, relative to |phi(x)| |phi(z)|."""

@@ -53,15 +53,3 @@ def viterbi(F, moves, starts, y, loss, labels):
             labels[t] = label
             if t > first:
                 label = back[t - first, label]
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def chain_gains(F, moves, starts, y, others, gains):
-    """Fill `gains` with the score of `y` less that of `others`, sequence by sequence."""
-    for i in range(len(starts) - 1):
-        gain = 0.0
-        for t in range(starts[i], starts[i + 1]):
-            gain += F[t, y[t]] - F[t, others[t]]
-            if t > starts[i]:
-                gain += moves[y[t - 1], y[t]] - moves[others[t - 1], others[t]]
-        gains[i] = gain

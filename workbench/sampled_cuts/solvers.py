@@ -1,9 +1,8 @@
 """The printed Algorithms 1, 2 and 3 as solvers: of rows, or of sequences, of a problem.
 
-One eps is fixed for all of the paper's experiments (section 5); `r` and `p` are the reader's. The
-digits of all three are lost in our copy of the text, so that the defaults here are ours: eps and
-p as the authors' other programs have them, r smaller for the linear-time method than for the other,
-as in section 5.
+One eps is fixed for all of the paper's experiments, and `r` is smaller for the linear-time method
+than for the other (section 5). The digits of eps, `r` and `p` are lost in our copy of the text, so
+that the values of these defaults are ours.
 """
 
 from __future__ import annotations

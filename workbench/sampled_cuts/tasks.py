@@ -16,7 +16,7 @@ import numpy as np
 from workbench.core.problem import Problem
 from workbench.core.structures import SequenceProblem, TreeProblem
 from workbench.kernels.compiled import njit
-from workbench.sampled_cuts.chain import chain_gains, viterbi
+from workbench.sampled_cuts.chain import viterbi
 
 
 class Answers(NamedTuple):
@@ -139,10 +139,7 @@ class Multiclass:
 
     def cut(self, answers, units, weight):
         units = units[answers.losses[units] > 0.0]
-        B = np.zeros((len(units), self.K))
-        rows = np.arange(len(units))
-        B[rows, self.y[units]] = weight
-        B[rows, answers.outputs[units]] = -weight
+        B = differences(self.y[units], answers.outputs[units], self.K, weight)
         return Cut(self.parts[units], B, NONE)
 
 
@@ -230,10 +227,13 @@ class Chain:
         return answers._replace(gains=self.gains(F, v, answers))
 
     def gains(self, F, v, answers):
-        gains = np.empty(self.n)
-        moves = v.reshape(self.K, self.K)
-        chain_gains(F, moves, self.starts, self.y, answers.outputs, gains)
-        return gains
+        y, other, moves = self.y, answers.outputs, v.reshape(self.K, self.K)
+        rows = np.arange(len(y))
+        ahead = (F[rows, y] - F[rows, other]).astype(float)
+        later = np.delete(rows, self.starts[:-1])
+        before = later - 1
+        ahead[later] += moves[y[before], y[later]] - moves[other[before], other[later]]
+        return np.add.reduceat(ahead, self.starts[:-1])
 
     def cut(self, answers, units, weight):
         positions, starts = self._positions(units)
@@ -243,10 +243,7 @@ class Chain:
         np.add.at(counts, (y[before], y[before + 1]), weight)
         np.add.at(counts, (other[before], other[before + 1]), -weight)
         wrong = np.flatnonzero(y != other)
-        B = np.zeros((len(wrong), self.K))
-        rows = np.arange(len(wrong))
-        B[rows, y[wrong]] = weight
-        B[rows, other[wrong]] = -weight
+        B = differences(y[wrong], other[wrong], self.K, weight)
         return Cut(self.parts[positions[wrong]], B, counts.ravel())
 
     def _positions(self, units) -> tuple[np.ndarray, np.ndarray]:
@@ -255,6 +252,13 @@ class Chain:
         starts = np.concatenate([[0], np.cumsum(lengths)])
         shift = np.repeat(self.starts[units] - starts[:-1], lengths)
         return np.arange(starts[-1]) + shift, starts
+
+
+def differences(y: np.ndarray, other: np.ndarray, K: int, weight: float) -> np.ndarray:
+    """Return rows of `K` labels with `weight` at y and minus that at the other label."""
+    B, rows = np.zeros((len(y), K)), np.arange(len(y))
+    B[rows, y], B[rows, other] = weight, -weight
+    return B
 
 
 def task_of(problem: Problem):
