@@ -58,11 +58,12 @@ class TrainingRows:
         return self.of(F, self.problem.y[rows], R, self.problem.weights[rows])
 
     @np.errstate(over="ignore", invalid="ignore")  # the caller refuses values that are not finite
-    def sums(self, with_gram: bool) -> tuple[np.ndarray | float, np.ndarray, float]:
-        """Return Z'Z (0.0 without `with_gram`), Z'R and the loss at the scores."""
+    def sums(self, with_gram: bool) -> tuple[np.ndarray, np.ndarray, float]:
+        """Return Z'Z (empty without `with_gram`), Z'R and the loss at the scores."""
         k, q = self.F.shape[1], self.Z.shape[1] + self.calibrate * self.F.shape[1]
-        S, G, loss = np.zeros((q, q)) if with_gram else 0.0, np.zeros((q, k)), 0.0
-        part = np.empty((q, q), np.float32) if with_gram else None
+        whole = q * with_gram
+        S, part = np.zeros((whole, whole)), np.empty((whole, whole), np.float32)
+        G, loss = np.zeros((q, k)), 0.0
         for rows, Z in self.features():
             if with_gram:
                 heavy = by_root(Z, self.problem.weights[rows])
@@ -166,7 +167,7 @@ class BlockVisits:
         self.s.loss = loss / rows.total
         return step
 
-    def factor(self, S: np.ndarray | float) -> Factor:
+    def factor(self, S: np.ndarray) -> Factor:
         """Return the factor of a block's Z'Z over the rows, with its penalty."""
         if not np.isfinite(S).all():
             kind = f"block {self.b} of {self.s.generator.kind!r}"

@@ -112,17 +112,21 @@ def ls_calibrated(
         s = CalibratedState(0, *chain, Y, first, first, first, basis, hinges)
     yield s
     while True:  # repeat
-        W = fit_residual(problem, R, s.predictions, total)  # (18)
-        V, Y, fitted = calibrate(problem, s.predictions, W, basis, hinges)  # (18) and (19): y~, W~
-        refitted = 0.0
+        # (18): W_t fits the residuals, and y~_i = y^_i^(t-1) + W_t x_i
+        W = fit_residual(problem, R, s.predictions, total)
+        Y = s.predictions.copy()
+        for rows in pieces(n, GRAM_ROWS):
+            Y[rows] += X[rows] @ W.astype(X.dtype)
+        s.fitted = squared_error(Y, y, weights) / total
+        # (19): W~_t fits the targets, and y^_i = clip(W~_t G(y~_i))
+        V = calibrate(problem, Y, basis, hinges)
         for rows in pieces(n, GRAM_ROWS):
             Y[rows] = expanded(Y[rows], basis, hinges) @ V
-            refitted += squared_error(Y[rows], y[rows], weights[rows])
-            project(Y[rows])  # (19): y^ = clip(W~ G(y~))
+        s.refitted = squared_error(Y, y, weights) / total
+        project(Y)
+        s.squared_error = squared_error(Y, y, weights) / total
         s.W, s.V = np.concatenate([s.W, [W]]), np.concatenate([s.V, [V]])
         s.predictions = Y
-        s.fitted, s.refitted = fitted / total, refitted / total
-        s.squared_error = squared_error(Y, y, weights) / total
         s.round += 1
         yield s
 
@@ -140,28 +144,24 @@ def fit_residual(problem: Problem, R: Factor, predictions: np.ndarray, total: fl
     return R.solve(G / total)
 
 
-def calibrate(
-    problem: Problem, predictions: np.ndarray, W: np.ndarray, basis: int, hinges: bool
-) -> tuple[np.ndarray, np.ndarray, float]:
-    """Return the W~_t (q, k) of (19), transposed, the y~ (n, k) of (18), and its squared error.
+def calibrate(problem: Problem, Y: np.ndarray, basis: int, hinges: bool) -> np.ndarray:
+    """Return the W~_t (q, k) of (19), transposed, from the y~ (n, k) of (18).
 
-    W~_t has a ridge toward the calibration that changes nothing: a ridge toward 0 could raise the
+    It has a ridge toward the calibration that changes nothing: a ridge toward 0 could raise the
     squared error.
     """
-    X, y, weights, k = problem.X, problem.y, problem.weights, W.shape[1]
+    k = Y.shape[1]
     q = basis * k
-    step, Y, fitted = W.astype(X.dtype), predictions.copy(), 0.0
     B_B, B_rest = np.zeros((q, q)), np.zeros((q, k))
     for rows in pieces(problem.n, GRAM_ROWS):
-        Y[rows] += X[rows] @ step  # y~_i = y^_i^(t-1) + W_t x_i
+        weights = problem.weights[rows]
         B = expanded(Y[rows], basis, hinges).astype(np.float64, copy=False)
-        B = by_root(B, weights[rows])
-        rest = by_root(targets(y[rows], k, np.float64) - Y[rows], weights[rows])
-        fitted += float(np.vdot(rest, rest))
+        B = by_root(B, weights)
+        rest = by_root(targets(problem.y[rows], k, np.float64) - Y[rows], weights)
         B_B += B.T @ B
         B_rest += B.T @ rest
     B_B.flat[:: q + 1] += RIDGE * np.trace(B_B) / q + np.finfo(float).tiny
-    return np.eye(q, k) + Factor(B_B).solve(B_rest), Y, fitted
+    return np.eye(q, k) + Factor(B_B).solve(B_rest)
 
 
 def expanded(Y: np.ndarray, basis: int, hinges: bool) -> np.ndarray:

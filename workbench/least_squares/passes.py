@@ -64,7 +64,7 @@ def ls_columns_logistic(
     passes: int = 2,
     inner: int = 4,
     state: ColumnsState | None = None,
-) -> Iterator[ColumnsState]:
+) -> Iterator[StagewiseState]:
     """Minimise the mean logistic loss + alpha/2 |W|^2, a block of columns of X at a time.
 
     Ours: :func:`workbench.least_squares.stagewise.ls_columns` with the softmax and `inner`

@@ -65,8 +65,9 @@ def ls_stagewise(
 
     Parameters
     ----------
-    alpha : positive ridge penalty, for the mean loss of a row, weighted by the problem's weights;
-        the paper prints none for dense rows
+    alpha : positive ridge penalty, for the mean loss of a row, weighted by the problem's weights.
+        The paper prints none for dense rows: the default is small compared with the features' mean
+        square of 1, and lets each block be fitted
     features : kind of the features, see :func:`workbench.least_squares.generators.fitted`; Fourier
         features are those of section 3.1
     n_features, block : random features, in all and per visit; 8000 in Table 1, 512 and 1024 in
@@ -76,7 +77,7 @@ def ls_stagewise(
     inner : steps of Algorithm 1 per visit, 50 in section 3.1; the identity link takes one, which
         is exact
     bandwidth : positive, the kernel is exp(-|x - x'|^2 / (bandwidth m^2)), m the median distance.
-        The paper prints s = m, which is m^2 in other units of the rows
+        Appendix A.2.1 prints s = m; a square has the unit of |x - x'|^2
     calibrate : take the scores so far as k more features of every block (linear calibration in
         section 3.1); the model stays linear in its features
     seed : int, seeds the features; a `state` that is given has its own
@@ -153,7 +154,7 @@ def ls_columns(
     block: int = 500,
     passes: int = 2,
     state: ColumnsState | None = None,
-) -> Iterator[ColumnsState]:
+) -> Iterator[StagewiseState]:
     """Minimise mean_i |W'x_i - y_i|^2 / 2 + alpha/2 |W|^2, a block of columns of X at a time.
 
     Algorithm 3 as the paper uses it for text (appendix A.2.2): a pass orders the columns by the
@@ -172,7 +173,7 @@ def ls_columns(
 
 def column_stages(
     problem: Problem, state, alpha, block, passes, link="identity", inner=1
-) -> Iterator[ColumnsState]:
+) -> Iterator[StagewiseState]:
     """Do the rounds of Algorithm 3 on columns, with accelerated steps."""
     check_stages(alpha, link, passes=passes, inner=inner, block=block)
     d, block = problem.d, min(block, problem.d)
