@@ -81,12 +81,15 @@ def test_what_steps_carry_along():
     assert_allclose(X.T @ A, W, rtol=1e-6, atol=1e-6)
     assert steps.best_wrong(np.array([3.0, 7.0, 5.0, 9.0]), 1) == (2, 2.0)  # no class is the last
     assert steps.best_wrong(np.array([4.0, 6.0, 6.0, 6.0, 0.0]), 0) == (1, -2.0)  # of equals
-    b.values[:] = [-1.0] * 4 + [2.0, 0.0, 0.0, 0.0]
+    b.values[:] = [-1.0] * 4 + [2.0, 0.0, -1.0, 0.0]
     one = batch._replace(j=np.array([1]), y=np.zeros(4, "i4"))
     for answer, r in ((NO_ANSWERS, 1), (np.array([2], "i4"), 2)):
         visited(b, one._replace(r=answer), numbers, taken := none_taken(1))
         # At a scale of 1/2 the margin is exactly one: enough.
         assert taken.classes[0] == r and not taken.steps[0]
+    b.values[4:] = 1e-9 * np.arange(4)
+    visited(b, one, numbers, taken)
+    assert taken.classes[0] == 3  # of scores that hardly differ, which single precision keeps
 
 
 def test_blocks_grow_when_they_are_nearly_full():

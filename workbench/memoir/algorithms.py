@@ -118,8 +118,8 @@ def memoir_l1(
     """Lower P(W) = lam/2 |W|_1 + mean_i max(0, 1 + max_{r != y_i} x_i.(w_r - w_{y_i})).
 
     Algorithm 2: after each batch, the weights of the classes R_t in it (every label and every
-    answer) are taken towards zero by C / |R_t| lam eta_t. The paper calls lam lambda, and its
-    objective counts half of it. Every batch sweeps all weights, so that small batches are slow.
+    answer) are taken towards zero by C / |R_t| lam eta_t, as printed in (13); the objective (11)
+    counts half of lam. Every batch sweeps all weights, so that small batches are slow.
     Everything else is as in :func:`memoir_l2`.
 
     Parameters
