@@ -31,27 +31,27 @@ FLOORS = [
 ]
 # Tokens of Python, see :func:`tokens`. A budget rises only in the commit that says what else went.
 BUDGETS = {
-    "core": 8_900,
-    "kernels": 6_300,
-    "data": 14_700,
-    "mrc": 19_800,
+    "core": 10_250,
+    "kernels": 6_350,
+    "data": 14_050,
+    "mrc": 19_900,
     "weston_watkins": 10_600,
-    "memoir": 15_100,
-    "least_squares": 8_500,
-    "sampled_cuts": 10_600,
+    "memoir": 15_250,
+    "least_squares": 10_450,
+    "sampled_cuts": 11_450,
     "peers": 6_600,
-    "registry": 900,
+    "registry": 950,
     "papers": 450,
     "proofs": 11_350,
-    "runs": 13_050,
+    "runs": 13_100,
     "live": 12_850,
-    "figures": 11_700,
+    "figures": 11_800,
     "estimators": 3_850,
     "certification": 7_900,
     "arena": 5_350,
     "cli": 3_500,
 }
-TESTS = 177_000
+TESTS = 181_800
 NOT_COUNTED = {
     tokenize.COMMENT,
     tokenize.NL,
