@@ -16,7 +16,7 @@ import workbench
 # may add up long sums in another order. (nmslib, no solver's default, has a seed of its own.)
 TOLERANCES = {"nystroem_svm": 1e-9, "cuts_exact": 1e-9}
 PROGRAM = """
-import hashlib, json, sys
+import hashlib, json, re, sys
 from dataclasses import fields
 import numpy as np
 from workbench.core.problem import as_problem
@@ -41,8 +41,9 @@ for name in names:
     n = 60 if name.startswith(("mrc_lp", "svm_")) else 500  # linear programs have one thread
     problem = as_problem(X[:n], y[:n] % 2 if name in two else y[:n])
     trace, state = run(name, problem, rounds(3), parameters=short.get(name), warm_up=False)
-    rows = [{c: v for c, v in r.items() if c not in ("seconds", "cpu")} for r in trace.rows]
-    kept = [f.name for f in fields(state) if f.name not in ("seconds", "cpu")]
+    clock = re.compile("cpu|.*seconds")
+    rows = [{c: v for c, v in r.items() if not clock.fullmatch(c)} for r in trace.rows]
+    kept = [f.name for f in fields(state) if not clock.fullmatch(f.name)]
     whole = {name: said(getattr(state, name)) for name in kept}
     found[name] = [rows, whole, state.scores(X[:20]).tolist()]
 print(json.dumps(encode(found)))

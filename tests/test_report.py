@@ -151,7 +151,7 @@ def test_every_number_has_a_command_for_its_own_data_and_setting(committed):
     [
         ("5", "letter", "Walrus", "accuracy", "C=0.25 delta=0.009"),
         ("1", "mnist", "Linear", "classification error", "features=4000"),
-        ("II", "house16", "MRC-CCG", "average error", ""),
+        ("II", "house16", "SVM-CCG", "average error", ""),
     ],
 )
 def test_the_command_of_a_number_runs_what_it_is_made_of(wanted, committed, tmp_path, no_kernels):

@@ -50,7 +50,7 @@ def beside(
     else:
         ax.set_xlim(left=0)
     ax.set_yticks(range(len(datasets)), datasets)
-    ax.set_ylim(len(datasets) - 0.5, -0.5)
+    ax.set_ylim(max(1, len(datasets)) - 0.5, -0.5)  # none of these methods may have it
     ax.set_yticks(np.arange(len(datasets) - 1) + 0.5, minor=True)
     ax.grid(False, axis="y")
     ax.grid(True, axis="y", which="minor")

@@ -35,7 +35,12 @@ def standardise(problem: Problem) -> Problem:
     deviation = np.sqrt(variance)
     deviation[variance <= rounding * variance + (rounding * mean) ** 2] = 1
     deviation[constant] = np.inf
-    return mapped(problem, lambda X: ((X - mean) / deviation).astype(X.dtype), name)
+
+    def transform(X: np.ndarray) -> np.ndarray:
+        centred = X - mean.astype(X.dtype)
+        return centred / deviation.astype(X.dtype)
+
+    return mapped(problem, transform, name)
 
 
 def centred_squares(X: np.ndarray, mean: np.ndarray) -> np.ndarray:

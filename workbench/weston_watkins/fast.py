@@ -174,14 +174,14 @@ def visit(data, W, B, order, share):
 
 
 @njit(cache=True)
-def threshold(v, C, start):
-    """Return the root of F by Newton's method from `start`, with the sweep in reserve.
+def threshold(v, C, guess):
+    """Return the root of F by Newton's method from `guess`, with the sweep in reserve.
 
     F is neither convex nor concave, so plain Newton steps can cycle: a step must fall
     strictly inside the bracket that the signs of F have left, else the sweep decides.
     """
     low, high = -1.0, np.inf
-    g = max(start, 0.0)
+    g = max(guess, 0.0)
     for _ in range(PASSES):
         excess, free = evaluate(v, C, g)
         step = excess / (free + 1.0)

@@ -26,8 +26,13 @@ def ww_shark(
 ) -> Iterator[WWState]:
     """Minimise as `ww_walrus`, with Shark's subproblem solver as Walrus's authors reimplemented it.
 
-    Parameters and errors are those of :func:`~workbench.weston_watkins.bcd.ww_walrus`; the solver
-    of one block is :func:`greedy`.
+    The solver of one block is :func:`greedy`; errors are those of
+    :func:`~workbench.weston_watkins.bcd.ww_walrus`.
+
+    Parameters
+    ----------
+    C : positive weight of a row's loss. A given `state` has its own, from which it goes on
+    seed : int, seeds the orders of the rows
     """
     return descent(problem, C, seed, state, epoch)
 
