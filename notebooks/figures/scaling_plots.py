@@ -123,16 +123,22 @@ def with_whiskers(ax: Axes, x: np.ndarray, quarters: np.ndarray, **style) -> Non
 
 
 def log_axes(ax: Axes, settings: Iterable[float] = ()) -> None:
-    """Make both axes logarithmic with numbers as people write them, x ticks at the settings.
-
-    A setting too near the one left of it, or the last one, keeps its tick without a number.
-    """
-    ax.set(xscale="log", yscale="log")
+    """Make both axes logarithmic with numbers as people write them, x ticks at the settings."""
+    log_x(ax, settings)
+    ax.set_yscale("log")
     low, high = ax.get_ylim()
     ax.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5) if high < 20 * low else (1,)))
     plain = FuncFormatter(lambda value, _: f"{value:,g}")  # writes 1e-05 below 0.0001
     ax.yaxis.set_major_formatter(plain if low >= 1e-4 else LogFormatterSciNotation())
     ax.yaxis.set_minor_formatter(NullFormatter())
+
+
+def log_x(ax: Axes, settings: Iterable[float] = ()) -> None:
+    """Make the x axis logarithmic, with ticks at the settings if there are any.
+
+    A setting too near the one left of it, or the last one, keeps its tick without a number.
+    """
+    ax.set_xscale("log")
     if settings := sorted(settings):
         inches = ax.bbox.width / ax.figure.dpi
         decades = max(np.log10(settings[-1] / settings[0]), 0.1)
