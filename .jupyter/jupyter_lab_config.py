@@ -8,7 +8,8 @@ import subprocess
 
 
 def without_outputs(model, path, contents_manager):
-    """Save a notebook that git tracks without outputs: running it leaves the file unchanged.
+    """Save a notebook that git tracks without outputs: running it leaves the file
+    unchanged.
 
     A notebook of your own keeps its outputs.
     """
@@ -22,7 +23,10 @@ def without_outputs(model, path, contents_manager):
         if cell["cell_type"] == "code":
             cell["outputs"], cell["execution_count"] = [], None
     content["metadata"].pop("widgets", None)
-    for name in ("kernelspec", "language_info"):  # the kernel's own version is not the notebook's
+    for name in (
+        "kernelspec",
+        "language_info",
+    ):  # the kernel's own version is not the notebook's
         content["metadata"][name] = metadata[name]
 
 

@@ -1,6 +1,8 @@
-"""Make one site of what `make docs` wrote: a start, a gallery of figures, one bar, one search.
+"""Make one site of what `make docs` wrote: a start, a gallery of figures, one bar, one
+search.
 
-``python .site/build.py docs``: docs/course, docs/report.html and docs/api are there already.
+``python .site/build.py docs``: docs/course, docs/report.html and docs/api are there
+already.
 """
 
 from __future__ import annotations
@@ -40,10 +42,21 @@ BAR = {
     "api/workbench.html": "API",
 }
 LATER = {  # pages that are in the bar if they have been made
-    "trust.html": ("Trust", "What is promised, how each promise is attacked, and what was found."),
-    "checker.html": ("Checker", "Drop a proof and its rows, and read the certified interval."),
+    "trust.html": (
+        "Trust",
+        "What is promised, how each promise is attacked, and what was found.",
+    ),
+    "checker.html": (
+        "Checker",
+        "Drop a proof and its rows, and read the certified interval.",
+    ),
 }
-KINDS = {"figures": "figure", "course": "course", "report.html": "claims and numbers", "api": "API"}
+KINDS = {
+    "figures": "figure",
+    "course": "course",
+    "report.html": "claims and numbers",
+    "api": "API",
+}
 COVER = "mrc_convergence", "certificate"
 THUMBNAIL = 480, 320  # pixels at most
 MOST_TEXT = 4000  # characters of a section that the search reads
@@ -53,7 +66,8 @@ SLOT = "the figures stand here"
 
 
 class Picture(NamedTuple):
-    """A figure of the gallery: its texts, its page, its image beside that, and its thumbnail."""
+    """A figure of the gallery: its texts, its page, its image beside that, and its
+    thumbnail."""
 
     paper: str
     name: str
@@ -67,14 +81,22 @@ class Picture(NamedTuple):
 
 
 class Sections(HTMLParser):
-    """The sections of a page, ``[title, anchor, text]``: one per heading and name of the API."""
+    """The sections of a page, ``[title, anchor, text]``: one per heading and name of
+    the API."""
 
     def __init__(self, page: str):
         super().__init__()
-        self.sections, self.unread, self.heading, self.anchor = [["", "", ""]], 0, False, ""
+        self.sections, self.unread, self.heading, self.anchor = (
+            [["", "", ""]],
+            0,
+            False,
+            "",
+        )
         self.feed(page)
 
-    def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
+    def handle_starttag(
+        self, tag: str, attributes: list[tuple[str, str | None]]
+    ) -> None:
         given = dict(attributes)
         self.unread += tag in UNREAD
         self.heading |= tag in HEADINGS
@@ -105,7 +127,11 @@ def pictures(notebook: Notebook, out: Path) -> list[Picture]:
         path = CHECKOUT / "figures" / notebook.name / f"{name}.png"
         record = json.loads(path.with_suffix(".json").read_text("utf-8"))
         figure = sidecars.Figure(
-            notebook.name, name, "", {n: [] for n in sidecars.LISTS} | record, path.read_bytes()
+            notebook.name,
+            name,
+            "",
+            {n: [] for n in sidecars.LISTS} | record,
+            path.read_bytes(),
         )
         image, small = (f"{notebook.name}-{name}{end}.png" for end in ("", "-small"))
         (folder / image).write_bytes(figure.png)
@@ -115,33 +141,50 @@ def pictures(notebook: Notebook, out: Path) -> list[Picture]:
             thumbnail.save(folder / small, optimize=True)
         caption, command = record["caption"], record["command"]
         sentence, page = SENTENCES.split(caption)[0], f"figures/{notebook.name}.html"
-        texts = figure.heading, sentence, caption, command, page, image, f"figures/{small}"
+        texts = (
+            figure.heading,
+            sentence,
+            caption,
+            command,
+            page,
+            image,
+            f"figures/{small}",
+        )
         found.append(Picture(figure.paper, name, *texts))
     return found
 
 
 def notebook_page(notebook: Notebook, shown: list[Picture]) -> str:
-    """Return a figure notebook as a page: its first cell, its figures, then its text and code."""
+    """Return a figure notebook as a page: its first cell, its figures, then its text
+    and code."""
     content = course.read(notebook.path)
     content.cells.insert(1, new_markdown_cell(SLOT, id="figures"))
     made = [
-        f'<figure class="made" id="{escape(each.name)}"><img src="{escape(each.image)}" '
+        f'<figure class="made" id="{escape(each.name)}"><img '
+        f'src="{escape(each.image)}" '
         f'alt="{escape(each.heading)}"><figcaption>{escape(each.caption)}</figcaption></figure>'
         for each in shown
     ]
     commands = [shown[0].command, f"workbench figures {notebook.name} --from results"]
     made.append("".join(f"<pre>{escape(command)}</pre>" for command in commands))
-    made.append(f'<p class="quiet"><a href="../../notebooks/figures/{notebook.name}.ipynb">')
+    made.append(
+        f'<p class="quiet"><a href="../../notebooks/figures/{notebook.name}.ipynb">'
+    )
     page = course.page(content, notebook.path, [])
-    page = page.replace(f"<p>{SLOT}</p>", "\n".join(made) + f"{notebook.name}.ipynb</a></p>", 1)
+    page = page.replace(
+        f"<p>{SLOT}</p>", "\n".join(made) + f"{notebook.name}.ipynb</a></p>", 1
+    )
     lessons = "|".join(path.stem for path in [*course.lessons(), *course.sheets()])
     return re.sub(rf'href="(?=({lessons})\.html)', 'href="../course/', page)
 
 
 def dressed(page: str, place: str, bar: dict[str, str]) -> str:
-    """Return a page with the site's bar, style, and links; `place` is its address in the site."""
+    """Return a page with the site's bar, style, and links; `place` is its address in
+    the site."""
     up = "../" * place.count("/")
-    here = next((name for name in bar if name.split("/")[0] == place.split("/")[0]), place)
+    here = next(
+        (name for name in bar if name.split("/")[0] == place.split("/")[0]), place
+    )
     here = "figures.html" if place.startswith("figures/") else here
     links = "".join(
         f'<a href="{up}{to}"{" aria-current=page" * (to == here)}>{name}</a>'
@@ -154,7 +197,10 @@ def dressed(page: str, place: str, bar: dict[str, str]) -> str:
         'placeholder="Search" aria-label="Search this site"></form></div><!--/site-->'
     )
     page = re.sub(
-        r'<header><a href="index.html">workbench · the course.*?</header>', "", page, flags=re.S
+        r'<header><a href="index.html">workbench · the course.*?</header>',
+        "",
+        page,
+        flags=re.S,
     )
     page = page.replace("form-action 'none'", "form-action 'self' file:")
     page = page.replace("img-src data:", "img-src data: 'self' file:")
@@ -169,7 +215,8 @@ def dressed(page: str, place: str, bar: dict[str, str]) -> str:
 
 
 def entries(page: str, place: str) -> list[list[str]]:
-    """Return the rows of the search for a page: title, address, kind and text of each section."""
+    """Return the rows of the search for a page: title, address, kind and text of each
+    section."""
     named = re.search(r"<title>(.*?)( · workbench| API documentation)?</title>", page)
     kind, found = KINDS.get(place.split("/")[0], "page"), []
     for heading, anchor, text in Sections(page).sections:
@@ -184,16 +231,22 @@ def entries(page: str, place: str) -> list[list[str]]:
 
 def recording() -> str:
     """Return the runs that play on the start page."""
-    problem, rules = load("wine", test=0.3, scale="standard"), (below("gap", 0.005), seconds(2))
+    problem, rules = (
+        load("wine", test=0.3, scale="standard"),
+        (below("gap", 0.005), seconds(2)),
+    )
     names = "mrc_ccg", "mrc_subgradient", "mrc_interior_point"
     made = [replay.record(name, problem, *rules) for name in names]
     return replay.embedded(replay.Replay(*made).data)
 
 
 def build(out: Path, notebooks: list[Notebook], moving: str) -> None:
-    """Write the site's own pages into `out`, and give every page there the bar and the style."""
+    """Write the site's own pages into `out`, and give every page there the bar and the
+    style."""
     loader = FileSystemLoader(HERE)
-    environment = Environment(loader=loader, autoescape=True, trim_blocks=True, lstrip_blocks=True)
+    environment = Environment(
+        loader=loader, autoescape=True, trim_blocks=True, lstrip_blocks=True
+    )
     environment.filters["hashed"] = replay.hashed
     template = environment.get_template("page.html.jinja2")
     more = [(place, *words) for place, words in LATER.items() if (out / place).exists()]
@@ -203,13 +256,19 @@ def build(out: Path, notebooks: list[Notebook], moving: str) -> None:
         (out / shown[0].page).write_text(notebook_page(notebook, shown), "utf-8")
         found += shown
     found.sort(key=lambda each: order(each.paper))
-    papers = [(title(paper), [*each]) for paper, each in groupby(found, lambda each: each.paper)]
+    papers = [
+        (title(paper), [*each])
+        for paper, each in groupby(found, lambda each: each.paper)
+    ]
     own = {
         "index": {"kind": "start", "title": "Start", "recording": moving, "more": more},
         "figures": {"kind": "figures", "title": "Figures", "papers": papers},
         "search": {"kind": "search", "title": "Search"},
     }
-    own["index"] |= {"cover": "figures/{}-{}-small.png".format(*COVER), "style": replay.STYLE}
+    own["index"] |= {
+        "cover": "figures/{}-{}-small.png".format(*COVER),
+        "style": replay.STYLE,
+    }
     own["index"]["script"] = replay.SCRIPT if moving else ""
     for name in ("index", "figures"):
         (out / f"{name}.html").write_text(template.render(own[name]), "utf-8")
@@ -232,9 +291,10 @@ def trust() -> str:
     body = markdown2html(text)
     policy = "default-src 'none'; style-src 'unsafe-inline'; form-action 'none'"
     return (
-        '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8"><title>Trust</title>'
-        f'<meta http-equiv="Content-Security-Policy" content="{policy}">'
-        '<meta name="viewport" content="width=device-width"></head>'
+        '<!DOCTYPE html>\n<html lang="en"><head><meta '
+        'charset="utf-8"><title>Trust</title><meta '
+        f'http-equiv="Content-Security-Policy" content="{policy}"><meta '
+        'name="viewport" content="width=device-width"></head>'
         f"<body><main>{body}</main></body></html>"
     )
 

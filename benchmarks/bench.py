@@ -1,12 +1,13 @@
 """Find what got slower: measure a few ratios and compare them with those committed.
 
-Each case is a method of ours and the one that it is to be faster than, on generated rows and such
-as ship with scikit-learn. Both run in turn, in fresh processes of one thread. A ratio is the
-rival's CPU seconds over ours; its spread is that over the turns. It ends with 1 where a ratio is
-less than the committed one by more than both spreads and a tenth. ``--update`` commits the new
-ones to ``ratios.json``: on an idle machine. A case whose data are not available says so and is
-skipped. Two threads are compared with one in wall seconds. The case of all quick figures is run
-once, and only if it is named: its times are wall seconds, too, its rival a loop of plain Python.
+Each case is a method of ours and the one that it is to be faster than, on generated
+rows and such as ship with scikit-learn. Both run in turn, in fresh processes of one
+thread. A ratio is the rival's CPU seconds over ours; its spread is that over the turns.
+It ends with 1 where a ratio is less than the committed one by more than both spreads
+and a tenth. ``--update`` commits the new ones to ``ratios.json``: on an idle machine. A
+case whose data are not available says so and is skipped. Two threads are compared with
+one in wall seconds. The case of all quick figures is run once, and only if it is named:
+its times are wall seconds, too, its rival a loop of plain Python.
 """
 
 from __future__ import annotations
@@ -42,10 +43,13 @@ SATIMAGE = "satimage @ standard", {"C": 10.0, "gamma": 0.1}
 
 
 def solver(name: str, data: str, stop: dict[str, float], **parameters: Any) -> float:
-    """Return the CPU seconds of a solver of the registry to where it is told to stop."""
+    """Return the CPU seconds of a solver of the registry to where it is told to
+    stop."""
     trace, _ = run(name, load(data), *stopping(stop | LIMIT), parameters=parameters)
     if trace.stopped_by.startswith(f"{LIMIT['cpu']:g} "):
-        raise TimeoutError(f"{name} on {data}: not there after {LIMIT['cpu']:g} CPU seconds")
+        raise TimeoutError(
+            f"{name} on {data}: not there after {LIMIT['cpu']:g} CPU seconds"
+        )
     return trace.last["cpu"]
 
 
@@ -67,14 +71,17 @@ def product(arm: str) -> float:
 
 
 def figures() -> float:
-    """Return the wall seconds of all quick figures, nothing of which was there before."""
+    """Return the wall seconds of all quick figures, nothing of which was there
+    before."""
     command = [sys.executable, "-m", "workbench.cli", "figures", "--again", "--out"]
     with TemporaryDirectory() as folder:
         own = {"WORKBENCH_RUNS": folder, "WORKBENCH_DATA": ""}
         for name in ONE_THREAD:  # as a user calls it
             os.environ.pop(name, None)
         tic = perf_counter()
-        subprocess.run([*command, folder], env=os.environ | own, check=True, stdout=sys.stderr)
+        subprocess.run(
+            [*command, folder], env=os.environ | own, check=True, stdout=sys.stderr
+        )
         return perf_counter() - tic
 
 
@@ -86,10 +93,11 @@ def loop() -> float:
 
 
 class Case(NamedTuple):
-    """The two sides of a comparison: names for the table, and functions that return CPU seconds.
+    """The two sides of a comparison: names for the table, and functions that return CPU
+    seconds.
 
-    A case with its own number of turns is run only if it is named, one with `data` only where these
-    are available.
+    A case with its own number of turns is run only if it is named, one with `data` only
+    where these are available.
     """
 
     ours: str
@@ -119,7 +127,9 @@ def classes(name: str, own: dict[str, float], other: dict[str, float]) -> Case:
         return of.arms[which](load(of.data, test=of.test), **parameters)["cpu"]
 
     ours, rival = memoir.OURS, memoir.LIBLINEAR
-    return Case(ours, rival, lambda: arm(ours, own), lambda: arm(rival, other), data=of.data)
+    return Case(
+        ours, rival, lambda: arm(ours, own), lambda: arm(rival, other), data=of.data
+    )
 
 
 LIMIT = {"cpu": 120.0}
@@ -140,16 +150,24 @@ CASES = {
     "MEMOIR": Case(  # both within 1 of the optimum: LIBLINEAR's seventh fit is
         "cs_working_set",
         "liblinear_cs",
-        lambda: solver("cs_working_set", TEXT, {"gap": 1.0}, C=1.0, l1=0.0, working_set=100),
+        lambda: solver(
+            "cs_working_set", TEXT, {"gap": 1.0}, C=1.0, l1=0.0, working_set=100
+        ),
         lambda: solver("liblinear_cs", TEXT, {"rounds": 7}, C=1.0),
         data=TEXT,
     ),
-    "MEMOIR, sector": classes("sector", {"C": 1.0, "l1": 0.05, "count": 2}, {"C": 1.0, "tol": 0.5}),
-    "MEMOIR, news20": classes("news20", {"C": 1.0, "l1": 0.0, "count": 2}, {"C": 1.0, "tol": 2.0}),
+    "MEMOIR, sector": classes(
+        "sector", {"C": 1.0, "l1": 0.05, "count": 2}, {"C": 1.0, "tol": 0.5}
+    ),
+    "MEMOIR, news20": classes(
+        "news20", {"C": 1.0, "l1": 0.0, "count": 2}, {"C": 1.0, "tol": 2.0}
+    ),
     "MEMOIR, onet_titles": classes(
         "onet_titles", {"C": 1.0, "l1": 0.05, "count": 2}, {"C": 1.0, "tol": 0.5}
     ),
-    "MEMOIR, icd10": classes("icd10", {"C": 1.0, "l1": 0.05, "count": 2}, {"C": 1.0, "tol": 0.5}),
+    "MEMOIR, icd10": classes(
+        "icd10", {"C": 1.0, "l1": 0.05, "count": 2}, {"C": 1.0, "tol": 0.5}
+    ),
     "least squares": Case(
         "stagewise", "sgemm", lambda: product("linear"), lambda: product("sgemm")
     ),
@@ -172,15 +190,19 @@ CASES = {
         lambda: cuts("constant time", 1_000_000, 0.01),
         lambda: cuts("constant time", 10_000),
     ),
-    "quick figures": Case("all quick figures", "a loop of Python", figures, loop, turns=1),
+    "quick figures": Case(
+        "all quick figures", "a loop of Python", figures, loop, turns=1
+    ),
 }
 
 
 def main() -> int:
     """Measure, compare and print; return 1 where something got slower."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n\n")[0])
     parser.add_argument("cases", nargs="*", metavar="CASE", help="; ".join(CASES))
-    parser.add_argument("--runs", type=int, default=5, help="turns of every case (default 5)")
+    parser.add_argument(
+        "--runs", type=int, default=5, help="turns of every case (default 5)"
+    )
     parser.add_argument("--update", action="store_true", help=f"write {RATIOS.name}")
     parser.add_argument("--child", nargs=2, help=argparse.SUPPRESS)
     given = parser.parse_args()
@@ -189,8 +211,13 @@ def main() -> int:
         print(getattr(CASES[name], side)())
         return 0
     if unknown := set(given.cases) - set(CASES):
-        parser.error(f"unknown case {', '.join(sorted(unknown))}; known cases: {'; '.join(CASES)}")
-    committed = json.loads(RATIOS.read_text("utf-8")) if RATIOS.exists() else {"ratios": {}}
+        parser.error(
+            f"unknown case {', '.join(sorted(unknown))}; known cases: "
+            f"{'; '.join(CASES)}"
+        )
+    committed = (
+        json.loads(RATIOS.read_text("utf-8")) if RATIOS.exists() else {"ratios": {}}
+    )
     found, load = {}, 0.0
     for name in given.cases or [name for name in CASES if CASES[name].turns is None]:
         if reason := missing(CASES[name].data):
@@ -201,16 +228,24 @@ def main() -> int:
         found[name] = measured(name, given.runs)
         print(compared(name, found[name], committed["ratios"].get(name)), flush=True)
     if load > BUSY:
-        print(f"warning: others kept up to {load:.1f} cores busy; repeat on an idle machine")
+        print(
+            f"warning: others kept up to {load:.1f} cores busy; repeat on an idle "
+            "machine"
+        )
     if "machine" in committed and committed["machine"] != machine():
-        print(f"the committed ratios are those of another machine: {committed['machine']['cpu']}")
+        print(
+            "the committed ratios are those of another machine: "
+            f"{committed['machine']['cpu']}"
+        )
     if given.update:
         kept = {"ratios": committed["ratios"] | found, "load": round(load, 2)}
         kept |= {"date": datetime.now(UTC).date().isoformat(), "runs": given.runs}
         kept |= {"machine": machine(), "versions": versions()}
         RATIOS.write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")
         return 0
-    slower = [name for name in found if is_slower(found[name], committed["ratios"].get(name))]
+    slower = [
+        name for name in found if is_slower(found[name], committed["ratios"].get(name))
+    ]
     print(f"slower: {', '.join(slower) or 'nothing'}")
     return 1 if slower else 0
 
@@ -220,13 +255,17 @@ def missing(data: str | None) -> str | None:
     try:
         if data:
             load(data)
-    except (FileNotFoundError, ValueError) as error:  # a name of the data folder, without it
+    except (
+        FileNotFoundError,
+        ValueError,
+    ) as error:  # a name of the data folder, without it
         return str(error).partition(";")[0]
     return None
 
 
 def measured(name: str, runs: int) -> dict[str, float]:
-    """Return the medians of both sides, their ratio, and the least and the largest of a turn."""
+    """Return the medians of both sides, their ratio, and the least and the largest of a
+    turn."""
     runs = CASES[name].turns or runs
     turns = [[seconds(name, side) for side in ("own", "other")] for _ in range(runs)]
     own, other = (median(turn[side] for turn in turns) for side in (0, 1))
@@ -237,10 +276,15 @@ def measured(name: str, runs: int) -> dict[str, float]:
 
 
 def seconds(name: str, side: str) -> float:
-    """Return the CPU seconds of one side of a case, in a fresh process of one thread."""
+    """Return the CPU seconds of one side of a case, in a fresh process of one
+    thread."""
     command = [sys.executable, __file__, "--child", name, side]
     done = subprocess.run(
-        command, env=os.environ | ONE_THREAD, stdout=subprocess.PIPE, text=True, check=True
+        command,
+        env=os.environ | ONE_THREAD,
+        stdout=subprocess.PIPE,
+        text=True,
+        check=True,
     )
     return float(done.stdout.splitlines()[-1])
 
@@ -256,14 +300,17 @@ def compared(name: str, now: dict[str, float], before: dict[str, float] | None) 
     """Return the line of a case."""
     case = CASES[name]
     line = (
-        f"{name}: {case.ours} {now['ours']:.3g} CPU s, {case.rival} {now['rival']:.3g}: "
-        f"ratio {now['ratio']:.3g} ({now['low']:.3g}-{now['high']:.3g})"
+        f"{name}: {case.ours} {now['ours']:.3g} CPU s, {case.rival} "
+        f"{now['rival']:.3g}: ratio {now['ratio']:.3g} "
+        f"({now['low']:.3g}-{now['high']:.3g})"
     )
     if before is None:
         return f"{line}, none committed"
     line += f", was {before['ratio']:.3g} ({before['low']:.3g}-{before['high']:.3g})"
     if is_slower(now, before):
-        return f"{line}: SLOWER, {100 * (1 - now['ratio'] / before['ratio']):.0f} % less"
+        return (
+            f"{line}: SLOWER, {100 * (1 - now['ratio'] / before['ratio']):.0f} % less"
+        )
     faster = is_slower(before, now)
     return f"{line}: faster; `--update` keeps that" if faster else f"{line}: as it was"
 

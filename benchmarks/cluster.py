@@ -1,8 +1,10 @@
-"""Measure two Dask workers next to this process, and compute a round on a hundred workers.
+"""Measure two Dask workers next to this process, and compute a round on a hundred
+workers.
 
-``python benchmarks/cluster.py [--rows 1000000]`` writes rows of 100 float32 features and ten
-classes into a temporary folder, which it removes, and gives wall and CPU seconds of a round, of all
-processes together, with rounds in turn. ``--computed`` prints the README's table without a run.
+``python benchmarks/cluster.py [--rows 1000000]`` writes rows of 100 float32 features
+and ten classes into a temporary folder, which it removes, and gives wall and CPU
+seconds of a round, of all processes together, with rounds in turn. ``--computed``
+prints the README's table without a run.
 """
 
 from __future__ import annotations
@@ -23,17 +25,23 @@ from workbench.least_squares.cluster import on_cluster
 from workbench.registry import SOLVERS
 
 SOLVED = "ls_generalized", "ls_accelerated"
-WORKERS, MEMORY, LINK = 100, 64e9, 1.25e9  # bytes of each process, bytes/s of that of this process
+WORKERS, MEMORY, LINK = (
+    100,
+    64e9,
+    1.25e9,
+)  # bytes of each process, bytes/s of that of this process
 RATE = 2e11  # float32 operations/s of a worker
 FEATURES = 512
 
 
 def main() -> None:
     """Print the line of each solver, or the computed table."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n\n")[0])
     parser.add_argument("--rows", type=int, default=1_000_000, help="default 1000000")
     parser.add_argument("--solvers", nargs="+", default=SOLVED)
-    parser.add_argument("--rounds", type=int, default=3, help="of each solver (default 3)")
+    parser.add_argument(
+        "--rounds", type=int, default=3, help="of each solver (default 3)"
+    )
     parser.add_argument(
         "--dask", action="store_true", help="with Dask's own MALLOC_TRIM_THRESHOLD_"
     )
@@ -41,11 +49,17 @@ def main() -> None:
     given = parser.parse_args()
     if given.computed:
         return print("\n".join(computed()))
-    if not given.dask:  # with it, each buffer's pages are made again whenever rows are read
-        dask.config.get("distributed.nanny.pre-spawn-environ").pop("MALLOC_TRIM_THRESHOLD_")
+    if (
+        not given.dask
+    ):  # with it, each buffer's pages are made again whenever rows are read
+        dask.config.get("distributed.nanny.pre-spawn-environ").pop(
+            "MALLOC_TRIM_THRESHOLD_"
+        )
     with (
         tempfile.TemporaryDirectory() as folder,
-        LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster,
+        LocalCluster(
+            n_workers=2, threads_per_worker=1, dashboard_address=None
+        ) as cluster,
         Client(cluster) as client,
     ):
         path = Path(folder) / "rows.npy"
@@ -55,7 +69,8 @@ def main() -> None:
 
 
 def measured(solver: str, path: Path, client: Client, rounds: int) -> None:
-    """Print the median seconds of a round here and on the cluster, after three that compile."""
+    """Print the median seconds of a round here and on the cluster, after three that
+    compile."""
     here, steps, times = load(path), SOLVERS[solver].steps, ([], [])
     streams = steps(here), steps(on_cluster(here, client))
     for stream in streams:
@@ -66,19 +81,23 @@ def measured(solver: str, path: Path, client: Client, rounds: int) -> None:
             before = time.perf_counter(), used(client)
             next(stream)
             taken.append((time.perf_counter() - before[0], used(client) - before[1]))
-    (wall, cpu), (wall_there, cpu_there) = (tuple(map(median, zip(*taken))) for taken in times)
+    (wall, cpu), (wall_there, cpu_there) = (
+        tuple(map(median, zip(*taken))) for taken in times
+    )
     more = f"{wall_there / wall - 1:+.0%} ({cpu_there / cpu - 1:+.0%})"
     print(f"{solver:16}here {wall:.2f} s ({cpu:.2f} CPU), ", end="")
     print(f"on the cluster {wall_there:.2f} s ({cpu_there:.2f} CPU): {more}")
 
 
 def used(client: Client) -> float:
-    """Return the CPU seconds of this process, with its scheduler, and of the workers."""
+    """Return the CPU seconds of this process, with its scheduler, and of the
+    workers."""
     return time.process_time() + sum(client.run(time.process_time).values())
 
 
 def computed() -> list[str]:
-    """Return a table of a round of `ls_accelerated` on 100 workers, from bytes and operations.
+    """Return a table of a round of `ls_accelerated` on 100 workers, from bytes and
+    operations.
 
     All bytes pass through the link of the one process, next to the scheduler.
     """

@@ -1,10 +1,12 @@
-"""A long sweep under memory pressure whose processes are killed at random: nothing may be lost.
+"""A long sweep under memory pressure whose processes are killed at random: nothing may
+be lost.
 
-``python benchmarks/endurance.py [--minutes 60]`` sweeps ever new points. Meanwhile it kills a
-worker every few seconds, and now and then the whole sweep, which is started again; some points ask
-for more memory than they may have. In the end every finished point must still be as it was
-written, all that can be done is done, a sample is run again alone and must give the same trace,
-and the resident memory of the longest undisturbed sweep must be flat.
+``python benchmarks/endurance.py [--minutes 60]`` sweeps ever new points. Meanwhile it
+kills a worker every few seconds, and now and then the whole sweep, which is started
+again; some points ask for more memory than they may have. In the end every finished
+point must still be as it was written, all that can be done is done, a sample is run
+again alone and must give the same trace, and the resident memory of the longest
+undisturbed sweep must be flat.
 """
 
 from __future__ import annotations
@@ -47,9 +49,11 @@ MARK = "WORKBENCH_ENDURANCE"  # in the environment of all that a sweep starts
 
 def main() -> int:
     """Torment sweeps for the time asked for; return 1 where anything was lost."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n\n")[0])
     parser.add_argument("--minutes", type=float, default=60.0, help="how long (60)")
-    parser.add_argument("--every", type=float, default=10.0, help="seconds between kills (10)")
+    parser.add_argument(
+        "--every", type=float, default=10.0, help="seconds between kills (10)"
+    )
     parser.add_argument("--jobs", type=int, default=2, help="worker processes (2)")
     parser.add_argument("--seed", type=int, default=0, help="of the kills (0)")
     parser.add_argument("--child", type=Path, help=argparse.SUPPRESS)
@@ -60,16 +64,27 @@ def main() -> int:
         compiled = Path(folder) / "compiled"  # by a sweep that nothing disturbs
         sweep(points(0), jobs=given.jobs, folder=compiled, say=quiet)
         chance = random.Random(given.seed)
-        return torment(Path(folder) / "runs", given.minutes, given.every, given.jobs, chance)
+        return torment(
+            Path(folder) / "runs", given.minutes, given.every, given.jobs, chance
+        )
 
 
-def torment(folder: Path, minutes: float, every: float, jobs: int, chance: random.Random) -> int:
+def torment(
+    folder: Path, minutes: float, every: float, jobs: int, chance: random.Random
+) -> int:
     """Start sweeps, kill them and their workers, and look at what is left."""
     end, kills, starts = time.monotonic() + 60 * minutes, 0, 0
     known: dict[Path, str] = {}
     lost: set[str] = set()
     while time.monotonic() < end:
-        command = [sys.executable, __file__, "--child", str(folder), "--jobs", str(jobs)]
+        command = [
+            sys.executable,
+            __file__,
+            "--child",
+            str(folder),
+            "--jobs",
+            str(jobs),
+        ]
         mark = os.environ | {MARK: str(folder)}
         child = subprocess.Popen(command, env=mark, start_new_session=True)
         starts += 1
@@ -81,7 +96,10 @@ def torment(folder: Path, minutes: float, every: float, jobs: int, chance: rando
         dead(child.pid)
         child.wait()
     left = leftovers(folder)
-    print(f"{minutes:g} minutes: {starts} sweeps, {kills} kills, {len(known)} finished points")
+    print(
+        f"{minutes:g} minutes: {starts} sweeps, {kills} kills, {len(known)} finished "
+        "points"
+    )
     done = [sweep(points(n), jobs=jobs, memory=MEMORY, folder=folder, say=quiet)
             for n in range(rounds_of(folder))]  # fmt: skip
     lost |= changed(folder, known)
@@ -98,16 +116,22 @@ def torment(folder: Path, minutes: float, every: float, jobs: int, chance: rando
 
 
 def sweeping(folder: Path, jobs: int) -> int:
-    """Sweep one set of points after another, and note how much memory this process has."""
+    """Sweep one set of points after another, and note how much memory this process
+    has."""
     for n in range(sys.maxsize):
         sweep(points(n), jobs=jobs, memory=MEMORY, folder=folder, say=quiet)
-        row = {"pid": os.getpid(), "round": n, "mb": psutil.Process().memory_info().rss / 1e6}
+        row = {
+            "pid": os.getpid(),
+            "round": n,
+            "mb": psutil.Process().memory_info().rss / 1e6,
+        }
         with open(folder / "memory.log", "a", encoding="ascii") as log:
             log.write(json.dumps(row) + "\n")
 
 
 def points(n: int) -> list[Point]:
-    """Return the points of one round: new random splits, and one that asks for too much."""
+    """Return the points of one round: new random splits, and one that asks for too
+    much."""
     stop = {"cpu": 1.0, "rounds": 40}
     found = grid(SOLVERS, list(DATA), stop=stop, test=0.3, seeds=[n])
     return found + (grid("ridge", GREEDY, stop=stop, seeds=[n]) if n % 5 == 0 else [])
@@ -119,7 +143,9 @@ def workers(parent: int) -> list[int]:
         children = psutil.Process(parent).children(recursive=True)
     except psutil.NoSuchProcess:
         return []
-    return [process.pid for process in children if "loky" in "".join(asked(process.cmdline))]
+    return [
+        process.pid for process in children if "loky" in "".join(asked(process.cmdline))
+    ]
 
 
 def asked(question: Callable):
@@ -140,7 +166,8 @@ def dead(pid: int) -> bool:
 
 
 def changed(folder: Path, known: dict[Path, str]) -> set[str]:
-    """Return the finished points that are not as they were first seen; learn the new ones."""
+    """Return the finished points that are not as they were first seen; learn the new
+    ones."""
     strange = {str(path) for path in known if not path.exists()}
     for path in folder.glob("??/*.jsonl"):
         digest = hashlib.sha256(path.read_bytes()).hexdigest()
@@ -173,7 +200,9 @@ def unlike(done: Sweep) -> list[str]:
         if "processor" in kept.stopped_by:
             continue  # where it ended depends on the machine
         problem = load(point.data, seed=point.seed, test=point.test)
-        again, _ = run(point.solver, problem, *stopping(point.stop), parameters=point.parameters)
+        again, _ = run(
+            point.solver, problem, *stopping(point.stop), parameters=point.parameters
+        )
         rows = [[{name: row[name] for name in mine if name not in CLOCKS} for row in trace]
                 for mine, trace in zip(again.rows, zip(again.rows, kept.rows))]  # fmt: skip
         if len(kept.rows) != len(again.rows) or any(a != b for a, b in rows):
@@ -192,7 +221,8 @@ def leftovers(folder: Path) -> list[int]:
 
 
 def flat(folder: Path) -> str:
-    """Tell how the memory of the process that lived longest went, from its first third on."""
+    """Tell how the memory of the process that lived longest went, from its first third
+    on."""
     rows = noted(folder)
     if not rows:
         return "no sweep ended"
@@ -200,9 +230,7 @@ def flat(folder: Path) -> str:
     longest = max(set(pids), key=pids.count)
     mb = np.array([row["mb"] for row in rows if row["pid"] == longest])
     late = mb[len(mb) // 3 :]
-    return (
-        f"{len(mb)} rounds of points, {late[0]:.0f} MB to {late[-1]:.0f} MB (most {mb.max():.0f})"
-    )
+    return f"{len(mb)} rounds of points, {late[0]:.0f} MB to {late[-1]:.0f} MB (most {mb.max():.0f})"
 
 
 def quiet(line: str) -> None:

@@ -1,9 +1,10 @@
 """Stagewise least squares against the machine: its products, a second core, its memory.
 
-``python benchmarks/least_squares.py [--runs 3] [--data SPEC] [--out results.json]`` runs every arm
-in a fresh process, the arms in turn, and prints medians. Peers at equal error are the figure
-`ls_vs_solvers`. ``--recipe`` instead fits the two models of the recipe for deskewed MNIST, a seed
-a run: its last 10,000 training rows judge, then the test rows.
+``python benchmarks/least_squares.py [--runs 3] [--data SPEC] [--out results.json]``
+runs every arm in a fresh process, the arms in turn, and prints medians. Peers at equal
+error are the figure `ls_vs_solvers`. ``--recipe`` instead fits the two models of the
+recipe for deskewed MNIST, a seed a run: its last 10,000 training rows judge, then the
+test rows.
 """
 
 from __future__ import annotations
@@ -38,7 +39,8 @@ from workbench.runs.run import machine, versions
 DATA = "mnist @ given | 50 pca or synthetic 60000x50x10"
 BLOCK, FEATURES = 1024, 8192
 ONE_THREAD = dict.fromkeys(
-    ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS"), "1"
+    ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS"),
+    "1",
 )
 LINEAR = {"features": "fourier", "link": "identity", "passes": 1}
 LOGISTIC = {"features": "fourier", "link": "softmax", "passes": 3}
@@ -58,24 +60,36 @@ ARMS: dict[str, dict | None] = {
 
 def main() -> None:
     """Measure all arms and print their table."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--runs", type=int, default=3, help="runs of every arm (default 3)")
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n\n")[0])
+    parser.add_argument(
+        "--runs", type=int, default=3, help="runs of every arm (default 3)"
+    )
     parser.add_argument("--data", default=DATA, help=f"the rows (default {DATA!r})")
-    parser.add_argument("--features", type=int, default=FEATURES, help="features of every model")
+    parser.add_argument(
+        "--features", type=int, default=FEATURES, help="features of every model"
+    )
     parser.add_argument("--out", type=Path, help="where all runs are written as JSON")
-    parser.add_argument("--recipe", action="store_true", help="MNIST, deskewed, instead")
+    parser.add_argument(
+        "--recipe", action="store_true", help="MNIST, deskewed, instead"
+    )
     parser.add_argument("--child", nargs=2, help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.child:
         rows, arm = given.child
-        print(json.dumps(measured(arm, as_problem(*load_rows(Path(rows))), given.features)))
+        print(
+            json.dumps(
+                measured(arm, as_problem(*load_rows(Path(rows))), given.features)
+            )
+        )
         return
     if given.recipe:
         for seed in range(given.runs):
             print(recipe(seed, "validation"), recipe(seed, "test"), flush=True)
         return
     problem = load(given.data)
-    print(f"{problem.name}: n = {problem.n}, d = {problem.d}, k = {problem.k}", flush=True)
+    print(
+        f"{problem.name}: n = {problem.n}, d = {problem.d}, k = {problem.k}", flush=True
+    )
     runs: dict[str, list[dict]] = {arm: [] for arm in ARMS}
     with tempfile.TemporaryDirectory() as folder:
         rows = Path(folder, "rows.npz")
@@ -92,7 +106,15 @@ def main() -> None:
 def measure(arm: str, rows: Path, features: int) -> dict:
     """Run one arm in a fresh process, BLAS with one thread."""
     others = psutil.cpu_percent(interval=1.0) / 100 * os.cpu_count()
-    command = [sys.executable, __file__, "--features", str(features), "--child", str(rows), arm]
+    command = [
+        sys.executable,
+        __file__,
+        "--features",
+        str(features),
+        "--child",
+        str(rows),
+        arm,
+    ]
     done = subprocess.run(
         command, env=os.environ | ONE_THREAD, capture_output=True, text=True, check=True
     )
@@ -100,7 +122,8 @@ def measure(arm: str, rows: Path, features: int) -> dict:
 
 
 def measured(arm: str, problem: Problem, features: int) -> dict:
-    """Run one arm in this process: its seconds, operations, and memory above rows and code."""
+    """Run one arm in this process: its seconds, operations, and memory above rows and
+    code."""
     work, operations = WORK.get(arm, fit)(problem, ARMS[arm], features)
     forget_peak()
     before = psutil.Process().memory_info().rss / 1e6
@@ -114,8 +137,11 @@ def measured(arm: str, problem: Problem, features: int) -> dict:
     }
 
 
-def products(problem: Problem, parameters: None, features: int) -> tuple[Callable, float]:
-    """Return products of single precision as large as those of a block, and their operations."""
+def products(
+    problem: Problem, parameters: None, features: int
+) -> tuple[Callable, float]:
+    """Return products of single precision as large as those of a block, and their
+    operations."""
     rng = np.random.default_rng(0)
     A = rng.standard_normal((GRAM_ROWS, BLOCK), np.float32)
     B = rng.standard_normal((BLOCK, BLOCK), np.float32)
@@ -139,19 +165,27 @@ def grams(problem: Problem, parameters: None, features: int) -> tuple[Callable, 
 
 
 def fit(problem: Problem, parameters: dict, features: int) -> tuple[Callable, float]:
-    """Return a fit; operations are those of a linear one: Gram, projections, thin products."""
+    """Return a fit; operations are those of a linear one: Gram, projections, thin
+    products."""
     settings = parameters | {"n_features": features, "block": BLOCK}
-    for _ in islice(ls_stagewise_passes(problem.tiny(), **settings | {"n_features": 64}), 4):
+    for _ in islice(
+        ls_stagewise_passes(problem.tiny(), **settings | {"n_features": 64}), 4
+    ):
         pass
     n, d, k = problem.n, problem.d, problem.k
     operations = float(n) * features * (BLOCK + 2 * d + 4 * k)
     return lambda: last(ls_stagewise_passes(problem, **settings)), operations
 
 
-def predict(problem: Problem, parameters: dict, features: int) -> tuple[Callable, float]:
-    """Return the scores of all rows from their seeds, and the operations of its products."""
+def predict(
+    problem: Problem, parameters: dict, features: int
+) -> tuple[Callable, float]:
+    """Return the scores of all rows from their seeds, and the operations of its
+    products."""
     settings = parameters | {"n_features": features, "block": BLOCK}
-    tiny = last(islice(ls_stagewise_passes(problem, **settings | {"n_features": BLOCK}), 2))
+    tiny = last(
+        islice(ls_stagewise_passes(problem, **settings | {"n_features": BLOCK}), 2)
+    )
     g = tiny.generator
     whole = type(g)(g.kind, g.d, features, BLOCK, g.seed, g.s)
     W = np.ones((features, problem.k))
@@ -160,7 +194,8 @@ def predict(problem: Problem, parameters: dict, features: int) -> tuple[Callable
 
 
 def recipe(seed: int, judged: str) -> dict:
-    """Return errors (%) on the validation or the test rows, and CPU seconds of all but loading."""
+    """Return errors (%) on the validation or the test rows, and CPU seconds of all but
+    loading."""
     sys.path.append(str(Path(__file__).parents[1] / "notebooks" / "figures"))
     from upright import deskewed
 
@@ -176,7 +211,10 @@ def recipe(seed: int, judged: str) -> dict:
             own = state.scores(rows.X_test)
             total = total + own
             found[settings["features"]] = round(100 * error(own, given.y_test), 2)
-    return found | {"average": round(100 * error(total, given.y_test), 2), "cpu": clock.cpu}
+    return found | {
+        "average": round(100 * error(total, given.y_test), 2),
+        "cpu": clock.cpu,
+    }
 
 
 WORK = {"sgemm": products, "gram": grams, "predict": predict}
@@ -198,7 +236,11 @@ def print_table(runs: dict[str, list[dict]], problem: Problem, features: int) ->
     print(f"{'':22}{'wall s':>9}{'CPU s':>9}{'Gflop/s':>9}{'of sgemm':>9}{'MB':>7}")
     for arm, m in middle.items():
         rate = m["operations"] / m["cpu"]
-        cells = f"{rate / 1e9:9.1f}{100 * rate / peak:8.0f}%" if "logistic" not in arm else " " * 18
+        cells = (
+            f"{rate / 1e9:9.1f}{100 * rate / peak:8.0f}%"
+            if "logistic" not in arm
+            else " " * 18
+        )
         print(f"{arm:22}{m['seconds']:9.2f}{m['cpu']:9.2f}{cells}{m['memory_mb']:7.0f}")
     busiest = max(run["load"] for done in runs.values() for run in done)
     if busiest > 0.2:

@@ -1,8 +1,9 @@
 """Measure what a dashboard costs a solver: time to the same round, watched and alone.
 
-``python benchmarks/live.py [CASE ...] [--runs 5]`` runs both arms in turn, each in a fresh process
-with one thread: the stream alone, and the same stream on a dashboard that judges, keeps states,
-draws portraits and sends ten updates a second, packed as a kernel packs them. It prints medians.
+``python benchmarks/live.py [CASE ...] [--runs 5]`` runs both arms in turn, each in a
+fresh process with one thread: the stream alone, and the same stream on a dashboard that
+judges, keeps states, draws portraits and sends ten updates a second, packed as a kernel
+packs them. It prints medians.
 """
 
 from __future__ import annotations
@@ -35,12 +36,17 @@ CASES = {
     "splitting": ("mrc_splitting", "digits", {}),
     "accelerated least squares": ("ls_accelerated", "digits", {"alpha": 1e-8}),
     "memoir": ("memoir_l2", "text 5000x300", {}),
-    "sampled cuts": ("cuts_constant_time", "checkers 10000", {"gamma": 30.0, "p": 1000}),
+    "sampled cuts": (
+        "cuts_constant_time",
+        "checkers 10000",
+        {"gamma": 30.0, "p": 1000},
+    ),
 }
 
 
 def alone(solver: str, data: str, parameters: dict, last: int | None) -> dict:
-    """Play the stream to round `last`, or for SECONDS or to its end where that is None."""
+    """Play the stream to round `last`, or for SECONDS or to its end where that is
+    None."""
     problem = load(data)
     steps, parameters = resolve(solver, parameters)
     warm(steps, problem, parameters)
@@ -75,8 +81,15 @@ def watched(solver: str, data: str, parameters: dict, last: int) -> dict:
     if not over.wait(PATIENCE):
         raise RuntimeError(f"round {last} was not reached: {dashboard.player.error}")
     (begin, first), (end, seconds) = times[0], times[-1]
-    wall = end - begin + first  # judging the first row, which is always done, is left out
-    return {"wall": wall, "solver": seconds, "updates": len(sent) / wall, "bytes": sum(sent)}
+    wall = (
+        end - begin + first
+    )  # judging the first row, which is always done, is left out
+    return {
+        "wall": wall,
+        "solver": seconds,
+        "updates": len(sent) / wall,
+        "bytes": sum(sent),
+    }
 
 
 def measure(name: str, runs: int) -> str:
@@ -87,7 +100,9 @@ def measure(name: str, runs: int) -> str:
         for arm, results in found.items():
             results.append(child(arm, name, last))
     middle = lambda arm, key: median(result[key] for result in found[arm])  # noqa: E731
-    wall, solver = (middle("watched", key) / middle("alone", key) for key in ("wall", "solver"))
+    wall, solver = (
+        middle("watched", key) / middle("alone", key) for key in ("wall", "solver")
+    )
     each = 1e3 * middle("alone", "wall") / last
     updates = middle("watched", "updates")
     return f"{name:27} {last:8,} {each:9.3g} {wall:8.3f} {solver:8.3f} {updates:8.1f}"
@@ -95,16 +110,20 @@ def measure(name: str, runs: int) -> str:
 
 def child(arm: str, name: str, last: int | None) -> dict:
     """Run one arm in a fresh process."""
-    threads = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS"), "1")
+    threads = dict.fromkeys(
+        ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS"), "1"
+    )
     order = [sys.executable, __file__, "--arm", arm, "--last", json.dumps(last), name]
-    done = subprocess.run(order, env=os.environ | threads, capture_output=True, text=True)
+    done = subprocess.run(
+        order, env=os.environ | threads, capture_output=True, text=True
+    )
     if done.returncode:
         raise RuntimeError(f"{arm} of {name} failed:\n{done.stderr}")
     return json.loads(done.stdout.splitlines()[-1])
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n\n")[0])
     parser.add_argument("cases", nargs="*", metavar="CASE", help=", ".join(CASES))
     parser.add_argument("--runs", type=int, default=5)
     parser.add_argument("--arm", choices=("alone", "watched"), help=argparse.SUPPRESS)
@@ -116,7 +135,10 @@ def main() -> None:
         (name,) = arguments.cases
         print(json.dumps(globals()[arguments.arm](*CASES[name], arguments.last)))
         return
-    print(f"{'case':27} {'rounds':>8} {'ms each':>9} {'wall':>8} {'solver':>8} {'updates':>8}")
+    print(
+        f"{'case':27} {'rounds':>8} {'ms each':>9} {'wall':>8} {'solver':>8} "
+        f"{'updates':>8}"
+    )
     for name in arguments.cases or CASES:
         print(measure(name, arguments.runs), flush=True)
 

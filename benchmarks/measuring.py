@@ -1,4 +1,5 @@
-"""Measure both arms of a benchmark alike: one clock, one limit, one memory gauge, one file format.
+"""Measure both arms of a benchmark alike: one clock, one limit, one memory gauge, one
+file format.
 
 Only NumPy, SciPy and the standard library: the peers' environment has no workbench.
 """
@@ -23,11 +24,15 @@ class Clock:
         return self
 
     def __exit__(self, *error) -> None:
-        self.seconds, self.cpu = perf_counter() - self.seconds, process_time() - self.cpu
+        self.seconds, self.cpu = (
+            perf_counter() - self.seconds,
+            process_time() - self.cpu,
+        )
 
 
 def limit_cpu(seconds: float) -> None:
-    """Let the system end this process after `seconds` more CPU seconds, also inside C code."""
+    """Let the system end this process after `seconds` more CPU seconds, also inside C
+    code."""
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     _, hard = resource.getrlimit(resource.RLIMIT_CPU)
     resource.setrlimit(resource.RLIMIT_CPU, (int(process_time() + seconds) + 1, hard))
@@ -36,14 +41,16 @@ def limit_cpu(seconds: float) -> None:
 def peak_memory() -> float:
     """Return the largest resident size of this process so far in MB (10^6 bytes).
 
-    Linux hands ``ru_maxrss`` of the parent down to its children; VmHWM is this process alone.
+    Linux hands ``ru_maxrss`` of the parent down to its children; VmHWM is this process
+    alone.
     """
     # In bytes on macOS, which has no such status.
     return status("VmHWM") or resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
 
 
 def status(name: str) -> float | None:
-    """Return a size in MB from Linux's status of this process; None on other systems."""
+    """Return a size in MB from Linux's status of this process; None on other
+    systems."""
     try:
         lines = Path("/proc/self/status").read_text(encoding="ascii").splitlines()
     except OSError:
@@ -53,7 +60,8 @@ def status(name: str) -> float | None:
 
 
 class PeakMemory:
-    """The largest memory of this process in MB (10^6 bytes), without the pages of mapped files.
+    """The largest memory of this process in MB (10^6 bytes), without the pages of
+    mapped files.
 
     A thread looks every 10 ms, because no system counts this.
     """
@@ -87,7 +95,9 @@ def forget_peak() -> None:
 def save_rows(path: Path, X, y: np.ndarray) -> None:
     """Save the rows and labels that every arm of a case starts from."""
     if sp.issparse(X):
-        np.savez(path, y=y, data=X.data, indices=X.indices, indptr=X.indptr, shape=X.shape)
+        np.savez(
+            path, y=y, data=X.data, indices=X.indices, indptr=X.indptr, shape=X.shape
+        )
     else:
         np.savez(path, y=y, X=X)
 

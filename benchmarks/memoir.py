@@ -1,9 +1,11 @@
-"""MEMOIR: exact search against graphs and products, working sets against LIBLINEAR, many classes.
+"""MEMOIR: exact search against graphs and products, working sets against LIBLINEAR,
+many classes.
 
-``python benchmarks/memoir.py [CASE ...] [--runs 3] [--out results.json]`` chooses the parameters of
-every arm that has any to choose on rows held out of the training rows, then runs the arms in turn,
-each in a fresh process with one thread, and prints medians. README.md in this folder says what
-is on the clock. Without names it runs the cases that together end within five minutes.
+``python benchmarks/memoir.py [CASE ...] [--runs 3] [--out results.json]`` chooses the
+parameters of every arm that has any to choose on rows held out of the training rows,
+then runs the arms in turn, each in a fresh process with one thread, and prints medians.
+README.md in this folder says what is on the clock. Without names it runs the cases that
+together end within five minutes.
 """
 
 from __future__ import annotations
@@ -38,10 +40,13 @@ from workbench.runs.run import machine, run, versions, warm
 
 QUERIES = 2_000  # rows that are searched for
 JUDGED = 10_000  # test rows, at most
-TRUNCATE = 0.25  # weights below this times their root mean square are not part of a model
+TRUNCATE = (
+    0.25  # weights below this times their root mean square are not part of a model
+)
 SLACK = 0.5  # standard errors of the validation error that a faster setting may cost
 ONE_THREAD = dict.fromkeys(
-    ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS"), "1"
+    ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS"),
+    "1",
 )
 
 
@@ -91,9 +96,14 @@ def searched(problem: Problem) -> tuple[sp.csr_array, np.ndarray, np.ndarray]:
 
 
 def costs_of_search(problem: Problem, build: float, query: float) -> dict:
-    """Return milliseconds a query, alone and with its share of an index for 100 sqrt(k) rows."""
+    """Return milliseconds a query, alone and with its share of an index for 100 sqrt(k)
+    rows."""
     once = 1e3 * query / min(QUERIES, problem.n)
-    return {"cpu": once, "with_build": once + 10 * build / problem.k**0.5, "build_s": build}
+    return {
+        "cpu": once,
+        "with_build": once + 10 * build / problem.k**0.5,
+        "build_s": build,
+    }
 
 
 def memoir(problem: Problem, *, solver: str, count: int, **parameters: Any) -> dict:
@@ -101,20 +111,31 @@ def memoir(problem: Problem, *, solver: str, count: int, **parameters: Any) -> d
     return trained(problem, solver, parameters, count, lambda state: state.model())
 
 
-def working_sets(problem: Problem, *, count: int, balance: float = 0.0, **parameters: Any) -> dict:
-    """Train ours for `count` rounds, rows weighted by (rows of their class)^-balance."""
+def working_sets(
+    problem: Problem, *, count: int, balance: float = 0.0, **parameters: Any
+) -> dict:
+    """Train ours for `count` rounds, rows weighted by (rows of their
+    class)^-balance."""
     weights = np.bincount(problem.y)[problem.y] ** -balance
     problem = replace(problem, weights=weights / weights.mean())
-    return trained(problem, "cs_working_set", parameters, count, lambda state: state.model())
+    return trained(
+        problem, "cs_working_set", parameters, count, lambda state: state.model()
+    )
 
 
 def trained(
-    problem: Problem, solver: str, parameters: dict, count: int, model: Callable[[Any], Any]
+    problem: Problem,
+    solver: str,
+    parameters: dict,
+    count: int,
+    model: Callable[[Any], Any],
 ) -> dict:
     """Run one of our solvers and evaluate its model; certificates are not timed."""
     run(solver, problem.tiny(), rounds(2), parameters=parameters)
     before = begin()
-    trace, state = run(solver, problem, rounds(count), parameters=parameters, warm_up=False)
+    trace, state = run(
+        solver, problem, rounds(count), parameters=parameters, warm_up=False
+    )
     found = {"cpu": trace.last["cpu"], "peak_mb": grown(before)}
     arrays = [a for a in vars(state).values() if isinstance(a, np.ndarray)]
     found["state_mb"] = sum(a.nbytes for a in arrays) / 1e6
@@ -122,10 +143,15 @@ def trained(
 
 
 def liblinear(problem: Problem, *, C: float, tol: float) -> dict:
-    """Train LIBLINEAR's Crammer-Singer SVM through scikit-learn, without an intercept."""
+    """Train LIBLINEAR's Crammer-Singer SVM through scikit-learn, without an
+    intercept."""
     from sklearn.svm import LinearSVC
 
-    settings = {"multi_class": "crammer_singer", "fit_intercept": False, "random_state": 0}
+    settings = {
+        "multi_class": "crammer_singer",
+        "fit_intercept": False,
+        "random_state": 0,
+    }
     svm = LinearSVC(C=C, tol=tol, **settings)
     X = problem.X.astype(float)  # as it wants them
     before = begin()
@@ -157,7 +183,8 @@ def grown(before: float) -> float:
 
 
 def judged(problem: Problem, W: sp.csr_array | np.ndarray) -> dict:
-    """Return accuracies in percent, and the megabytes of a list of weights at 8 bytes each.
+    """Return accuracies in percent, and the megabytes of a list of weights at 8 bytes
+    each.
 
     Every arm's weights are cut alike, at :data:`TRUNCATE`.
     """
@@ -171,7 +198,8 @@ def judged(problem: Problem, W: sp.csr_array | np.ndarray) -> dict:
 
 
 class Case(NamedTuple):
-    """Data as `load` reads them, the arms, what each may choose from, and whose time is 1."""
+    """Data as `load` reads them, the arms, what each may choose from, and whose time is
+    1."""
 
     data: str
     arms: dict[str, Callable[..., dict]]
@@ -205,7 +233,9 @@ CHOICES = {
         {"C": C, "l1": l1, "count": count}
         for C, l1, count in product((1.0, 3.0), (0.0, 0.02, 0.05), (2, 3, 4))
     ],
-    LIBLINEAR: [{"C": C, "tol": tol} for C, tol in product((0.3, 1.0, 3.0), (2.0, 0.5, 0.1))],
+    LIBLINEAR: [
+        {"C": C, "tol": tol} for C, tol in product((0.3, 1.0, 3.0), (2.0, 0.5, 0.1))
+    ],
 }
 MANY = {
     "centroids": nothing_learnt,
@@ -231,10 +261,14 @@ USUAL = ("query 1k", "training 1k", "sector", "averaged sector")
 
 def main() -> None:
     """Measure the cases named on the command line."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n\n")[0])
     parser.add_argument("cases", nargs="*", metavar="CASE", help="; ".join(CASES))
-    parser.add_argument("--runs", type=int, default=3, help="runs of every arm (default 3)")
-    parser.add_argument("--data", help="other data for the cases named, 'text 1000x50' say")
+    parser.add_argument(
+        "--runs", type=int, default=3, help="runs of every arm (default 3)"
+    )
+    parser.add_argument(
+        "--data", help="other data for the cases named, 'text 1000x50' say"
+    )
     parser.add_argument("--out", type=Path, help="where all runs are written as JSON")
     parser.add_argument("--child", nargs=4, help=argparse.SUPPRESS)
     given = parser.parse_args()
@@ -245,7 +279,10 @@ def main() -> None:
         return
     unknown = set(given.cases) - set(CASES)
     if unknown:
-        parser.error(f"unknown case {', '.join(sorted(unknown))}; known cases: {'; '.join(CASES)}")
+        parser.error(
+            f"unknown case {', '.join(sorted(unknown))}; known cases: "
+            f"{'; '.join(CASES)}"
+        )
     runs = []
     for name in given.cases or USUAL:
         case = CASES[name]._replace(**({"data": given.data} if given.data else {}))
@@ -256,17 +293,23 @@ def main() -> None:
 
 
 def measure_case(name: str, case: Case, runs: int) -> list[dict]:
-    """Tune all arms of a case, run them in turn, print its table and return the runs."""
+    """Tune all arms of a case, run them in turn, print its table and return the
+    runs."""
     try:
         problem = load(case.data, test=case.test)
-        held = load(f"{case.data} | 15 % validation", test=case.test) if case.grids else None
+        held = (
+            load(f"{case.data} | 15 % validation", test=case.test)
+            if case.grids
+            else None
+        )
     except FileNotFoundError as missing:
         print(f"\n{name}: skipped, {missing}")
         return []
     print(f"\n{name}: n = {problem.n}, d = {problem.d}, k = {problem.k}", flush=True)
     grids = case.grids or {}
     tuned = {
-        arm: choose(held, fit, grids[arm]) if arm in grids else {} for arm, fit in case.arms.items()
+        arm: choose(held, fit, grids[arm]) if arm in grids else {}
+        for arm, fit in case.arms.items()
     }
     records = []
     with tempfile.TemporaryDirectory() as folder:
@@ -296,7 +339,9 @@ def measure(rows: Path, case: str, arm: str, parameters: dict) -> dict:
     others = psutil.cpu_percent(interval=1.0) / 100 * os.cpu_count()
     child = ["--child", str(rows), case, arm, json.dumps(parameters)]
     command = [sys.executable, __file__, *child]
-    done = subprocess.run(command, env=os.environ | ONE_THREAD, stdout=subprocess.PIPE, text=True)
+    done = subprocess.run(
+        command, env=os.environ | ONE_THREAD, stdout=subprocess.PIPE, text=True
+    )
     if done.returncode:
         raise RuntimeError(f"{case}, {arm}: failed, see above")
     return json.loads(done.stdout.splitlines()[-1]) | {"load": round(others, 2)}
@@ -312,7 +357,11 @@ def load_split(folder: Path) -> Problem:
 def print_case(records: list[dict], rival: str) -> None:
     """Print medians over the runs, and CPU times over that of the rival."""
     skipped = ("case", "arm", "chosen", "load")
-    columns = [key for key in dict.fromkeys(k for r in records for k in r) if key not in skipped]
+    columns = [
+        key
+        for key in dict.fromkeys(k for r in records for k in r)
+        if key not in skipped
+    ]
     middle = {}
     for record in records:
         same = [r for r in records if r["arm"] == record["arm"]]

@@ -1,8 +1,9 @@
 """Minimax risk classifiers against the published code and against our own baselines.
 
-``python benchmarks/mrc.py [CASE ...] [--runs 3] [--out results.json]`` measures every arm of a
-case in a fresh process with one thread, the arms in turn (A B A B ...), and prints medians.
-What is on the clock, and what the peer is given, is in README.md in this folder.
+``python benchmarks/mrc.py [CASE ...] [--runs 3] [--out results.json]`` measures every
+arm of a case in a fresh process with one thread, the arms in turn (A B A B ...), and
+prints medians. What is on the clock, and what the peer is given, is in README.md in
+this folder.
 """
 
 from __future__ import annotations
@@ -34,7 +35,8 @@ from workbench.runs.run import machine, run, versions
 
 HERE = Path(__file__).parent
 ONE_THREAD = dict.fromkeys(
-    ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS"), "1"
+    ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS"),
+    "1",
 )
 BUSY = 0.2  # cores that others may use before a table is warned of
 MARKS = (1e-1, 5e-2, 2e-2, 1e-2, 5e-3, 1e-3, 1e-4, 1e-5, 1e-6)
@@ -42,9 +44,11 @@ MARKS = (1e-1, 5e-2, 2e-2, 1e-2, 5e-3, 1e-3, 1e-4, 1e-5, 1e-6)
 
 def main() -> None:
     """Measure the cases named on the command line, all by default."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n\n")[0])
     parser.add_argument("cases", nargs="*", metavar="CASE", help=", ".join(CASES))
-    parser.add_argument("--runs", type=int, default=3, help="runs of every arm (default 3)")
+    parser.add_argument(
+        "--runs", type=int, default=3, help="runs of every arm (default 3)"
+    )
     parser.add_argument("--out", type=Path, help="where all runs are written as JSON")
     parser.add_argument("--child", type=Path, help=argparse.SUPPRESS)
     given = parser.parse_args()
@@ -54,7 +58,10 @@ def main() -> None:
         parser.error("--runs must be at least 1")
     unknown = set(given.cases) - set(CASES)
     if unknown:
-        parser.error(f"unknown case {', '.join(sorted(unknown))}; known cases: {', '.join(CASES)}")
+        parser.error(
+            f"unknown case {', '.join(sorted(unknown))}; known cases: "
+            f"{', '.join(CASES)}"
+        )
     records = []
     for name in given.cases or CASES:
         records += measure_case(name, CASES[name], given.runs)
@@ -64,7 +71,8 @@ def main() -> None:
 
 
 def measure_case(name: str, case: Case, runs: int) -> list[dict]:
-    """Run all arms of a case in turn, `runs` times, print its table and return the runs."""
+    """Run all arms of a case in turn, `runs` times, print its table and return the
+    runs."""
     try:
         problem = case.problem()
         if any(arm.solver == "MRCpy" for arm in case.arms):
@@ -81,20 +89,24 @@ def measure_case(name: str, case: Case, runs: int) -> list[dict]:
             for index, arm in enumerate(case.arms):
                 place = Path(folder, f"{turn}-{index}")
                 record = {"case": name, "arm": arm.label, "turn": turn}
-                records.append(record | measure(arm, rows, place) | judge(problem, place))
+                records.append(
+                    record | measure(arm, rows, place) | judge(problem, place)
+                )
     print_case(case, records)
     return records
 
 
 def measure(arm: Arm, rows: Path, folder: Path) -> dict:
-    """Run one arm in a fresh process with one thread; return what it cost and why it ended."""
+    """Run one arm in a fresh process with one thread; return what it cost and why it
+    ended."""
     folder.mkdir()
     (folder / "arm.json").write_text(json.dumps(asdict(arm) | {"rows": str(rows)}))
     if arm.solver == "MRCpy":
         script = [MRCPY.python(), HERE / "mrcpy_fit.py"]
     else:
         script = [sys.executable, HERE / "mrc.py", "--child"]
-    # This process sleeps meanwhile: whatever is busy now will compete with the measurement.
+    # This process sleeps meanwhile: whatever is busy now will compete with the
+    # measurement.
     others = psutil.cpu_percent(interval=1.0) / 100 * os.cpu_count()
     record = {"load": round(os.getloadavg()[0], 2), "others": round(others, 2)}
     command = [str(part) for part in (*script, folder)]
@@ -108,7 +120,10 @@ def measure(arm: Arm, rows: Path, folder: Path) -> dict:
         record |= read_certificates(folder / "trace.jsonl")
     if done.returncode == 0:
         return record | json.loads((folder / "result.json").read_text(encoding="utf-8"))
-    return record | {"cpu": arm.limit, "stopped_by": f"killed after {arm.limit:g} CPU s"}
+    return record | {
+        "cpu": arm.limit,
+        "stopped_by": f"killed after {arm.limit:g} CPU s",
+    }
 
 
 def child(folder: Path) -> None:
@@ -119,7 +134,9 @@ def child(folder: Path) -> None:
     run(arm["solver"], problem.tiny(), rounds(20), **settings)
     limit_cpu(arm["limit"])
     path = folder / "trace.jsonl"
-    _, state = run(arm["solver"], problem, below("gap", arm["gap"]), path=path, **settings)
+    _, state = run(
+        arm["solver"], problem, below("gap", arm["gap"]), path=path, **settings
+    )
     result = {"peak_mb": peak_memory()}
     np.save(folder / "M.npy", coefficients(state, problem.d))
     (folder / "result.json").write_text(json.dumps(result), encoding="utf-8")
@@ -128,11 +145,14 @@ def child(folder: Path) -> None:
 def coefficients(state: State, d: int) -> np.ndarray:
     """Return the (k, d + 1) coefficients of linear scores, the intercept last."""
     intercept = state.scores(sp.csr_matrix((1, d)))
-    return np.vstack([state.scores(sp.identity(d, format="csr")) - intercept, intercept]).T
+    return np.vstack(
+        [state.scores(sp.identity(d, format="csr")) - intercept, intercept]
+    ).T
 
 
 def read_certificates(path: Path) -> dict:
-    """Return costs and bounds of a trace, and the CPU second at which each gap was certified."""
+    """Return costs and bounds of a trace, and the CPU second at which each gap was
+    certified."""
     trace = read_trace(path)
     gaps, cpu = trace.column("gap"), trace.column("cpu")
     marks = {f"{g:g}": float(cpu[gaps <= g][0]) for g in MARKS if (gaps <= g).any()}
@@ -146,7 +166,8 @@ def read_certificates(path: Path) -> dict:
 
 
 def judge(problem: Problem, folder: Path) -> dict:
-    """Return U(mu) and the test error of the coefficients that an arm left: one judge for all."""
+    """Return U(mu) and the test error of the coefficients that an arm left: one judge
+    for all."""
     if not (folder / "M.npy").exists():
         return {}
     M = np.load(folder / "M.npy")
@@ -157,7 +178,8 @@ def judge(problem: Problem, folder: Path) -> dict:
 
 
 def summarise(case: Case, records: list[dict]) -> list[dict]:
-    """Return one row an arm: medians, and the ratio of its CPU time to that of the first."""
+    """Return one row an arm: medians, and the ratio of its CPU time to that of the
+    first."""
     # Every certified lower bound holds for the problem, whichever arm found it.
     lower = max((r["lower"] for r in records if "lower" in r), default=0.0)
     rows = []
@@ -190,11 +212,16 @@ def middle(records: list[dict], key: str) -> float | None:
 def print_case(case: Case, records: list[dict]) -> None:
     """Print the table of a case and, where it has targets, how they were met."""
     rows = summarise(case, records)
-    print("| arm | U(mu) - R* at most | CPU s (range) | wall s | peak MB | CPU ratio | ended |")
+    print(
+        "| arm | U(mu) - R* at most | CPU s (range) | wall s | peak MB | CPU ratio | "
+        "ended |"
+    )
     print("|---|---|---|---|---|---|---|")
     for row in rows:
         more = "> " if row["ended"].startswith("killed") else ""
-        spread = "" if row["range"] is None else " ({:.2f}-{:.2f})".format(*row["range"])
+        spread = (
+            "" if row["range"] is None else " ({:.2f}-{:.2f})".format(*row["range"])
+        )
         cells = (
             row["arm"],
             number(row["excess"], ".1e"),
@@ -214,10 +241,15 @@ def print_case(case: Case, records: list[dict]) -> None:
         least = min((row["ratio"] for row in rivals if "ratio" in row), default=None)
         print(f"CPU ratio: {number(least, '.1f')}, target at least {case.ratio:g}")
     if case.memory:
-        print(f"peak: {number(ours['peak_mb'], '.0f')} MB, target at most {case.memory:g}")
+        print(
+            f"peak: {number(ours['peak_mb'], '.0f')} MB, target at most {case.memory:g}"
+        )
     others = max(r["others"] for r in records)
     if others > BUSY:
-        print(f"warning: other work kept up to {others:.1f} cores busy; repeat on an idle machine")
+        print(
+            f"warning: other work kept up to {others:.1f} cores busy; repeat on an "
+            "idle machine"
+        )
 
 
 def number(value: float | None, how: str) -> str:

@@ -1,7 +1,7 @@
 """The cases of `mrc.py`: data, arms and targets of every case.
 
-The paper's ResNet18 features could not be downloaded here, so pixels through random ReLU features,
-of the paper's n, d and k, stand in for its image sets.
+The paper's ResNet18 features could not be downloaded here, so pixels through random
+ReLU features, of the paper's n, d and k, stand in for its image sets.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ from workbench.data import features
 
 @dataclass(frozen=True)
 class Arm:
-    """One solver with its parameters, run until it certifies `gap` or `limit` CPU seconds pass.
+    """One solver with its parameters, run until it certifies `gap` or `limit` CPU
+    seconds pass.
 
     `solver` is a name of our registry, or MRCpy, which stops by a rule of its own.
     """
@@ -31,15 +32,18 @@ class Arm:
 
     @property
     def label(self) -> str:
-        return " ".join([self.solver, *(f"{k}={v:g}" for k, v in self.parameters.items())])
+        return " ".join(
+            [self.solver, *(f"{k}={v:g}" for k, v in self.parameters.items())]
+        )
 
 
 @dataclass(frozen=True)
 class Case:
-    """The first arm is ours, the others are its rivals; `targets` are CPU seconds to a gap.
+    """The first arm is ours, the others are its rivals; `targets` are CPU seconds to a
+    gap.
 
-    `ratio` is the target for the median CPU time of the best rival over ours, `memory` the
-    target for the peak of our process in MB.
+    `ratio` is the target for the median CPU time of the best rival over ours, `memory`
+    the target for the peak of our process in MB.
     """
 
     problem: Callable[[], Problem]
@@ -50,13 +54,15 @@ class Case:
 
 
 def tabular(name: str, fourier: int = 0) -> Problem:
-    """Return 80 % of the rows, columns standardised, followed by random Fourier features."""
+    """Return 80 % of the rows, columns standardised, followed by random Fourier
+    features."""
     problem = data.load(name, test=0.2, scale="standard")
     return features.fourier(problem, fourier) if fourier else problem
 
 
 def relu(problem: Problem, n_features: int) -> Problem:
-    """Return random ReLU features sqrt(2 / n_features) max(0, w_j x), w_j ~ N(0, I); dense."""
+    """Return random ReLU features sqrt(2 / n_features) max(0, w_j x), w_j ~ N(0, I);
+    dense."""
     rng = np.random.default_rng(0)
     weights = rng.standard_normal((problem.d, n_features), problem.X.dtype)
     weights *= problem.X.dtype.type(np.sqrt(2 / n_features))
@@ -65,14 +71,16 @@ def relu(problem: Problem, n_features: int) -> Problem:
 
 
 def mnist_sized() -> Problem:
-    """MNIST pixels in [0, 1] through 512 random ReLU features, standardised: 56000 x 512 x 10."""
+    """MNIST pixels in [0, 1] through 512 random ReLU features, standardised: 56000 x
+    512 x 10."""
     problem = data.load("mnist @ given", test=0.2)
     unit = replace(problem, X=problem.X / 255, X_test=problem.X_test / 255)
     return features.standardise(relu(unit, 512))
 
 
 def hundred_classes() -> Problem:
-    """MNIST and Fashion-MNIST, each split by k-means into 50 classes: 48000 x 512 x 100.
+    """MNIST and Fashion-MNIST, each split by k-means into 50 classes: 48000 x 512 x
+    100.
 
     As many rows, features and classes as the paper's CIFAR-100, of which it uses 80 %.
     """
@@ -80,7 +88,9 @@ def hundred_classes() -> Problem:
     for first, name in ((0, "mnist"), (50, "fashion_mnist")):
         X = data.load(name, scale="given").subset(0.5).X / 255
         pixels.append(X)
-        labels.append(first + MiniBatchKMeans(50, random_state=0, n_init=3).fit_predict(X))
+        labels.append(
+            first + MiniBatchKMeans(50, random_state=0, n_init=3).fit_predict(X)
+        )
     problem = as_problem(np.vstack(pixels), np.concatenate(labels), name="c100")
     return features.standardise(relu(problem.split(0.2), 512))
 
@@ -103,10 +113,14 @@ CASES = {
     ),
     "satellite_ccg": Case(
         lambda: tabular("satellite"),
-        (Arm(OURS), *(Arm("mrc_ccg", {"n_max": n, "eps1": 0.0}) for n in (50, 100, 200, 400))),
+        (
+            Arm(OURS),
+            *(Arm("mrc_ccg", {"n_max": n, "eps1": 0.0}) for n in (50, 100, 200, 400)),
+        ),
         ratio=2,
     ),
-    # The paper's own algorithm and setting, to its own end; its times with Gurobi are the targets.
+    # The paper's own algorithm and setting, to its own end; its times with Gurobi are
+    # the targets.
     "satellite_paper": Case(
         lambda: tabular("satellite", fourier=400),
         (Arm("mrc_ccg", {"columns": False}, gap=0.0, limit=600),),
@@ -115,14 +129,17 @@ CASES = {
     "optdigits_paper": Case(
         lambda: tabular("optdigits", fourier=400),
         tuple(
-            Arm("mrc_ccg", {"columns": False, "n_max": n}, gap=0.0, limit=600) for n in (400, 100)
+            Arm("mrc_ccg", {"columns": False, "n_max": n}, gap=0.0, limit=600)
+            for n in (400, 100)
         ),
         {1e-2: 340},
     ),
     "satellite_rff": Case(
         lambda: tabular("satellite", fourier=400), (Arm(OURS, gap=1e-5),), {1e-5: 5}
     ),
-    "optdigits_rff": Case(lambda: tabular("optdigits", fourier=400), (Arm(OURS),), {1e-6: 15}),
+    "optdigits_rff": Case(
+        lambda: tabular("optdigits", fourier=400), (Arm(OURS),), {1e-6: 15}
+    ),
     "mnist_sized": Case(mnist_sized, (Arm(OURS, gap=1e-5),), {1e-3: 75, 1e-5: 90}),
     "rcv1": Case(
         lambda: data.load("rcv1_ce_g @ given"),
@@ -134,7 +151,10 @@ CASES = {
     "c100": Case(
         hundred_classes,
         # With the default of 50 steps, certificates take 40 % of a round.
-        (Arm("mrc_splitting", {"steps": 150}, gap=1e-2), Arm("mrc_splitting", gap=2e-2)),
+        (
+            Arm("mrc_splitting", {"steps": 150}, gap=1e-2),
+            Arm("mrc_splitting", gap=2e-2),
+        ),
         {2e-2: 120, 5e-3: 120, 1e-3: 300},
     ),
 }

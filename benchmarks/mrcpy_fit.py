@@ -1,8 +1,9 @@
-"""One fit of MRCpy in a process of its own, run by the interpreter of ``benchmarks/.peers``.
+"""One fit of MRCpy in a process of its own, run by the interpreter of
+``benchmarks/.peers``.
 
-``mrcpy_fit.py FOLDER`` reads the folder's ``arm.json`` and the rows that it names; it writes
-``result.json`` and the coefficients ``M.npy``, (k, d + 1) with the intercept last as in the
-workbench.
+``mrcpy_fit.py FOLDER`` reads the folder's ``arm.json`` and the rows that it names; it
+writes ``result.json`` and the coefficients ``M.npy``, (k, d + 1) with the intercept
+last as in the workbench.
 """
 
 from __future__ import annotations
@@ -17,10 +18,11 @@ from MRCpy import MRC
 
 
 def fit(X: np.ndarray, y: np.ndarray, lambda0: float, **options) -> MRC:
-    """Return MRCpy fitted to the paper's problem: 0-1 loss, all rows, ``lambda0 * std``.
+    """Return MRCpy fitted to the paper's problem: 0-1 loss, all rows, ``lambda0 *
+    std``.
 
-    MRCpy divides `s` by sqrt(n), and optimises over 5000 rows at most unless `X_` is given.
-    `deterministic` concerns prediction alone.
+    MRCpy divides `s` by sqrt(n), and optimises over 5000 rows at most unless `X_` is
+    given. `deterministic` concerns prediction alone.
     """
     model = MRC(loss="0-1", s=lambda0 * np.sqrt(len(X)), deterministic=False, **options)
     return model.fit(X, y, X_=X)
@@ -28,13 +30,16 @@ def fit(X: np.ndarray, y: np.ndarray, lambda0: float, **options) -> MRC:
 
 def main(folder: Path) -> None:
     """Fit, timed from loaded arrays to coefficients."""
-    # Gurobi takes all cores and has no thread variable, but reads this file where it starts.
+    # Gurobi takes all cores and has no thread variable, but reads this file where it
+    # starts.
     Path("gurobi.env").write_text("Threads 1\n", encoding="ascii")
     arm = json.loads((folder / "arm.json").read_text(encoding="utf-8"))
     options = {"solver": "ccg", "lambda0": 0.01} | arm["parameters"]
     X, y = load_rows(Path(arm["rows"]))
     few = np.concatenate([np.flatnonzero(y == c)[:5] for c in range(y.max() + 1)])
-    fit(X[few], y[few], **options)  # a warm-up: lazy imports, the licence, Gurobi's start
+    fit(
+        X[few], y[few], **options
+    )  # a warm-up: lazy imports, the licence, Gurobi's start
     limit_cpu(arm["limit"])
     with Clock() as spent:
         model = fit(X, y, **options)

@@ -1,8 +1,9 @@
 """Make the environments of the systems that we are measured against: ``make peers``.
 
-Each runs in an environment of its own, as it comes from the package index: no file of it is changed
-and none of its imports is replaced. MRCpy 3.0.0 is in ``benchmarks/.peers``, all that
-``benchmarks/rivals.py`` measures in ``benchmarks/.rivals``.
+Each runs in an environment of its own, as it comes from the package index: no file of
+it is changed and none of its imports is replaced. MRCpy 3.0.0 is in
+``benchmarks/.peers``, all that ``benchmarks/rivals.py`` measures in
+``benchmarks/.rivals``.
 """
 
 from __future__ import annotations
@@ -16,7 +17,8 @@ from typing import NamedTuple
 
 
 class Environment(NamedTuple):
-    """Pinned packages, those that are installed without their requirements, and a check."""
+    """Pinned packages, those that are installed without their requirements, and a
+    check."""
 
     folder: Path
     packages: tuple[str, ...]
@@ -56,28 +58,43 @@ class Environment(NamedTuple):
         shutil.rmtree(self.folder, ignore_errors=True)
         venv.create(self.folder, with_pip=True)
         interpreter = str(self.folder / "bin" / "python")
-        install = [interpreter, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+        install = [
+            interpreter,
+            "-m",
+            "pip",
+            "install",
+            "--quiet",
+            "--disable-pip-version-check",
+        ]
         commands = [[*install, *self.packages], [*install, "--no-deps", *self.alone]]
-        for command in (*commands[: 1 + bool(self.alone)], [interpreter, "-c", self.check]):
+        for command in (
+            *commands[: 1 + bool(self.alone)],
+            [interpreter, "-c", self.check],
+        ):
             if subprocess.run(command).returncode:
                 sys.exit(f"{where} is not usable: {' '.join(command[1:4])} ... failed")
         (self.folder / ".ok").write_text(self.pins, encoding="utf-8")
         print(where, "is ready")
 
 
-NUMPY = ("numpy==2.4.6", "scipy==1.17.1")  # as in our own environment: both run on the same BLAS
+NUMPY = (
+    "numpy==2.4.6",
+    "scipy==1.17.1",
+)  # as in our own environment: both run on the same BLAS
 
 MRCPY = Environment(
     Path(__file__).parent / ".peers",
     (
         *NUMPY,
-        "scikit-learn==1.6.1",  # from 1.7 its feature maps are warned about, from 1.8 refused
+        # from 1.7 its feature maps are warned about, from 1.8 refused
+        "scikit-learn==1.6.1",
         "cvxpy==1.9.3",
-        "gurobipy==13.0.3",  # MRCpy's LP solver; the size-limited licence ends on 2027-11-29
+        # MRCpy's LP solver; the size-limited licence ends on 2027-11-29
+        "gurobipy==13.0.3",
     ),
-    # The packages above are all that MRCpy imports when its solvers run. Its other requirements
-    # (the torch classifier with its gigabytes of CUDA, and pandas, pyarrow and tqdm) serve modules
-    # that `import MRCpy` never loads.
+    # The packages above are all that MRCpy imports when its solvers run. Its other
+    # requirements (the torch classifier with its gigabytes of CUDA, and pandas, pyarrow
+    # and tqdm) serve modules that `import MRCpy` never loads.
     ("MRCpy==3.0.0",),
     # An expired licence shows when a model is made, not when gurobipy is imported.
     "import gurobipy; gurobipy.Model(); from MRCpy import MRC; MRC(solver='ccg')",

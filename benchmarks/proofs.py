@@ -1,17 +1,21 @@
 """Measure proofs: what verification takes of the solve, and how large the files are.
 
-    WORKBENCH_DATA=... python benchmarks/proofs.py [SOLVER or DATA ...] [--seconds 60] [--gap 1e-6]
+    WORKBENCH_DATA=... python benchmarks/proofs.py [SOLVER or DATA ...] [--seconds 60]
+    [--gap 1e-6]
 
-Every case is solved to a relative gap of 1e-6 by the solver's own bounds, or as far as the time
-goes; its proof is written, read and verified, and the shorter of two verifications counts. All
-times are CPU seconds of this process on one thread; verification includes reading the file and the
-checksum of the rows. The targets are at most a tenth of the solve where that takes a second or
-more, and 300 KiB in the median; the cases that miss them are named at the end.
+Every case is solved to a relative gap of 1e-6 by the solver's own bounds, or as far as
+the time goes; its proof is written, read and verified, and the shorter of two
+verifications counts. All times are CPU seconds of this process on one thread;
+verification includes reading the file and the checksum of the rows. The targets are at
+most a tenth of the solve where that takes a second or more, and 300 KiB in the median;
+the cases that miss them are named at the end.
 """
 
 import os
 
-os.environ |= dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS"), "1")
+os.environ |= dict.fromkeys(
+    ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS"), "1"
+)
 
 import argparse
 import json
@@ -33,14 +37,26 @@ DENSE = "digits, satimage, letter, usps, dna, covtype_10k, dry_bean, house16, pu
 TEXT = "sector @ unit, news20 @ tfidf"
 CASES = [  # solver, parameters, data
     ("ww_walrus_fast", {"C": 0.01}, f"{DENSE}, {TEXT}"),
-    ("cs_working_set", {"C": 0.1, "l1": 0.0}, f"digits, satimage, usps, letter, {TEXT}"),
+    (
+        "cs_working_set",
+        {"C": 0.1, "l1": 0.0},
+        f"digits, satimage, usps, letter, {TEXT}",
+    ),
     ("cs_working_set", {"C": 1.0}, "sector @ unit, onet_titles @ tfidf"),
     ("memoir_pegasos", {"lam": 1e-3}, "digits, letter, usps, sector @ unit"),
     ("ls_accelerated", {"alpha": 1e-3, "link": "softmax"}, DENSE),
-    ("ls_accelerated", {"alpha": 1e-3, "link": "squared_hinge"}, "digits, letter, usps, ijcnn1"),
+    (
+        "ls_accelerated",
+        {"alpha": 1e-3, "link": "squared_hinge"},
+        "digits, letter, usps, ijcnn1",
+    ),
     ("cuts_exact", {"C": 1.0}, "digits, satimage, pulsar"),
     ("svm_ccg", {}, "pulsar, ijcnn1, a9a @ given"),
-    ("mrc_ccg", {"eps1": 1e-4}, "iris, wine, pulsar, house16, satellite, dry_bean, letter"),
+    (
+        "mrc_ccg",
+        {"eps1": 1e-4},
+        "iris, wine, pulsar, house16, satellite, dry_bean, letter",
+    ),
     ("mrc_interior_point", {}, "digits, usps, satellite, optdigits, house16, dry_bean"),
     ("mrc_pdhg", {}, "usps, sector @ unit"),
 ]
@@ -64,7 +80,11 @@ def measured(
             found = verify(path, problem)
         checks.append(clock.cpu)
     last, X = trace.last, problem.X
-    rows = X.data.nbytes + X.indices.nbytes + X.indptr.nbytes if sp.issparse(X) else X.nbytes
+    rows = (
+        X.data.nbytes + X.indices.nbytes + X.indptr.nbytes
+        if sp.issparse(X)
+        else X.nbytes
+    )
     return {
         "solver": solver,
         "parameters": parameters,
@@ -81,15 +101,21 @@ def measured(
         "lower": found.lower,
         "upper": found.upper,
         "gap": found.gap,
-        "solver_gap": (last["upper"] - last["lower"]) / last["lower"] if last["lower"] else None,
+        "solver_gap": (last["upper"] - last["lower"]) / last["lower"]
+        if last["lower"]
+        else None,
     }
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n\n")[0])
     parser.add_argument("names", nargs="*", help="solvers or data sets (default: all)")
-    parser.add_argument("--seconds", type=float, default=60.0, help="of a solve (default: 60)")
-    parser.add_argument("--gap", type=float, default=1e-6, help="of a solve (default: 1e-6)")
+    parser.add_argument(
+        "--seconds", type=float, default=60.0, help="of a solve (default: 60)"
+    )
+    parser.add_argument(
+        "--gap", type=float, default=1e-6, help="of a solve (default: 1e-6)"
+    )
     parser.add_argument("--out", type=Path, help="write the rows as JSON")
     given = parser.parse_args()
     rows = []
@@ -102,7 +128,9 @@ def main() -> None:
                     continue
                 try:
                     limits = given.gap, given.seconds
-                    row = measured(solver, parameters, spec, *limits, Path(folder) / "proof.npz")
+                    row = measured(
+                        solver, parameters, spec, *limits, Path(folder) / "proof.npz"
+                    )
                 except FileNotFoundError as error:
                     print(f"{solver:20} {spec:22} skipped: {error}")
                     continue
@@ -127,7 +155,8 @@ def summary(rows: list[dict]) -> str:
     size = statistics.median(row["kib"] for row in rows)
     lines = [
         f"{len(rows)} cases on {len({row['data'] for row in rows})} data sets",
-        f"share: {len(long) - len(missed)} of {len(long)} solves of {SOLVE:g} s or more verified "
+        f"share: {len(long) - len(missed)} of {len(long)} solves of {SOLVE:g} s or "
+        "more verified "
         f"in {SHARE:.0%} of it" + f"; not {', '.join(missed)}" * bool(missed),
         f"size: {size:.0f} KiB in the median, at most {KIB:.0f} wanted",
     ]

@@ -7,8 +7,9 @@
     python benchmarks/reasons.py logits             # random logits and waves of equal error
     python benchmarks/reasons.py compact letter 3 4 # MRC-LP, as a small program and by HiPO
 
-data/reference/tried.csv has the outcomes. A case takes some minutes; only `compact` is timed, with
-HiGHS's interior point method HiPO if the package highspy-extras is installed, too.
+data/reference/tried.csv has the outcomes. A case takes some minutes; only `compact` is
+timed, with HiGHS's interior point method HiPO if the package highspy-extras is
+installed, too.
 """
 
 from __future__ import annotations
@@ -43,17 +44,21 @@ FEATURES = "+ 400 fourier", "| 400 fourier", "| 400 mrcpy"
 
 
 def prepared(name: str, scale: str, features: str, seed: int = 0) -> Problem:
-    """Return 80 % of the rows with random Fourier features appended, or with these alone."""
+    """Return 80 % of the rows with random Fourier features appended, or with these
+    alone."""
     return load(f"{name} @ {scale} {features}", test=0.2, seed=seed)
 
 
 def confidence(problem: Problem, lambda0: float, equal: bool) -> MinimaxRisk:
-    """Return the problem with lambda = `lambda0` times the deviation of Phi, or for all alike."""
+    """Return the problem with lambda = `lambda0` times the deviation of Phi, or for all
+    alike."""
     risk = minimax_risk(problem, lambda0)
     return replace(risk, lam=np.where(risk.active, lambda0, 0.0)) if equal else risk
 
 
-def ended(solver: str, problem: Problem, cpu: float, parameters=None, **stop) -> tuple[dict, float]:
+def ended(
+    solver: str, problem: Problem, cpu: float, parameters=None, **stop
+) -> tuple[dict, float]:
     """Return the last row of a run, and the test error in %."""
     rules = stopping({"cpu": cpu} | stop)
     trace, state = run(solver, problem, *rules, parameters=parameters)
@@ -64,14 +69,17 @@ def minimax(name: str) -> Iterator[str]:
     """Yield the minimax risk and the test error for columns, features and lambda."""
     for scale, features, equal in product(SCALES, FEATURES, (False, True)):
         problem = prepared(name, scale, features)
-        with patch.object(interior_point, "minimax_risk", partial(confidence, equal=equal)):
+        with patch.object(
+            interior_point, "minimax_risk", partial(confidence, equal=equal)
+        ):
             last, error = ended("mrc_interior_point", problem, 30.0, gap=5e-3)
         about = f"@ {scale} {features}, lambda {'the same for all' if equal else 'by deviation'}"
         yield f"{about}: R* in [{last['lower']:.3f}, {last['upper']:.3f}], error {error:.1f} %"
 
 
 def svm(name: str) -> Iterator[str]:
-    """Yield the test error of the L1-norm SVM, lambda against the mean or the sum of the losses."""
+    """Yield the test error of the L1-norm SVM, lambda against the mean or the sum of
+    the losses."""
     for scale, features in product(SCALES, FEATURES):
         problem = prepared(name, scale, features)
         for against, lam in (("mean", 0.01), ("sum", 0.01 / problem.n)):
@@ -80,8 +88,13 @@ def svm(name: str) -> Iterator[str]:
 
 
 def rounds(name: str) -> Iterator[str]:
-    """Yield the average errors |R^k - R*| at which MRC-CCG ends, for its settings and columns."""
-    settings = {"as printed": {}, "eps1 = 1e-3": {"eps1": 1e-3}, "n_max = 100": {"n_max": 100}}
+    """Yield the average errors |R^k - R*| at which MRC-CCG ends, for its settings and
+    columns."""
+    settings = {
+        "as printed": {},
+        "eps1 = 1e-3": {"eps1": 1e-3},
+        "n_max = 100": {"n_max": 100},
+    }
     arms = [(about, "mrc_ccg", own) for about, own in settings.items()]
     for scale, features, seed in product(SCALES, FEATURES[::2], range(3)):
         problem = prepared(name, scale, features, seed)
@@ -90,22 +103,31 @@ def rounds(name: str) -> Iterator[str]:
             trace, _ = run(solver, problem, *stopping({"cpu": 120.0}), parameters=own)
             low, high = (abs(trace.last["R"] - best[end]) for end in ("upper", "lower"))
             yield (
-                f"@ {scale} {features}, split {seed}, {about}: between {min(low, high):.1e} and "
-                f"{max(low, high):.1e} after {trace.last['round']} rounds ({trace.stopped_by})"
+                f"@ {scale} {features}, split {seed}, {about}: between "
+                f"{min(low, high):.1e} and {max(low, high):.1e} after "
+                f"{trace.last['round']} rounds ({trace.stopped_by})"
             )
 
 
 def mnist(validation: bool) -> tuple[np.ndarray, ...]:
-    """Return rows and labels for training, rows and labels for errors, and the median distance."""
+    """Return rows and labels for training, rows and labels for errors, and the median
+    distance."""
     problem = load("mnist @ maximum | 50 pca")
     X, y = problem.X.astype(np.float32), problem.y
     if validation:
         return X[:50_000], y[:50_000], X[50_000:], y[50_000:], median_distance(problem)
-    return X, y, problem.X_test.astype(np.float32), problem.y_test, median_distance(problem)
+    return (
+        X,
+        y,
+        problem.X_test.astype(np.float32),
+        problem.y_test,
+        median_distance(problem),
+    )
 
 
 def waves(m: str) -> Iterator[str]:
-    """Yield the errors of least squares and the logistic method on `m` random Fourier features."""
+    """Yield the errors of least squares and the logistic method on `m` random Fourier
+    features."""
     m, (X, y, X_test, y_test, median) = int(m), mnist(validation=False)
     kinds = product(("pairs", "phases"), (1.0, 1 / median, 0.3, 3.0))
     Y, normal = np.eye(10, dtype=np.float32)[y], np.random.default_rng(0)
@@ -116,11 +138,15 @@ def waves(m: str) -> Iterator[str]:
             W[:, m // 2 :], b = W[:, : m // 2], np.repeat((0, -np.pi / 2), m // 2)
 
         W, b = W.astype(np.float32), b.astype(np.float32)
-        Z, Z_test = (np.cos(rows @ W + b) * np.float32(np.sqrt(2 / m)) for rows in (X, X_test))
+        Z, Z_test = (
+            np.cos(rows @ W + b) * np.float32(np.sqrt(2 / m)) for rows in (X, X_test)
+        )
         G, R = (Z.T @ Z).astype(float) / len(y), (Z.T @ Y).astype(float) / len(y)
         about = f"{kind}, s = {width:.2g} squared medians"
         for alpha in (1e-5, 1e-6, 1e-7, 1e-8):
-            found = sl.solve(G + alpha * np.eye(m), R, assume_a="pos").astype(np.float32)
+            found = sl.solve(G + alpha * np.eye(m), R, assume_a="pos").astype(
+                np.float32
+            )
             wrong = 100 * np.mean((Z_test @ found).argmax(axis=1) != y_test)
             yield f"{about}: linear, alpha = {alpha:g}: {wrong:.2f} %"
         for alpha in (1e-6, 1e-7):
@@ -133,7 +159,9 @@ def waves(m: str) -> Iterator[str]:
                     break
 
 
-def logistic(Z: np.ndarray, Y: np.ndarray, factor, alpha: float) -> Iterator[np.ndarray]:
+def logistic(
+    Z: np.ndarray, Y: np.ndarray, factor, alpha: float
+) -> Iterator[np.ndarray]:
     """Yield the weights after each round of Algorithm 1 with Nesterov's momentum."""
     V = last = np.zeros((Z.shape[1], Y.shape[1]), np.float32)
     theta = 1.0
@@ -144,20 +172,32 @@ def logistic(Z: np.ndarray, Y: np.ndarray, factor, alpha: float) -> Iterator[np.
         new = (V - 2 * sl.cho_solve(factor, slope)).astype(np.float32)
         yield new
         later = (1 + np.sqrt(1 + 4 * theta**2)) / 2
-        V, last, theta = new + np.float32((theta - 1) / later) * (new - last), new, later
+        V, last, theta = (
+            new + np.float32((theta - 1) / later) * (new - last),
+            new,
+            later,
+        )
 
 
 def logits() -> Iterator[str]:
-    """Yield test errors of three draws, the width chosen on a sixth of the training rows.
+    """Yield test errors of three draws, the width chosen on a sixth of the training
+    rows.
 
-    A logit is 1 / (1 + exp(-scale (w.x + b))), w of independent normal entries over the median
-    distance, b the same; a wave is cos(w.x + b). Least squares with a constant column.
+    A logit is 1 / (1 + exp(-scale (w.x + b))), w of independent normal entries over the
+    median distance, b the same; a wave is cos(w.x + b). Least squares with a constant
+    column.
     """
     widths = {"waves": (0.1, 0.3, 1.0, 3.0), "logits": (1.0, 2.0, 4.0, 8.0, 16.0, 32.0)}
     for m, kind in product((500, 1000, 2000), widths):
-        tried = [(*least_squares(kind, m, width, validation=True), width) for width in widths[kind]]
+        tried = [
+            (*least_squares(kind, m, width, validation=True), width)
+            for width in widths[kind]
+        ]
         _, alpha, width = min(tried)
-        drawn = [least_squares(kind, m, width, False, (alpha,), seed)[0] for seed in (1, 2, 3)]
+        drawn = [
+            least_squares(kind, m, width, False, (alpha,), seed)[0]
+            for seed in (1, 2, 3)
+        ]
         error = f"{np.mean(drawn):.2f} ± {np.std(drawn, ddof=1):.2f} %"
         yield f"{m} {kind}, width {width:g}, alpha {alpha:g}: test error {error}"
 
@@ -190,15 +230,19 @@ def least_squares(
     found = []
     for alpha in alphas:
         V = sl.solve(G + alpha * np.eye(m + 1), R, assume_a="pos").astype(np.float32)
-        found.append((100 * float(np.mean((Z_test @ V).argmax(axis=1) != y_test)), alpha))
+        found.append(
+            (100 * float(np.mean((Z_test @ V).argmax(axis=1) != y_test)), alpha)
+        )
     return min(found)
 
 
 def compact(name: str, *classes: str) -> Iterator[str]:
-    """Yield the CPU seconds of MRC-LP, of its compact program and of MRC-CCG, to a gap of 0.01.
+    """Yield the CPU seconds of MRC-LP, of its compact program and of MRC-CCG, to a gap
+    of 0.01.
 
-    With nu, max_S (sum_S v_y - 1) / |S| <= nu - 1 is sum_y (v_y - nu + 1)_+ <= 1: k + 1 rows for
-    each x instead of 2^k - 1. Each program is solved as it is and as its dual, 60 s at most.
+    With nu, max_S (sum_S v_y - 1) / |S| <= nu - 1 is sum_y (v_y - nu + 1)_+ <= 1: k + 1
+    rows for each x instead of 2^k - 1. Each program is solved as it is and as its dual,
+    60 s at most.
     """
     methods = "simplex", *["hipo"] * (find_spec("highspy_extras") is not None)
     for k in classes:
@@ -213,9 +257,14 @@ def compact(name: str, *classes: str) -> Iterator[str]:
         subsets = all_subsets(risk.k)
         rows, masks = np.repeat(np.arange(n), len(subsets)), np.tile(subsets, (n, 1))
         scores = sp.kron(sp.eye(risk.k), risk.X, format="csc")[:, J]
-        above = sp.hstack([scores, -scores, -np.ones((n * risk.k, 1)), -sp.eye(n * risk.k)])
+        above = sp.hstack(
+            [scores, -scores, -np.ones((n * risk.k, 1)), -sp.eye(n * risk.k)]
+        )
         once = sp.hstack([sp.csr_matrix((n, free + 1)), *[sp.eye(n)] * risk.k])
-        small = sp.vstack([above, once], format="csr"), np.repeat([-1.0, 1.0], [n * risk.k, n])
+        small = (
+            sp.vstack([above, once], format="csr"),
+            np.repeat([-1.0, 1.0], [n * risk.k, n]),
+        )
         longer = np.r_[cost, np.zeros(n * risk.k)]
         programs = {
             "2^k - 1 rows": (cost, *constraints(risk.X[rows], masks, J)),
@@ -231,7 +280,9 @@ def compact(name: str, *classes: str) -> Iterator[str]:
                     found = minimise(b, -A.T.tocsr(), c, lower=lower, **how)
                 else:
                     found = minimise(c, A, b, free=[free], **how)
-                value = f"{abs(found.objective):.6f}" if found.optimal else "not optimal"
+                value = (
+                    f"{abs(found.objective):.6f}" if found.optimal else "not optimal"
+                )
                 form = "dual" if dual else "primal"
                 took = process_time() - begun
                 yield f"{k} classes, {program}, {form}, {method}: {took:.2f} s, {value}"

@@ -1,9 +1,10 @@
-"""Classifiers that a user would pick instead, next to ours: equal rows, equal search, one thread.
+"""Classifiers that a user would pick instead, next to ours: equal rows, equal search,
+one thread.
 
-Each system is tuned on a fifth of the training rows, at its defaults first and then at random
-settings of its ranges, until a budget of CPU seconds is spent; the best setting is fitted to all
-training rows and judged on the test rows. ``benchmarks/rivals.csv`` holds what was measured, and
-what it already holds is not measured again.
+Each system is tuned on a fifth of the training rows, at its defaults first and then at
+random settings of its ranges, until a budget of CPU seconds is spent; the best setting
+is fitted to all training rows and judged on the test rows. ``benchmarks/rivals.csv``
+holds what was measured, and what it already holds is not measured again.
 """
 
 from __future__ import annotations
@@ -33,24 +34,32 @@ SPARSE = ("sector @ unit", "news20 @ tfidf", "onet_titles @ tfidf", "icd10 @ tfi
 OURS = ("workbench", "scikit-learn")  # packages of our own environment
 SEED = 0  # seeds the split, if none is published, and the choice of validation rows
 ONE_THREAD = dict.fromkeys(
-    ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS"), "1"
+    ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS"),
+    "1",
 )
 
 
 def main() -> None:
     """Measure what is missing, and print a table for each data set."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n\n")[0])
     parser.add_argument("names", nargs="*", default=[*DENSE, *SPARSE], metavar="DATA")
-    parser.add_argument("--budget", type=float, default=10.0, help="CPU seconds of each search")
+    parser.add_argument(
+        "--budget", type=float, default=10.0, help="CPU seconds of each search"
+    )
     arguments = parser.parse_args()
     done = pd.read_csv(TABLE).to_dict("records") if TABLE.exists() else []
     for name in arguments.names:
         for system, fitted in measured(name, arguments.budget, done):
-            print(f"{name}: {system}: {fitted.get('test error', fitted['note'])}", flush=True)
+            print(
+                f"{name}: {system}: {fitted.get('test error', fitted['note'])}",
+                flush=True,
+            )
             done.append(fitted)
             pd.DataFrame(done).convert_dtypes().to_csv(TABLE, index=False)
     for name, rows in pd.DataFrame(done).groupby("data", sort=False):
-        shown = rows.sort_values("test error")[["system", "test error", "cpu", "peak_mb", "note"]]
+        shown = rows.sort_values("test error")[
+            ["system", "test error", "cpu", "peak_mb", "note"]
+        ]
         print(f"\n{name}\n{shown.to_string(index=False)}")
 
 
@@ -66,17 +75,26 @@ def measured(name: str, budget: float, done: list[dict]) -> Iterator[tuple[str, 
     kind = "sparse" if problem.is_sparse else "dense"
     facts = {"data": name, "n": problem.n, "d": problem.d, "k": problem.k}
     with TemporaryDirectory() as folder:
-        files = {"search": (X[~held], y[~held]), "held": (X[held], y[held]), "train": (X, y)}
+        files = {
+            "search": (X[~held], y[~held]),
+            "held": (X[held], y[held]),
+            "train": (X, y),
+        }
         files["test"] = (problem.X_test, problem.y_test)
         for file, rows in files.items():
             save_rows(Path(folder, f"{file}.npz"), *rows)
         order = np.argsort(y[~held], kind="stable")
-        ranks = np.arange(len(order)) - np.searchsorted(y[~held][order], y[~held][order])
+        ranks = np.arange(len(order)) - np.searchsorted(
+            y[~held][order], y[~held][order]
+        )
         np.savez(Path(folder, "few.npz"), rows=np.sort(order[ranks < 3]))
         for name_of, system in SYSTEMS.items():
             known = any((row["data"], row["system"]) == (name, name_of) for row in done)
             if kind in system.rows and not known:
-                yield name_of, facts | {"system": name_of} | fit(name_of, folder, budget)
+                yield (
+                    name_of,
+                    facts | {"system": name_of} | fit(name_of, folder, budget),
+                )
 
 
 def fit(name: str, folder: str, budget: float) -> dict:
@@ -92,16 +110,25 @@ def fit(name: str, folder: str, budget: float) -> dict:
     about = {"package": package, "load": load_average(), "budget": budget}
     about |= {"cpu model": machine()["cpu"], "commit": versions()["commit"]}
     about["version"] = (
-        version("workbench-mc" if package == "workbench" else package) if ours else pin(package)
+        version("workbench-mc" if package == "workbench" else package)
+        if ours
+        else pin(package)
     )
     Path(folder, "arm.json").write_text(json.dumps({"system": name, "budget": budget}))
     script = [python, Path(__file__).with_name("rivals_fit.py"), folder]
     limit = 60 + 6 * budget
     try:
         ran = subprocess.run(
-            script, env=os.environ | ONE_THREAD, capture_output=True, text=True, timeout=limit
+            script,
+            env=os.environ | ONE_THREAD,
+            capture_output=True,
+            text=True,
+            timeout=limit,
         )
-        said, note = ran.stdout, ran.stderr.strip().splitlines()[-1:] if ran.returncode else []
+        said, note = (
+            ran.stdout,
+            ran.stderr.strip().splitlines()[-1:] if ran.returncode else [],
+        )
     except subprocess.TimeoutExpired as error:
         said, note = (error.stdout or b"").decode(), [f"not done in {limit:g} s"]
     lines = [json.loads(line) for line in said.splitlines() if line.startswith("{")]
@@ -116,7 +143,8 @@ def fit(name: str, folder: str, budget: float) -> dict:
 
 
 def pin(package: str) -> str:
-    """Return the version of a package in the rivals' environment, empty if it is not from there."""
+    """Return the version of a package in the rivals' environment, empty if it is not
+    from there."""
     pins = dict(line.split("==") for line in RIVALS.packages)
     return pins.get(package, pins.get(f"{package}-cpu", ""))
 

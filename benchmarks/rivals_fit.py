@@ -1,8 +1,10 @@
-"""Tune, fit and judge one system on one data set, in a process and an environment of its own.
+"""Tune, fit and judge one system on one data set, in a process and an environment of
+its own.
 
 ``rivals_fit.py FOLDER`` reads the folder's ``arm.json`` and the rows ``search.npz``,
-``held.npz``, ``train.npz`` and ``test.npz``; it prints one line of JSON per trial and one for the
-last fit. Only NumPy, SciPy, scikit-learn and the system itself are imported.
+``held.npz``, ``train.npz`` and ``test.npz``; it prints one line of JSON per trial and
+one for the last fit. Only NumPy, SciPy, scikit-learn and the system itself are
+imported.
 """
 
 from __future__ import annotations
@@ -28,11 +30,15 @@ from sklearn.datasets import dump_svmlight_file
 LOSS = (1e-4, 1e2)  # C of a row's loss; all ranges are searched on a log scale
 BOOSTS = {"learning_rate": (0.02, 0.5), "reg_lambda": (1e-3, 1e3)}
 AUTHORS = "the authors' code"  # not from a package index
-KERNEL = {"C": (1e-2, 1e4), "gamma": (1e-3, 1e3)}  # gamma times the features' variance and number
+KERNEL = {
+    "C": (1e-2, 1e4),
+    "gamma": (1e-3, 1e3),
+}  # gamma times the features' variance and number
 
 
 class System(NamedTuple):
-    """A system to measure: its package, its rows, and its searched and fixed settings."""
+    """A system to measure: its package, its rows, and its searched and fixed
+    settings."""
 
     package: str
     rows: str  # "dense" or "sparse"
@@ -41,7 +47,8 @@ class System(NamedTuple):
 
 
 def of(path: str, **fixed: Any) -> Callable[..., Any]:
-    """Return a factory of an estimator like scikit-learn's, imported on the first call."""
+    """Return a factory of an estimator like scikit-learn's, imported on the first
+    call."""
     module, _, name = path.rpartition(".")
     return lambda **setting: getattr(import_module(module), name)(**fixed, **setting)
 
@@ -64,7 +71,8 @@ class LibSVM:
 
 
 class Liblinear:
-    """LIBLINEAR's Crammer-Singer SVM, multicore edition, with one thread as all others have."""
+    """LIBLINEAR's Crammer-Singer SVM, multicore edition, with one thread as all others
+    have."""
 
     def __init__(self, C: float = 1.0) -> None:
         self.options = f"-s 4 -c {C} -B 1 -q"
@@ -92,7 +100,9 @@ class NapkinXC:
         self.model.fit(X, [[label] for label in y.tolist()])
 
     def predict(self, X) -> np.ndarray:
-        return np.array([labels[0] if labels else -1 for labels in self.model.predict(X, top_k=1)])
+        return np.array(
+            [labels[0] if labels else -1 for labels in self.model.predict(X, top_k=1)]
+        )
 
 
 class Omikuji:
@@ -117,26 +127,42 @@ class Omikuji:
         labels = []
         for i in range(X.shape[0]):
             part = slice(X.indptr[i], X.indptr[i + 1])
-            row = list(zip(X.indices[part].tolist(), X.data[part].tolist(), strict=True))
+            row = list(
+                zip(X.indices[part].tolist(), X.data[part].tolist(), strict=True)
+            )
             top = self.model.predict(row, top_k=1)
             labels.append(top[0][0] if top else -1)
         return np.array(labels)
 
 
 class PDSparse:
-    """The authors' programs of PD-Sparse, in the folder that PDSPARSE names; with its post-solve.
+    """The authors' programs of PD-Sparse, in the folder that PDSPARSE names; with its
+    post-solve.
 
     A tenth of the rows is its held-out file, which its early stop needs.
     """
 
     def __init__(self, c: float = 1.0, l1: float = 0.1) -> None:
-        self.options = ["-s", "1", "-c", str(c), "-l", str(l1), "-m", "200", "-p", "200"]
+        self.options = [
+            "-s",
+            "1",
+            "-c",
+            str(c),
+            "-l",
+            str(l1),
+            "-m",
+            "200",
+            "-p",
+            "200",
+        ]
 
     def fit(self, X, y) -> None:
         self.folder, held = mkdtemp(dir="."), np.arange(len(y)) % 10 == 0
         held &= np.isin(y, y[~held])
         for name, rows in {"train": ~held, "held": held}.items():
-            dump_svmlight_file(X[rows], y[rows], f"{self.folder}/{name}", zero_based=False)
+            dump_svmlight_file(
+                X[rows], y[rows], f"{self.folder}/{name}", zero_based=False
+            )
         files = ["-h", "held", "train", "model"]
         program = [f"{os.environ['PDSPARSE']}/multiTrain", *self.options, *files]
         subprocess.run(program, cwd=self.folder, check=True, capture_output=True)
@@ -145,12 +171,15 @@ class PDSparse:
         dump_svmlight_file(X, y, f"{self.folder}/test", zero_based=False)
         models = [n for n in ("model.p", "model") if Path(self.folder, n).exists()]
         program = [f"{os.environ['PDSPARSE']}/multiPred", "test", models[0], "1"]
-        said = subprocess.run(program, cwd=self.folder, check=True, capture_output=True, text=True)
+        said = subprocess.run(
+            program, cwd=self.folder, check=True, capture_output=True, text=True
+        )
         return 1 - float(re.findall(r"Acc=([\d.e-]+)", said.stderr)[0])
 
 
 def fourier_risk(**setting: float):
-    """Return a minimax risk classifier on as many Fourier features as its paper takes."""
+    """Return a minimax risk classifier on as many Fourier features as its paper
+    takes."""
     from sklearn.kernel_approximation import RBFSampler
     from sklearn.pipeline import make_pipeline
 
@@ -161,10 +190,18 @@ def fourier_risk(**setting: float):
 
 
 class Streamed:
-    """A solver of ours without an estimator: some rounds, and the scores of its last state."""
+    """A solver of ours without an estimator: some rounds, and the scores of its last
+    state."""
 
-    def __init__(self, solver: str, rounds: int, scale: str = "given", **parameters: Any) -> None:
-        self.solver, self.rounds, self.scale, self.parameters = solver, rounds, scale, parameters
+    def __init__(
+        self, solver: str, rounds: int, scale: str = "given", **parameters: Any
+    ) -> None:
+        self.solver, self.rounds, self.scale, self.parameters = (
+            solver,
+            rounds,
+            scale,
+            parameters,
+        )
 
     def fit(self, X, y) -> None:
         from sklearn.preprocessing import StandardScaler
@@ -173,8 +210,14 @@ class Streamed:
 
         self.scaler = StandardScaler().fit(X) if self.scale == "standard" else None
         problem = as_problem(self.scaler.transform(X) if self.scaler else X, y)
-        rules, how = [rounds(self.rounds)], {"parameters": self.parameters, "warm_up": False}
-        self.classes, self.state = problem.classes, run(self.solver, problem, *rules, **how)[1]
+        rules, how = (
+            [rounds(self.rounds)],
+            {"parameters": self.parameters, "warm_up": False},
+        )
+        self.classes, self.state = (
+            problem.classes,
+            run(self.solver, problem, *rules, **how)[1],
+        )
 
     def predict(self, X) -> np.ndarray:
         X = self.scaler.transform(X) if self.scaler else X
@@ -182,9 +225,17 @@ class Streamed:
 
 
 def stages(**setting: float) -> Streamed:
-    """Return three passes of stagewise least squares on standardised columns, in 24 blocks."""
-    sizes = {"features": "orthogonal_fourier", "n_features": 8192, "block": 1024, "passes": 3}
-    return Streamed("ls_stagewise_passes", 24, "standard", link="softmax", **sizes, **setting)
+    """Return three passes of stagewise least squares on standardised columns, in 24
+    blocks."""
+    sizes = {
+        "features": "orthogonal_fourier",
+        "n_features": 8192,
+        "block": 1024,
+        "passes": 3,
+    }
+    return Streamed(
+        "ls_stagewise_passes", 24, "standard", link="softmax", **sizes, **setting
+    )
 
 
 def averaged(**setting: float) -> Streamed:
@@ -195,9 +246,14 @@ def averaged(**setting: float) -> Streamed:
 OURS = "workbench.estimators."
 SYSTEMS = {
     "LightGBM": System(
-        "lightgbm", "dense", BOOSTS, of("lightgbm.LGBMClassifier", n_jobs=1, verbosity=-1)
+        "lightgbm",
+        "dense",
+        BOOSTS,
+        of("lightgbm.LGBMClassifier", n_jobs=1, verbosity=-1),
     ),
-    "XGBoost": System("xgboost", "dense", BOOSTS, of("xgboost.XGBClassifier", n_jobs=1)),
+    "XGBoost": System(
+        "xgboost", "dense", BOOSTS, of("xgboost.XGBClassifier", n_jobs=1)
+    ),
     "Snap ML boosting": System(
         "snapml",
         "dense",
@@ -236,7 +292,9 @@ SYSTEMS = {
         lambda **setting: NapkinXC("OVR", **setting),
     ),
     "Omikuji": System("omikuji", "sparse", {"c": (1e-2, 1e2)}, Omikuji),
-    "PD-Sparse": System(AUTHORS, "sparse", {"c": (1e-1, 1e2), "l1": (1e-3, 1.0)}, PDSparse),
+    "PD-Sparse": System(
+        AUTHORS, "sparse", {"c": (1e-1, 1e2), "l1": (1e-3, 1.0)}, PDSparse
+    ),
     "scikit-learn boosting": System(
         "scikit-learn",
         "dense",
@@ -244,7 +302,10 @@ SYSTEMS = {
         of("sklearn.ensemble.HistGradientBoostingClassifier"),
     ),
     "scikit-learn extra trees": System(
-        "scikit-learn", "dense", {}, of("sklearn.ensemble.ExtraTreesClassifier", n_estimators=300)
+        "scikit-learn",
+        "dense",
+        {},
+        of("sklearn.ensemble.ExtraTreesClassifier", n_estimators=300),
     ),
     "ours: Weston-Watkins": System(
         "workbench",
@@ -252,7 +313,9 @@ SYSTEMS = {
         {"C": LOSS},
         of(OURS + "WestonWatkinsClassifier", fit_intercept=False),
     ),
-    "ours: sampled cuts": System("workbench", "dense", KERNEL, of(OURS + "SampledCutClassifier")),
+    "ours: sampled cuts": System(
+        "workbench", "dense", KERNEL, of(OURS + "SampledCutClassifier")
+    ),
     "ours: stagewise": System(
         "workbench",
         "dense",
@@ -266,9 +329,17 @@ SYSTEMS = {
         "workbench",
         "sparse",
         {"C": LOSS},
-        of(OURS + "WorkingSetClassifier", l1=0.0, max_iter=3, fit_intercept=False, truncate=0.25),
+        of(
+            OURS + "WorkingSetClassifier",
+            l1=0.0,
+            max_iter=3,
+            fit_intercept=False,
+            truncate=0.25,
+        ),
     ),
-    "ours: averaged steps": System("workbench", "sparse", {"eta0": (1e-2, 1e1)}, averaged),
+    "ours: averaged steps": System(
+        "workbench", "sparse", {"eta0": (1e-2, 1e1)}, averaged
+    ),
 }
 
 
@@ -277,7 +348,9 @@ def cpu() -> float:
     return sum(os.times()[:4])
 
 
-def trial(system: System, setting: Mapping[str, float], rows: str, judges: str) -> dict[str, Any]:
+def trial(
+    system: System, setting: Mapping[str, float], rows: str, judges: str
+) -> dict[str, Any]:
     """Fit on the rows of one file, timed, and count the errors on those of another."""
     X, y = load_rows(Path(rows))
     known, y = np.unique(y, return_inverse=True)
@@ -288,7 +361,9 @@ def trial(system: System, setting: Mapping[str, float], rows: str, judges: str) 
     seconds, spent = perf_counter() - seconds, cpu() - spent
     programs = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024 / 1e6
     X, y = load_rows(Path(judges))
-    y = np.where(np.isin(y, known), np.searchsorted(known, y), len(known))  # a class never seen
+    y = np.where(
+        np.isin(y, known), np.searchsorted(known, y), len(known)
+    )  # a class never seen
     if hasattr(model, "error"):
         error = model.error(X, y)
     else:
@@ -303,18 +378,21 @@ def trial(system: System, setting: Mapping[str, float], rows: str, judges: str) 
 
 
 def settings(system: System, unit: float):
-    """Yield the system's defaults, then random settings; gamma is in units of `unit`."""
+    """Yield the system's defaults, then random settings; gamma is in units of
+    `unit`."""
     yield {}
     rng = np.random.default_rng(0)
     while system.ranges:
         drawn = {
-            name: float(np.exp(rng.uniform(*np.log(ends)))) for name, ends in system.ranges.items()
+            name: float(np.exp(rng.uniform(*np.log(ends))))
+            for name, ends in system.ranges.items()
         }
         yield drawn | {name: drawn[name] * unit for name in drawn if name == "gamma"}
 
 
 def main(folder: Path) -> None:
-    """Search until the budget is spent, then fit the best setting to all training rows."""
+    """Search until the budget is spent, then fit the best setting to all training
+    rows."""
     arm = json.loads((folder / "arm.json").read_text(encoding="utf-8"))
     os.chdir(folder)
     system = SYSTEMS[arm["system"]]

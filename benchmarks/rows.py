@@ -1,9 +1,10 @@
-"""Measure solvers on a memory-mapped file of rows, in a process whose memory is limited.
+"""Measure solvers on a memory-mapped file of rows, in a process whose memory is
+limited.
 
-``python benchmarks/rows.py [--gb 20] [--memory-gb 2] [--cold]`` writes float32 rows into a
-temporary folder, which it removes. A round is given as a multiple of reading the file once, in wall
-and in CPU seconds, with readings and rounds in turn; ``--cold`` drops the file from the system's
-cache before each.
+``python benchmarks/rows.py [--gb 20] [--memory-gb 2] [--cold]`` writes float32 rows
+into a temporary folder, which it removes. A round is given as a multiple of reading the
+file once, in wall and in CPU seconds, with readings and rounds in turn; ``--cold``
+drops the file from the system's cache before each.
 """
 
 from __future__ import annotations
@@ -34,19 +35,36 @@ CHUNK = 10_000  # rows that are made together
 
 
 def main() -> None:
-    """Write the file, measure each solver in a process of its own, and print a table."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--gb", type=float, default=2.0, help="size of the file (default 2)")
-    parser.add_argument("--features", type=int, default=512, help="per row (default 512)")
-    parser.add_argument("--classes", type=int, default=10, help="default 10")
-    parser.add_argument("--memory-gb", type=float, default=2.0, help="limit (default 2)")
-    parser.add_argument("--rounds", type=int, default=5, help="of each solver (default 5)")
+    """Write the file, measure each solver in a process of its own, and print a
+    table."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n\n")[0])
     parser.add_argument(
-        "--solvers", nargs="+", default=["ls_accelerated", "ls_stagewise_passes", "memoir_pegasos"]
+        "--gb", type=float, default=2.0, help="size of the file (default 2)"
     )
-    parser.add_argument("--cold", action="store_true", help="read from the disk, not its cache")
-    parser.add_argument("--folder", type=Path, help="where the temporary folder is made")
-    parser.add_argument("--child", nargs=2, metavar=("SOLVER", "FILE"), help=argparse.SUPPRESS)
+    parser.add_argument(
+        "--features", type=int, default=512, help="per row (default 512)"
+    )
+    parser.add_argument("--classes", type=int, default=10, help="default 10")
+    parser.add_argument(
+        "--memory-gb", type=float, default=2.0, help="limit (default 2)"
+    )
+    parser.add_argument(
+        "--rounds", type=int, default=5, help="of each solver (default 5)"
+    )
+    parser.add_argument(
+        "--solvers",
+        nargs="+",
+        default=["ls_accelerated", "ls_stagewise_passes", "memoir_pegasos"],
+    )
+    parser.add_argument(
+        "--cold", action="store_true", help="read from the disk, not its cache"
+    )
+    parser.add_argument(
+        "--folder", type=Path, help="where the temporary folder is made"
+    )
+    parser.add_argument(
+        "--child", nargs=2, metavar=("SOLVER", "FILE"), help=argparse.SUPPRESS
+    )
     given = parser.parse_args()
     if given.child:
         limit = int(given.memory_gb * 2**30)
@@ -56,11 +74,21 @@ def main() -> None:
         path = Path(folder) / "rows.npy"
         n = int(given.gb * 1e9) // (4 * given.features)
         write(path, n, given.features, given.classes)
-        print(f"{n:,} rows x {given.features} float32, {given.classes} classes: {given.gb:g} GB")
+        print(
+            f"{n:,} rows x {given.features} float32, {given.classes} classes: "
+            f"{given.gb:g} GB"
+        )
         print(f"{'':16}{'load s':>8}{'start s':>9}{'read s':>8}{'round s':>9}"
               f"{'x read':>8}{'x its CPU':>11}{'peak MB':>9}")  # fmt: skip
         for solver in given.solvers:
-            command = [sys.executable, __file__, *sys.argv[1:], "--child", solver, str(path)]
+            command = [
+                sys.executable,
+                __file__,
+                *sys.argv[1:],
+                "--child",
+                solver,
+                str(path),
+            ]
             output = subprocess.run(command, stdout=subprocess.PIPE, check=True).stdout
             m = json.loads(output.splitlines()[-1])
             print(f"{solver:16}{m['load']:8.1f}{m['start']:9.1f}{m['read'][0]:8.2f}"
@@ -85,7 +113,8 @@ def write(path: Path, n: int, d: int, k: int) -> None:
 
 
 def measured(solver: str, path: str, rounds: int, cold: bool) -> dict:
-    """Return the wall and CPU seconds of reading and of a round, and the peak memory in MB."""
+    """Return the wall and CPU seconds of reading and of a round, and the peak memory in
+    MB."""
     steps = SOLVERS[solver].steps
     settings = SETTINGS.get(solver, {})
     memory = PeakMemory()

@@ -1,13 +1,15 @@
-"""Sampled cuts against LIBSVM: the same problems, tuned alike, to the end that each comes to.
+"""Sampled cuts against LIBSVM: the same problems, tuned alike, to the end that each
+comes to.
 
-``python benchmarks/sampled_cuts.py [CASE ...] [--runs 3] [--out results.json]`` tunes C and gamma
-of every arm on rows held out of the training rows, then runs the arms in turn, each in a fresh
-process with one thread, and prints medians. README.md in this folder says what is on the clock.
+``python benchmarks/sampled_cuts.py [CASE ...] [--runs 3] [--out results.json]`` tunes C
+and gamma of every arm on rows held out of the training rows, then runs the arms in
+turn, each in a fresh process with one thread, and prints medians. README.md in this
+folder says what is on the clock.
 
-Two more cases are asked for by name. ``sets`` runs LIBSVM and the line search on all data sets, in
-one process and in turn: one row per set, which is whole or has at most ``--rows`` training rows.
-``flat`` runs the constant time algorithm with the same parameters on 10,000, 100,000 and 1,000,000
-rows.
+Two more cases are asked for by name. ``sets`` runs LIBSVM and the line search on all
+data sets, in one process and in turn: one row per set, which is whole or has at most
+``--rows`` training rows. ``flat`` runs the constant time algorithm with the same
+parameters on 10,000, 100,000 and 1,000,000 rows.
 """
 
 from __future__ import annotations
@@ -54,12 +56,14 @@ GRID = {"C": (1.0, 10.0), "gamma": None}
 TUNED_ON, VALIDATED_ON = 8_000, 8_000  # rows, at most
 TEST_ROWS = 50_000  # rows of generated data
 ONE_THREAD = dict.fromkeys(
-    ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS"), "1"
+    ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS"),
+    "1",
 )
 
 
 class Case(NamedTuple):
-    """Training and test rows, the widths to try, and the arms that would take too long."""
+    """Training and test rows, the widths to try, and the arms that would take too
+    long."""
 
     load: Callable[[], Problem]
     gammas: tuple[float, ...]
@@ -81,12 +85,13 @@ def adult() -> Problem:
 
 # Constants were tuned on the sets of the first half, if at all; the others judge.
 TUNING = (
-    "digits, breast_cancer, dna, letter, ijcnn1, mnist, optdigits, pulsar, news20 @ tfidf, "
-    "onet_titles @ tfidf | 100 classes, a9a @ given, satimage, covtype_10k"
+    "digits, breast_cancer, dna, letter, ijcnn1, mnist, optdigits, pulsar, news20 @ "
+    "tfidf, onet_titles @ tfidf | 100 classes, a9a @ given, satimage, covtype_10k"
 )
 JUDGING = (
-    "wine, iris, adult, cifar10_4k @ unit, dry_bean, fashion_mnist, house16, usps, sector @ tfidf, "
-    "rcv1_ce_g @ given, icd10 @ tfidf | 100 classes, omniglot | 100 classes, checkers 10000"
+    "wine, iris, adult, cifar10_4k @ unit, dry_bean, fashion_mnist, house16, usps, "
+    "sector @ tfidf, rcv1_ce_g @ given, icd10 @ tfidf | 100 classes, omniglot | 100 "
+    "classes, checkers 10000"
 )
 SET_ROWS = 20_000  # training rows of a set, at most: of more, LIBSVM takes minutes
 SLOW = 10.0  # CPU seconds of both arms from which a set is run once
@@ -100,7 +105,9 @@ CASES = {
     "checkers 30k": Case(lambda: board(30_000), (10.0, 30.0, 100.0)),
     "checkers 100k": Case(lambda: board(100_000), (10.0, 30.0, 100.0)),
     "checkers 1M": Case(
-        lambda: board(1_000_000), (10.0, 30.0, 100.0), (RIVAL, PLAIN, "LIBLINEAR, Nyström")
+        lambda: board(1_000_000),
+        (10.0, 30.0, 100.0),
+        (RIVAL, PLAIN, "LIBLINEAR, Nyström"),
     ),
     "adult": Case(adult, (0.01, 0.03, 0.1)),
 }
@@ -108,15 +115,23 @@ CASES = {
 
 def main() -> None:
     """Measure the cases named on the command line, all by default."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n\n")[0])
     known = [*CASES, "sets", "flat"]
     parser.add_argument("cases", nargs="*", metavar="CASE", help="; ".join(known))
-    parser.add_argument("--runs", type=int, default=3, help="runs of every arm (default 3)")
     parser.add_argument(
-        "--rows", type=int, default=SET_ROWS, help="sets: training rows at most (default 20,000)"
+        "--runs", type=int, default=3, help="runs of every arm (default 3)"
     )
     parser.add_argument(
-        "--only", default="", metavar="NAME,NAME", help="sets: those that begin so (default all)"
+        "--rows",
+        type=int,
+        default=SET_ROWS,
+        help="sets: training rows at most (default 20,000)",
+    )
+    parser.add_argument(
+        "--only",
+        default="",
+        metavar="NAME,NAME",
+        help="sets: those that begin so (default all)",
     )
     parser.add_argument("--out", type=Path, help="where all runs are written as JSON")
     parser.add_argument("--child", nargs=3, help=argparse.SUPPRESS)
@@ -127,7 +142,10 @@ def main() -> None:
         return
     unknown = set(given.cases) - set(known)
     if unknown:
-        parser.error(f"unknown case {', '.join(sorted(unknown))}; known cases: {'; '.join(known)}")
+        parser.error(
+            f"unknown case {', '.join(sorted(unknown))}; known cases: "
+            f"{'; '.join(known)}"
+        )
     sets = partial(measure_sets, most=given.rows, only=tuple(given.only.split(",")))
     others, runs = {"sets": sets, "flat": measure_flat}, []
     for name in given.cases or CASES:
@@ -141,7 +159,8 @@ def main() -> None:
 
 
 def measure_case(name: str, case: Case, runs: int) -> list[dict]:
-    """Tune all arms of a case, run them in turn, print its table and return the runs."""
+    """Tune all arms of a case, run them in turn, print its table and return the
+    runs."""
     try:
         problem = case.load()
     except FileNotFoundError as missing:
@@ -159,17 +178,22 @@ def measure_case(name: str, case: Case, runs: int) -> list[dict]:
         save_rows(rows / "test.npz", problem.X_test, problem.y_test)
         for _ in range(runs):
             for arm, parameters in tuned.items():
-                records.append({"case": name, "arm": arm} | measure(rows, arm, parameters))
+                records.append(
+                    {"case": name, "arm": arm} | measure(rows, arm, parameters)
+                )
     print_case(records, problem.n)
     return records
 
 
-def measure_sets(runs: int, most: int = SET_ROWS, only: tuple[str, ...] = ("",)) -> list[dict]:
-    """Tune and time both arms on every set; print a row for each, and medians of both halves."""
+def measure_sets(
+    runs: int, most: int = SET_ROWS, only: tuple[str, ...] = ("",)
+) -> list[dict]:
+    """Tune and time both arms on every set; print a row for each, and medians of both
+    halves."""
     records, warned = [], 0.0
     print(
-        f"\n{'':34}{'rows':>6}{'k':>5}  {RIVAL + ': s, error':>18}  {'ours: s, error':>18}"
-        f"{'rounds':>8}  ratio"
+        f"\n{'':34}{'rows':>6}{'k':>5}  {RIVAL + ': s, error':>18}  "
+        f"{'ours: s, error':>18}{'rounds':>8}  ratio"
     )
     for half, specs in (("tuned on", TUNING), ("judged on", JUDGING)):
         ratios = []
@@ -193,10 +217,14 @@ def measure_sets(runs: int, most: int = SET_ROWS, only: tuple[str, ...] = ("",))
                     break
             middle = {arm: median(one["cpu"] for one in found[arm]) for arm in found}
             errors = {arm: found[arm][0]["error"] for arm in found}
-            spread = np.sqrt(2 * errors[RIVAL] * (1 - errors[RIVAL]) / len(problem.y_test))
+            spread = np.sqrt(
+                2 * errors[RIVAL] * (1 - errors[RIVAL]) / len(problem.y_test)
+            )
             worse = " (worse)" if errors[OURS] > errors[RIVAL] + 2 * spread else ""
             ratios.append(middle[RIVAL] / middle[OURS])
-            cells = "  ".join(f"{middle[arm]:10.2f} {100 * errors[arm]:6.2f}%" for arm in found)
+            cells = "  ".join(
+                f"{middle[arm]:10.2f} {100 * errors[arm]:6.2f}%" for arm in found
+            )
             ratio = f"{found[OURS][0]['rounds']:8}  {ratios[-1]:5.2f}x{worse}"
             print(f"{spec:34}{problem.n:6}{problem.k:5}  {cells}{ratio}", flush=True)
             records += [
@@ -207,14 +235,16 @@ def measure_sets(runs: int, most: int = SET_ROWS, only: tuple[str, ...] = ("",))
         if ratios:
             reached = sum(ratio >= 1.5 for ratio in ratios)
             print(
-                f"{half}: median {median(ratios):.2f}x, 1.5x or more on {reached} of {len(ratios)}"
+                f"{half}: median {median(ratios):.2f}x, 1.5x or more on {reached} of "
+                f"{len(ratios)}"
             )
     print(f"load at most {warned:.1f}")
     return records
 
 
 def capped(problem: Problem, most: int) -> Problem:
-    """Return a problem with a stratified part of the training rows, if they are more."""
+    """Return a problem with a stratified part of the training rows, if they are
+    more."""
     return problem.subset(most / problem.n, 0) if problem.n > most else problem
 
 
@@ -224,7 +254,8 @@ def widths_of(problem: Problem) -> tuple[float, ...]:
 
 
 def measure_flat(runs: int) -> list[dict]:
-    """Time the constant time algorithm on ever more rows, C the same and then C n the same."""
+    """Time the constant time algorithm on ever more rows, C the same and then C n the
+    same."""
     records = []
     for kept in ("C", "C n"):
         first = None
@@ -240,8 +271,8 @@ def measure_flat(runs: int) -> list[dict]:
             )
             first = first or seconds
             print(
-                f"{kept:4} the same, n = {n:8}: {rounds:5.0f} rounds, {seconds:6.2f} s, "
-                f"{seconds / first:5.2f} times, error {100 * wrong:.2f}%",
+                f"{kept:4} the same, n = {n:8}: {rounds:5.0f} rounds, {seconds:6.2f} "
+                f"s, {seconds / first:5.2f} times, error {100 * wrong:.2f}%",
                 flush=True,
             )
     return records
@@ -254,7 +285,8 @@ def tune(
     most: int = TUNED_ON,
     held_out: int = VALIDATED_ON,
 ) -> dict[str, float]:
-    """Return the C and gamma of least error on rows held out of (some of) the training rows."""
+    """Return the C and gamma of least error on rows held out of (some of) the training
+    rows."""
     rng = np.random.default_rng(0)
     rows = rng.permutation(problem.n)
     fitted = rows[: min(most, problem.n // 2)]
@@ -269,7 +301,14 @@ def tune(
 def measure(rows: Path, arm: str, parameters: dict[str, float]) -> dict:
     """Run one arm in a fresh process with one thread."""
     others = psutil.cpu_percent(interval=1.0) / 100 * os.cpu_count()
-    command = [sys.executable, __file__, "--child", str(rows), arm, json.dumps(parameters)]
+    command = [
+        sys.executable,
+        __file__,
+        "--child",
+        str(rows),
+        arm,
+        json.dumps(parameters),
+    ]
     done = subprocess.run(
         command, env=os.environ | ONE_THREAD, capture_output=True, text=True, check=True
     )
@@ -284,7 +323,8 @@ def load_split(folder: Path) -> Problem:
 
 
 def fit(problem: Problem, arm: str, parameters: dict[str, float]) -> dict:
-    """Run one arm to its end in this process; the share of its small quadratic programs, too."""
+    """Run one arm to its end in this process; the share of its small quadratic
+    programs, too."""
     name, own = ARMS[arm]
     spent, solve = [0.0], model.solve_qp
 
@@ -313,12 +353,22 @@ def fit(problem: Problem, arm: str, parameters: dict[str, float]) -> dict:
 
 
 def print_case(records: list[dict], n: int) -> None:
-    """Print medians over the runs, and their ratios to LIBSVM and to the paper's algorithm."""
+    """Print medians over the runs, and their ratios to LIBSVM and to the paper's
+    algorithm."""
     arms = list(dict.fromkeys(record["arm"] for record in records))
     middle = {
         arm: {
             key: median(r[key] for r in records if r["arm"] == arm)
-            for key in ("cpu", "error", "primal", "rounds", "qp_share", "peak_mb", "C", "gamma")
+            for key in (
+                "cpu",
+                "error",
+                "primal",
+                "rounds",
+                "qp_share",
+                "peak_mb",
+                "C",
+                "gamma",
+            )
             if all(r[key] is not None for r in records if r["arm"] == arm)
         }
         for arm in arms
@@ -328,7 +378,11 @@ def print_case(records: list[dict], n: int) -> None:
         f"{'QP':>7}{'MB':>7}  LIBSVM / it"
     )
     for arm, m in middle.items():
-        cells = f"{m['rounds']:8.0f}{100 * m['qp_share']:6.1f}%" if "rounds" in m else " " * 15
+        cells = (
+            f"{m['rounds']:8.0f}{100 * m['qp_share']:6.1f}%"
+            if "rounds" in m
+            else " " * 15
+        )
         ratio = f"{middle[RIVAL]['cpu'] / m['cpu']:9.1f}x" if RIVAL in middle else ""
         print(
             f"{arm:26}{m['C']:5g}{m['gamma']:7g}{m['cpu']:9.2f}{100 * m['error']:8.2f}%"

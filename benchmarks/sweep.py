@@ -1,7 +1,9 @@
-"""Measure what the sweep engine adds to the work, and how fast finished points are read again.
+"""Measure what the sweep engine adds to the work, and how fast finished points are read
+again.
 
-``python benchmarks/sweep.py [--runs 5]`` times whole processes and prints medians. A point is
-`mrc_subgradient` on iris stopped at round 0, so that next to nothing but the engine is seen.
+``python benchmarks/sweep.py [--runs 5]`` times whole processes and prints medians. A
+point is `mrc_subgradient` on iris stopped at round 0, so that next to nothing but the
+engine is seen.
 """
 
 from __future__ import annotations
@@ -27,7 +29,10 @@ from workbench.runs.run import run
 from workbench.runs.sweep import planned, solve, sweep, task
 from workbench.runs.worker import ONE_THREAD, Limits
 
-FEW, MANY = 200, 1200  # points; what a process costs to start drops out of the difference
+FEW, MANY = (
+    200,
+    1200,
+)  # points; what a process costs to start drops out of the difference
 FINISHED = 10_000
 ROUNDS = 30  # rows of a finished point that is read again
 COST, RELOAD = 5.0, 10.0  # targets: ms per point, s
@@ -35,23 +40,32 @@ COST, RELOAD = 5.0, 10.0  # targets: ms per point, s
 
 def main() -> None:
     """Measure both and print them with their targets."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--runs", type=int, default=5, help="runs of every process (default 5)")
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n\n")[0])
+    parser.add_argument(
+        "--runs", type=int, default=5, help="runs of every process (default 5)"
+    )
     parser.add_argument("--child", nargs=3, help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.child:
         what, count, folder = given.child
-        return {"loop": loop, "sweep": engine, "reload": reload}[what](int(count), Path(folder))
+        return {"loop": loop, "sweep": engine, "reload": reload}[what](
+            int(count), Path(folder)
+        )
     busy = psutil.cpu_percent(interval=1.0) / 100 * (os.cpu_count() or 1)
     if busy > 0.2:
-        print(f"warning: other work keeps {busy:.1f} cores busy; repeat on an idle machine")
+        print(
+            f"warning: other work keeps {busy:.1f} cores busy; repeat on an idle "
+            "machine"
+        )
     work, ours = [], []
     for _ in range(given.runs):
         for kind, found in (("loop", work), ("sweep", ours)):
             seconds = [timed(kind, count) for count in (FEW, MANY)]
             found.append(1e3 * (seconds[1] - seconds[0]) / (MANY - FEW))
     cost = median(ours) - median(work)
-    print(f"the work itself: {spread(work)} ms per point; in a sweep: {spread(ours)} ms")
+    print(
+        f"the work itself: {spread(work)} ms per point; in a sweep: {spread(ours)} ms"
+    )
     print(f"engine: {cost:.1f} ms per point, target at most {COST:g}")
     with tempfile.TemporaryDirectory() as folder:
         fill(FINISHED, Path(folder))
@@ -61,7 +75,8 @@ def main() -> None:
 
 
 def timed(kind: str, count: int, folder: str | None = None) -> float:
-    """Return the wall seconds of a fresh process, in a fresh folder unless one is given."""
+    """Return the wall seconds of a fresh process, in a fresh folder unless one is
+    given."""
     own = folder or tempfile.mkdtemp()
     command = [sys.executable, __file__, "--child", kind, str(count), own]
     tic = time.perf_counter()
@@ -83,8 +98,14 @@ def loop(count: int, folder: Path) -> None:
     judge = errors(problem)
     for point in points(count):
         rules = stopping(point.stop)
-        options = {"parameters": point.parameters, "measure": judge, "when": geometric()}
-        trace, state = run(point.solver, problem, *rules, warm_up=point.repetition == 0, **options)
+        options = {
+            "parameters": point.parameters,
+            "measure": judge,
+            "when": geometric(),
+        }
+        trace, state = run(
+            point.solver, problem, *rules, warm_up=point.repetition == 0, **options
+        )
         trace.last.update(judge(state))
 
 
@@ -95,7 +116,8 @@ def engine(count: int, folder: Path) -> None:
 
 
 def fill(count: int, folder: Path) -> None:
-    """Write finished points: one is run, the others are the same trace under their own keys."""
+    """Write finished points: one is run, the others are the same trace under their own
+    keys."""
     chosen = points(count, ROUNDS)
     trace, _ = run("mrc_subgradient", load("iris"), *stopping(chosen[0].stop))
     for point in planned(chosen, False):

@@ -1,4 +1,5 @@
-"""Compile all solvers for this machine: ``make`` runs this when it has made the environment."""
+"""Compile all solvers for this machine: ``make`` runs this when it has made the
+environment."""
 
 from __future__ import annotations
 
@@ -17,16 +18,21 @@ from workbench.runs.run import warm
 
 KEPT_DAYS = 60  # machine code older than this is deleted
 ROWS = ("digits", "text 300x9")  # dense and sparse
-# What commands import, whose bytecode is written then, where it may be: uv leaves that out.
-IMPORTED = "ipykernel.kernelapp workbench.figures.plots papermill nbconvert jupyterlab.labapp"
+# What commands import, whose bytecode is written then, where it may be: uv leaves that
+# out.
+IMPORTED = (
+    "ipykernel.kernelapp workbench.figures.plots papermill nbconvert jupyterlab.labapp"
+)
 IMPORTED = (*IMPORTED.split(), "voila.app", "hypothesis", "pytest")
 
 
 def warm_all() -> None:
-    """Compile the kernels of every solver for dense and for sparse rows, on all cores at once.
+    """Compile the kernels of every solver for dense and for sparse rows, on all cores
+    at once.
 
-    What a solver compiles for other rows (single precision, more classes than a byte counts) or
-    other parameters is compiled when it is first needed. A counter goes to stdout, on one line.
+    What a solver compiles for other rows (single precision, more classes than a byte
+    counts) or other parameters is compiled when it is first needed. A counter goes to
+    stdout, on one line.
     """
     for path in folder().glob("*.nb[ci]") if folder() else ():
         if path.stat().st_mtime < time.time() - KEPT_DAYS * 86400:

@@ -1,8 +1,10 @@
-"""Weston-Watkins SVMs: our fast solver against the plain methods of the paper, and paths.
+"""Weston-Watkins SVMs: our fast solver against the plain methods of the paper, and
+paths.
 
-``python benchmarks/weston_watkins.py [CASE ...] [--runs 3] [--out results.json]`` measures every
-solver in a fresh process with one thread, the solvers in turn (A B A B ...), and prints the median
-CPU seconds to each gap ratio. README.md in this folder says what is on the clock.
+``python benchmarks/weston_watkins.py [CASE ...] [--runs 3] [--out results.json]``
+measures every solver in a fresh process with one thread, the solvers in turn (A B A B
+...), and prints the median CPU seconds to each gap ratio. README.md in this folder says
+what is on the clock.
 """
 
 from __future__ import annotations
@@ -34,12 +36,14 @@ MARKS = (1e-1, 1e-2, 1e-3, 1e-4)
 PATH = tuple(2.0**e for e in range(-6, 4))
 PATH_RATIO = 1e-3
 ONE_THREAD = dict.fromkeys(
-    ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS"), "1"
+    ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS"),
+    "1",
 )
 
 
 class Case(NamedTuple):
-    """Training rows as :func:`workbench.data.load` reads them, and C; None for the path."""
+    """Training rows as :func:`workbench.data.load` reads them, and C; None for the
+    path."""
 
     data: str
     C: float | None
@@ -76,10 +80,14 @@ class Record:
 
 def main() -> None:
     """Measure the cases named on the command line, all by default."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n\n")[0])
     parser.add_argument("cases", nargs="*", metavar="CASE", help="; ".join(CASES))
-    parser.add_argument("--runs", type=int, default=3, help="runs of every solver (default 3)")
-    parser.add_argument("--limit", type=float, default=60.0, help="CPU seconds a run (default 60)")
+    parser.add_argument(
+        "--runs", type=int, default=3, help="runs of every solver (default 3)"
+    )
+    parser.add_argument(
+        "--limit", type=float, default=60.0, help="CPU seconds a run (default 60)"
+    )
     parser.add_argument("--out", type=Path, help="where all runs are written as JSON")
     parser.add_argument("--child", nargs=3, help=argparse.SUPPRESS)
     given = parser.parse_args()
@@ -87,7 +95,10 @@ def main() -> None:
         return child(*given.child, given.limit)
     unknown = set(given.cases) - set(CASES)
     if unknown:
-        parser.error(f"unknown case {', '.join(sorted(unknown))}; known cases: {'; '.join(CASES)}")
+        parser.error(
+            f"unknown case {', '.join(sorted(unknown))}; known cases: "
+            f"{'; '.join(CASES)}"
+        )
     records = []
     for name in given.cases or CASES:
         records += measure_case(name, CASES[name], given.runs, given.limit)
@@ -98,13 +109,17 @@ def main() -> None:
 
 
 def measure_case(name: str, case: Case, runs: int, limit: float) -> list[Record]:
-    """Run all arms of a case in turn, `runs` times, print its table and return the runs."""
+    """Run all arms of a case in turn, `runs` times, print its table and return the
+    runs."""
     try:
         problem = load(case.data)
     except FileNotFoundError as missing:
         print(f"\n{name}: skipped, {missing}")
         return []
-    print(f"\n{name}: n = {problem.n}, d = {problem.d}, k = {problem.k}, C = {case.C}", flush=True)
+    print(
+        f"\n{name}: n = {problem.n}, d = {problem.d}, k = {problem.k}, C = {case.C}",
+        flush=True,
+    )
     arms = ("path", "cold") if case.C is None else SOLVERS
     records = []
     with tempfile.TemporaryDirectory() as folder:
@@ -119,7 +134,16 @@ def measure_case(name: str, case: Case, runs: int, limit: float) -> list[Record]
 def measure(name: str, arm: str, C: float | None, rows: Path, limit: float) -> Record:
     """Run one arm in a fresh process with one thread."""
     others = psutil.cpu_percent(interval=1.0) / 100 * os.cpu_count()
-    command = [sys.executable, __file__, "--limit", str(limit), "--child", str(rows), arm, str(C)]
+    command = [
+        sys.executable,
+        __file__,
+        "--limit",
+        str(limit),
+        "--child",
+        str(rows),
+        arm,
+        str(C),
+    ]
     done = subprocess.run(
         command, env=os.environ | ONE_THREAD, capture_output=True, text=True, check=True
     )
@@ -127,7 +151,8 @@ def measure(name: str, arm: str, C: float | None, rows: Path, limit: float) -> R
 
 
 def child(rows: str, arm: str, C: str, limit: float) -> None:
-    """Run one arm in this process and print what it cost; what :func:`measure` starts."""
+    """Run one arm in this process and print what it cost; what :func:`measure`
+    starts."""
     problem = as_problem(*load_rows(Path(rows)))
     if arm in ("path", "cold"):
         found = whole_path(problem, arm)
@@ -139,7 +164,9 @@ def child(rows: str, arm: str, C: str, limit: float) -> None:
         ratios, cpu = trace.column("gap_ratio")[1:], trace.column("cpu")[1:]
         found = {
             "marks": {
-                f"{m:g}": float(cpu[np.argmax(ratios <= m)]) for m in MARKS if any(ratios <= m)
+                f"{m:g}": float(cpu[np.argmax(ratios <= m)])
+                for m in MARKS
+                if any(ratios <= m)
             },
             "cpu": trace.last["cpu"],
             "visits": trace.last["visits"],
@@ -148,7 +175,8 @@ def child(rows: str, arm: str, C: str, limit: float) -> None:
 
 
 def whole_path(problem: Problem, arm: str) -> dict:
-    """Return the cost of the ten C to a gap ratio of 1e-3: one path, or a cold run each."""
+    """Return the cost of the ten C to a gap ratio of 1e-3: one path, or a cold run
+    each."""
     list(ww_path(problem.tiny(), PATH[-2:]))
     visits = 0.0
     with Clock() as clock:
@@ -158,14 +186,19 @@ def whole_path(problem: Problem, arm: str) -> dict:
         else:
             for C in PATH:
                 steps = ww_walrus_fast(problem, C=C)
-                reached = lambda s: s.round and s.primal - s.dual <= PATH_RATIO * s.first  # noqa: E731
+                reached = lambda s: (
+                    s.round and s.primal - s.dual <= PATH_RATIO * s.first
+                )  # noqa: E731
                 visits += next(s for s in steps if reached(s)).visits
     return {"marks": {f"{PATH_RATIO:g}": clock.cpu}, "cpu": clock.cpu, "visits": visits}
 
 
 def print_case(arms: tuple[str, ...], records: list[Record]) -> None:
-    """Print medians of CPU seconds to each mark, and their ratios to those of the first arm."""
-    marks = sorted({mark for record in records for mark in record.marks}, key=float, reverse=True)
+    """Print medians of CPU seconds to each mark, and their ratios to those of the first
+    arm."""
+    marks = sorted(
+        {mark for record in records for mark in record.marks}, key=float, reverse=True
+    )
     print(f"{'CPU s to a gap ratio of':24}" + "".join(f"{mark:>18}" for mark in marks))
     ours = medians(records, arms[0])
     for arm in arms:
@@ -176,7 +209,9 @@ def print_case(arms: tuple[str, ...], records: list[Record]) -> None:
                 cells.append("-")
                 continue
             ratio = (
-                f" ({theirs[mark] / ours[mark]:.1f}x)" if arm != arms[0] and mark in ours else ""
+                f" ({theirs[mark] / ours[mark]:.1f}x)"
+                if arm != arms[0] and mark in ours
+                else ""
             )
             cells.append(f"{theirs[mark]:.3f}{ratio}")
         print(f"{arm:24}" + "".join(f"{cell:>18}" for cell in cells))
@@ -188,7 +223,11 @@ def print_case(arms: tuple[str, ...], records: list[Record]) -> None:
 def medians(records: list[Record], arm: str) -> dict[str, float]:
     """Return the median CPU seconds to every mark that all runs of an arm reached."""
     runs = [record.marks for record in records if record.arm == arm]
-    return {m: median(run[m] for run in runs) for m in runs[0] if all(m in run for run in runs)}
+    return {
+        m: median(run[m] for run in runs)
+        for m in runs[0]
+        if all(m in run for run in runs)
+    }
 
 
 if __name__ == "__main__":

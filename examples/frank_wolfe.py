@@ -1,4 +1,5 @@
-"""A solver of your own in one file: CONTRIBUTING.md says where it goes and what looks after it."""
+"""A solver of your own in one file: CONTRIBUTING.md says where it goes and what looks
+after it."""
 
 from dataclasses import dataclass
 
@@ -30,11 +31,14 @@ class FWState(State):
 
 
 @resumable()
-def frank_wolfe(problem, *, alpha: float = 1e-2, seed: int = 0, state: FWState | None = None):
+def frank_wolfe(
+    problem, *, alpha: float = 1e-2, seed: int = 0, state: FWState | None = None
+):
     """Minimise alpha/2 |W|^2 + mean_i max_c ([c != y_i] + x_i.(w_c - w_{y_i})).
 
-    Lacoste-Julien, Jaggi, Schmidt, Pletscher: Block-coordinate Frank-Wolfe optimization for
-    structural SVMs. ICML 2013, Algorithm 4, its rows in a new random order each round.
+    Lacoste-Julien, Jaggi, Schmidt, Pletscher: Block-coordinate Frank-Wolfe optimization
+    for structural SVMs. ICML 2013, Algorithm 4, its rows in a new random order each
+    round.
 
     Parameters
     ----------
@@ -45,13 +49,26 @@ def frank_wolfe(problem, *, alpha: float = 1e-2, seed: int = 0, state: FWState |
     check_positive(alpha, "alpha")
     check_whole(seed, "seed", least=0)
     X, Y = sp.csr_matrix(problem.X), np.eye(problem.k)[problem.y]
-    s = state or FWState(0, np.random.default_rng(seed), np.zeros((problem.d, problem.k)), Y.copy())
+    s = state or FWState(
+        0, np.random.default_rng(seed), np.zeros((problem.d, problem.k)), Y.copy()
+    )
     while True:
         H, square = s.scores(X) + 1.0 - Y, alpha / 2 * np.vdot(s.W, s.W)
-        s.upper = min(s.upper, float((H.max(axis=1) - (H * Y).sum(axis=1)).mean() + square))
+        s.upper = min(
+            s.upper, float((H.max(axis=1) - (H * Y).sum(axis=1)).mean() + square)
+        )
         s.lower = max(s.lower, float(1.0 - (s.A * Y).sum() / problem.n - square))
         yield s
-        epoch(X.data, X.indices, X.indptr, Y, alpha, s.rng.permutation(problem.n), s.W, s.A)
+        epoch(
+            X.data,
+            X.indices,
+            X.indptr,
+            Y,
+            alpha,
+            s.rng.permutation(problem.n),
+            s.W,
+            s.A,
+        )
         s.round += 1
 
 

@@ -1,4 +1,5 @@
-"""Attack the checker: random problems in exact arithmetic, and damaged or forged proofs."""
+"""Attack the checker: random problems in exact arithmetic, and damaged or forged
+proofs."""
 
 import io
 import json
@@ -20,7 +21,8 @@ LOSSES = *STORED, "squared_hinge", "logistic", "softmax", "squared"
 
 
 def sparse_arrays(B):
-    """Return the arrays of the file for an (n, K) dual point without negative entries."""
+    """Return the arrays of the file for an (n, K) dual point without negative
+    entries."""
     rows = np.flatnonzero((B > 0).any(axis=1))
     inside = B[rows] > 0
     return {
@@ -54,11 +56,20 @@ def draw_rows(rng):
 
 
 def draw_header(rng, X, y, k):
-    size = float(np.sqrt(np.mean((X.multiply(X) if sp.issparse(X) else X * X).sum(axis=1)))) or 1.0
+    size = (
+        float(
+            np.sqrt(np.mean((X.multiply(X) if sp.issparse(X) else X * X).sum(axis=1)))
+        )
+        or 1.0
+    )
     loss = str(rng.choice(LOSSES))
     single = k == 2 and loss in SINGLE and rng.random() < 0.5
     over, of_class = str(rng.choice(["sum", "mean"])), rng.random() < 0.3
-    C = rng.uniform(0.1, 3, k).tolist() if of_class else float(rng.choice([0.1, 1, 7.3]))
+    C = (
+        rng.uniform(0.1, 3, k).tolist()
+        if of_class
+        else float(rng.choice([0.1, 1, 7.3]))
+    )
     header = {"format": 1, "family": "linear", "loss": loss, "over": over, "C": C}
     header |= {"alpha": float(rng.choice([0.1, 1, 1, 20])) * size**2, "l1": 0.0}
     header |= {"intercept": [None, None, "free", 1.5][rng.integers(4)]}
@@ -71,14 +82,17 @@ def draw_header(rng, X, y, k):
     elif chance < 0.6:
         gamma = float(rng.choice([0.1, 1])) / size**2
         kernel = [{"name": "linear"}, {"name": "rbf", "gamma": gamma}][rng.integers(2)]
-        alpha = header["alpha"] if kernel["name"] == "linear" else header["alpha"] / size**2
+        alpha = (
+            header["alpha"] if kernel["name"] == "linear" else header["alpha"] / size**2
+        )
         header |= {"family": "kernel", "kernel": kernel, "alpha": alpha}
         del header["l1"]
     return header
 
 
 def draw_point(rng, header, y, k):
-    """Return a dual point of cost 1, balanced up to rounding where the intercept is free."""
+    """Return a dual point of cost 1, balanced up to rounding where the intercept is
+    free."""
     n, K, loss = len(y), header["outputs"], header["loss"]
     own = y[:, None] == (np.arange(k) if K > 1 else [1])
     costs = np.broadcast_to(np.asarray(header["C"]), k)[y][:, None]
@@ -106,7 +120,9 @@ def draw_point(rng, header, y, k):
 
 def balance(loss, stated, W):
     """Return the best free intercept for the weights W of a smooth loss."""
-    scores = np.array([[float(exact.dot(x, w)) for w in zip(*exact.exact(W))] for x in stated.X])
+    scores = np.array(
+        [[float(exact.dot(x, w)) for w in zip(*exact.exact(W))] for x in stated.X]
+    )
     own, costs = np.array(stated.own, float), np.array(stated.c, float)
     b = cp.Variable((1, stated.K))
     losses = exact.smooth(loss)(scores + np.ones((stated.n, 1)) @ b, own)
@@ -115,17 +131,26 @@ def balance(loss, stated, W):
 
 
 def check_case(rng):
-    """Draw a problem and points, and hold the checker's interval against exact arithmetic."""
+    """Draw a problem and points, and hold the checker's interval against exact
+    arithmetic."""
     X, y, k = draw_rows(rng)
     if rng.random() < 0.15:
         return check_minimax(rng, X, y, k)
     header = draw_header(rng, X, y, k)
     stated, K, n = exact.Stated(header, X, y), header["outputs"], len(y)
     kernel, constant = header["family"] == "kernel", header["intercept"] == 1.5
-    basis = np.sort(rng.choice(n, rng.integers(1, n + 1), replace=False)) if kernel else None
+    basis = (
+        np.sort(rng.choice(n, rng.integers(1, n + 1), replace=False))
+        if kernel
+        else None
+    )
     length = len(basis) if kernel else X.shape[1]
     scale = np.sqrt(float(max(stated.gram(i, i) for i in range(n)))) or 1.0
-    W = rng.normal(size=(length, K)) / (scale**2 * n if kernel else scale) * rng.choice([0.1, 1])
+    W = (
+        rng.normal(size=(length, K))
+        / (scale**2 * n if kernel else scale)
+        * rng.choice([0.1, 1])
+    )
     b = np.zeros(K)
     if header["intercept"] is not None and not (kernel and constant):
         b = rng.normal(size=K) * 0.1
@@ -143,7 +168,9 @@ def check_case(rng):
         if header["intercept"] == "free":
             if kernel:
                 W = arrays["W"] = np.zeros_like(W)
-            b = balance(header["loss"], stated, np.zeros((len(stated.X[0]), K)) if kernel else W)
+            b = balance(
+                header["loss"], stated, np.zeros((len(stated.X[0]), K)) if kernel else W
+            )
     if header["intercept"] is not None and not (kernel and constant) and not made:
         arrays["b"] = b
     v = checker.verify(checker.Proof(header, arrays), X, y)
@@ -152,9 +179,14 @@ def check_case(rng):
     free = exact.exact(b) if header["intercept"] == "free" else [Q(0)] * K
     if header["loss"] in STORED:
         points = np.zeros((n, K))
-        filled = np.repeat(arrays["rows"], np.diff(arrays["ends"], prepend=0).astype(int))
+        filled = np.repeat(
+            arrays["rows"], np.diff(arrays["ends"], prepend=0).astype(int)
+        )
         points[filled, arrays["columns"]] = arrays["values"]
-        points = [[min(v / c, Q(1)) for v in row] for row, c in zip(exact.exact(points), stated.c)]
+        points = [
+            [min(v / c, Q(1)) for v in row]
+            for row, c in zip(exact.exact(points), stated.c)
+        ]
     else:
         columns = list(zip(*weights))
         rows = stated.X
@@ -185,21 +217,35 @@ def check_minimax(rng, X, y, k):
     v = checker.verify(checker.Proof(header, arrays), X, y)
     stated = exact.MinimaxRisk(header, X, y)
     value, best = stated.primal(exact.exact(arrays["M"])), stated.dual(exact.exact(p))
-    assert Q(v.lower) <= best + exact.UNIT and value <= Q(v.upper) + exact.UNIT, (header, v)
-    assert Q(v.upper) - value < Q(1, 10**5) and best - Q(v.lower) < Q(1, 10**5), (header, v)
+    assert Q(v.lower) <= best + exact.UNIT and value <= Q(v.upper) + exact.UNIT, (
+        header,
+        v,
+    )
+    assert Q(v.upper) - value < Q(1, 10**5) and best - Q(v.lower) < Q(1, 10**5), (
+        header,
+        v,
+    )
     return "close" if v.lower else "vacuous"
 
 
 def base_proofs(rng):
-    """Yield rows, header, arrays and the optimum of small problems of all kinds, solved."""
+    """Yield rows, header, arrays and the optimum of small problems of all kinds,
+    solved."""
     n, d, k = 12, 3, 3
     rbf = {"name": "rbf", "gamma": 0.5}
     kinds = [{"loss": loss, "intercept": s} for loss in LOSSES for s in (None, "free")]
-    kinds += [{"loss": "hinge", "intercept": 1.0}, {"loss": "hinge", "alpha": 0.0, "l1": 0.6}]
+    kinds += [
+        {"loss": "hinge", "intercept": 1.0},
+        {"loss": "hinge", "alpha": 0.0, "l1": 0.6},
+    ]
     kinds += [{"loss": l, "kernel": rbf} for l in ("weston_watkins", "crammer_singer")]
     kinds += [{"loss": "hinge", "kernel": rbf, "intercept": "free"}]
     kinds += [{"loss": "softmax", "kernel": rbf}]
-    kinds += [{"loss": "squared_hinge", "l1": 0.1}, {"family": "mrc"}, {"family": "mrc"}]
+    kinds += [
+        {"loss": "squared_hinge", "l1": 0.1},
+        {"family": "mrc"},
+        {"family": "mrc"},
+    ]
     for number, kind in enumerate(kinds):
         classes = 2 if number % 5 == 4 else k
         y = np.concatenate([np.arange(classes), rng.integers(0, classes, n - classes)])
@@ -226,7 +272,11 @@ def base_proofs(rng):
             if dual is not None:
                 arrays |= sparse_arrays(np.where(dual > 1e-7, dual, 0))
                 if number % 2 and header["alpha"]:
-                    arrays = {name: a for name, a in arrays.items() if name not in ("W", "basis")}
+                    arrays = {
+                        name: a
+                        for name, a in arrays.items()
+                        if name not in ("W", "basis")
+                    }
         yield X, y, header, arrays, optimum
 
 
@@ -243,12 +293,17 @@ class Bomb:
 def mutate(rng, header, arrays, trap):
     """Return the bytes of a proof that is damaged or forged in one of many ways."""
     pick = lambda options: options[int(rng.integers(len(options)))]  # noqa: E731
-    arrays, header = {name: array.copy() for name, array in arrays.items()}, dict(header)
+    arrays, header = (
+        {name: array.copy() for name, array in arrays.items()},
+        dict(header),
+    )
     name = pick(list(arrays))
     array = arrays[name]
     floats, flat = array.dtype.kind == "f", array.reshape(-1)
     i, way = int(rng.integers(flat.size)), int(rng.integers(25))
-    factors = np.array([0, -1, 0.5, 1 + 1e-15, 1 + 1e-9, 1.001, 2, 1e3, 1e150, 1e300, 1e-300])
+    factors = np.array(
+        [0, -1, 0.5, 1 + 1e-15, 1 + 1e-9, 1.001, 2, 1e3, 1e150, 1e300, 1e-300]
+    )
     if way in (0, 1):  # bits in an array
         raw = bytearray(array.tobytes())
         for _ in range(rng.integers(1, 4)):
@@ -260,14 +315,22 @@ def mutate(rng, header, arrays, trap):
     elif way == 4:
         arrays[name] = rng.permutation(flat).reshape(array.shape)
     elif way == 5:
-        flat[i] = pick([np.nan, np.inf, -np.inf, 1.7e308, 5e-324, -0.0]) if floats else 255
+        flat[i] = (
+            pick([np.nan, np.inf, -np.inf, 1.7e308, 5e-324, -0.0]) if floats else 255
+        )
     elif way == 6:
-        arrays[name] = np.nextafter(array, pick([-np.inf, np.inf])) if floats else array + 1
+        arrays[name] = (
+            np.nextafter(array, pick([-np.inf, np.inf])) if floats else array + 1
+        )
     elif way == 7:
-        arrays[name] = pick([flat, flat[:-1], np.append(flat, flat[-1:]), array.T, array[None]])
+        arrays[name] = pick(
+            [flat, flat[:-1], np.append(flat, flat[-1:]), array.T, array[None]]
+        )
     elif way == 8:
         with np.errstate(all="ignore"):
-            arrays[name] = array.astype(pick("f2 f4 f8 i1 i8 u1 u8 c16 ? S8 U4 >f8 >i4 g".split()))
+            arrays[name] = array.astype(
+                pick("f2 f4 f8 i1 i8 u1 u8 c16 ? S8 U4 >f8 >i4 g".split())
+            )
     elif way == 9:
         flat[i] = pick(flat)  # repeated rows among others
     elif way == 10:
@@ -284,18 +347,57 @@ def mutate(rng, header, arrays, trap):
     elif way in (14, 15, 16):
         field = pick([f for f in header if f != "checksum"])
         if isinstance(header[field], float) or rng.random() < 0.2:
-            values = [0.3, 0.7, 2, 0, -1, 1e-300, 1e300, True, None, "1", [0.5] * header["outputs"]]
+            values = [
+                0.3,
+                0.7,
+                2,
+                0,
+                -1,
+                1e-300,
+                1e300,
+                True,
+                None,
+                "1",
+                [0.5] * header["outputs"],
+            ]
         else:
-            values = [*LOSSES, "sum", "mean", "free", None, 1, 2, 3, [], {}, "x" * 999, 10**400]
+            values = [
+                *LOSSES,
+                "sum",
+                "mean",
+                "free",
+                None,
+                1,
+                2,
+                3,
+                [],
+                {},
+                "x" * 999,
+                10**400,
+            ]
         header[field] = pick(values)
     elif way == 17:
-        odd = {"more": 1, "l1": 0.2, "intercept": 0.5, "lambda0": 0.1, "kernel": {"name": "linear"}}
+        odd = {
+            "more": 1,
+            "l1": 0.2,
+            "intercept": 0.5,
+            "lambda0": 0.1,
+            "kernel": {"name": "linear"},
+        }
         header |= [pick(list(odd.items()))]
     elif way == 18:
         header["checksum"] = pick([header["checksum"][::-1], "", 0, None, "0" * 64])
     elif way == 19:
         text = json.dumps(header)
-        texts = [b"", b"[]", b"null", b"[" * 99999, b"\xff\xfe", b'{"a":' * 5000, b"1" * 9999]
+        texts = [
+            b"",
+            b"[]",
+            b"null",
+            b"[" * 99999,
+            b"\xff\xfe",
+            b'{"a":' * 5000,
+            b"1" * 9999,
+        ]
         texts += [text.encode()[:-1], text.replace("{", '{"C": 2, ').encode()]
         texts += [text.replace("0.5", word).encode() for word in ("NaN", "Infinity")]
         return npz(pick(texts), arrays)
@@ -309,27 +411,40 @@ def mutate(rng, header, arrays, trap):
     elif way == 23:  # sizes in the archive and in the arrays' headers
         place = bytes(blob).find(b"'shape': (", int(rng.integers(len(blob) // 2)))
         if rng.random() < 0.5 and place > 0:
-            blob[place + 10 : place + 10 + rng.integers(1, 4)] = b"9" * int(rng.integers(1, 20))
+            blob[place + 10 : place + 10 + rng.integers(1, 4)] = b"9" * int(
+                rng.integers(1, 20)
+            )
         else:
             place = bytes(blob).rfind(b"PK\x01\x02")
-            struct.pack_into("<I", blob, place + pick([16, 20, 24, 42]), int(rng.integers(2**32)))
+            struct.pack_into(
+                "<I", blob, place + pick([16, 20, 24, 42]), int(rng.integers(2**32))
+            )
     elif way == 24:
-        blob = pick([pickle.dumps(Bomb(trap)), b"PK\x05\x06" + bytes(18), rng.bytes(300)])
+        blob = pick(
+            [pickle.dumps(Bomb(trap)), b"PK\x05\x06" + bytes(18), rng.bytes(300)]
+        )
     return bytes(blob)
 
 
 class Attack:
-    """Mutants of small proofs, each verdict held against the optimum of what it states."""
+    """Mutants of small proofs, each verdict held against the optimum of what it
+    states."""
 
     def __init__(self, seed, folder):
-        self.rng, self.file, self.trap = np.random.default_rng(seed), folder / "p", folder / "trap"
+        self.rng, self.file, self.trap = (
+            np.random.default_rng(seed),
+            folder / "p",
+            folder / "trap",
+        )
         self.base = list(base_proofs(self.rng))
         self.optima = {}
         self.judged = []  # files, rows, labels and verdicts, None if refused
 
     def optimum(self, header, X, y):
         """Return the optimum of a stated problem, None where the oracle finds none."""
-        stated = {name: v for name, v in header.items() if name not in ("recipe", "text")}
+        stated = {
+            name: v for name, v in header.items() if name not in ("recipe", "text")
+        }
         key = json.dumps(stated, sort_keys=True)
         if key not in self.optima:
             try:

@@ -1,4 +1,5 @@
-"""Fixtures of several test files: small problems, clocks, interrupts, notebooks, browsers."""
+"""Fixtures of several test files: small problems, clocks, interrupts, notebooks,
+browsers."""
 
 import ast
 import base64
@@ -28,21 +29,25 @@ from workbench.runs import engine, results
 
 
 def pytest_configure(config):
-    """Hear interrupts, which background jobs ignore, and let kernels run without compilation."""
+    """Hear interrupts, which background jobs ignore, and let kernels run without
+    compilation."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     hangup = getattr(signal, "SIGHUP", None)  # not on Windows
     if hangup and signal.getsignal(hangup) is signal.SIG_IGN:
-        # As under nohup, a hangup ends no test. But a process that a test starts would inherit
-        # SIG_IGN; a handler it does not.
+        # As under nohup, a hangup ends no test. But a process that a test starts would
+        # inherit SIG_IGN; a handler it does not.
         signal.signal(hangup, lambda *_: None)
     if numba.config.DISABLE_JIT:
-        config.addinivalue_line("filterwarnings", "ignore::RuntimeWarning")  # as compiled
+        config.addinivalue_line(
+            "filterwarnings", "ignore::RuntimeWarning"
+        )  # as compiled
         _write_registers_out()
 
 
 def _write_registers_out():
-    """Write vector registers out in NumPy where NUMBA_DISABLE_JIT=1 lets compiled code run as is.
+    """Write vector registers out in NumPy where NUMBA_DISABLE_JIT=1 lets compiled code
+    run as is.
 
     They are no Python: without compilation they cannot be called.
     """
@@ -89,7 +94,8 @@ def blobs():
 
 @pytest.fixture
 def clock(monkeypatch):
-    """Let time pass in ``time.sleep()`` alone, for the clock of streams: a busy machine adds none.
+    """Let time pass in ``time.sleep()`` alone, for the clock of streams: a busy machine
+    adds none.
 
     Only wall seconds are so; processor seconds are what they are.
     """
@@ -109,7 +115,8 @@ def clock(monkeypatch):
 
 @pytest.fixture
 def interrupt(monkeypatch):
-    """Return a function that sends Ctrl-C when a solver has done a round, not as it compiles."""
+    """Return a function that sends Ctrl-C when a solver has done a round, not as it
+    compiles."""
     originals = {}
 
     def patch(solver, at):
@@ -130,7 +137,8 @@ def interrupt(monkeypatch):
 
 @pytest.fixture
 def no_workers(monkeypatch):
-    """Let the engine run its tasks in this process, where workers would take seconds to start."""
+    """Let the engine run its tasks in this process, where workers would take seconds to
+    start."""
 
     def submit(task, run, limits):
         future = Future()
@@ -142,15 +150,20 @@ def no_workers(monkeypatch):
 
 @pytest.fixture(scope="session")
 def execute():
-    """Return a runner of notebooks in this process: a kernel's start takes longer than most run.
+    """Return a runner of notebooks in this process: a kernel's start takes longer than
+    most run.
 
-    It returns each code cell with what it printed, the number of its figures, and its value, and
-    calls ``after(cell, namespace)`` behind each.
+    It returns each code cell with what it printed, the number of its figures, and its
+    value, and calls ``after(cell, namespace)`` behind each.
     """
 
     def value(source, name, namespace):
         tree = ast.parse(source)
-        last = tree.body.pop().value if tree.body and isinstance(tree.body[-1], ast.Expr) else None
+        last = (
+            tree.body.pop().value
+            if tree.body and isinstance(tree.body[-1], ast.Expr)
+            else None
+        )
         exec(compile(tree, name, "exec"), namespace)
         return last and eval(compile(ast.Expression(last), name, "eval"), namespace)
 
@@ -161,8 +174,12 @@ def execute():
             for number, cell in enumerate(notebook.cells):
                 if cell.cell_type == "code":
                     with redirect_stdout(io.StringIO()) as printed:
-                        shown = value(cell.source, f"cell {cell.get('id', number)}", namespace)
-                    ran.append((cell, printed.getvalue(), len(plt.get_fignums()), shown))
+                        shown = value(
+                            cell.source, f"cell {cell.get('id', number)}", namespace
+                        )
+                    ran.append(
+                        (cell, printed.getvalue(), len(plt.get_fignums()), shown)
+                    )
                     plt.close("all")
                     after(cell, namespace)
                 if "parameters" in {cell.id, *cell.metadata.get("tags", [])}:
@@ -197,16 +214,24 @@ def no_kernels(execute, no_workers, monkeypatch):
 
 @pytest.fixture(scope="module")
 def dask(tmp_path_factory):
-    """Start a Dask scheduler on a free port; return its address and a starter of processes."""
+    """Start a Dask scheduler on a free port; return its address and a starter of
+    processes."""
     pytest.importorskip("distributed", reason="needs the extra `cluster`")
     folder, processes = tmp_path_factory.mktemp("dask"), []
     contact = folder / "scheduler.json"
 
     def start(role, *options):
-        command = [sys.executable, "-m", f"distributed.cli.dask_{role}", "--no-dashboard"]
+        command = [
+            sys.executable,
+            "-m",
+            f"distributed.cli.dask_{role}",
+            "--no-dashboard",
+        ]
         command += ["--scheduler-file", contact, "--host", "127.0.0.1", *options]
         with open(folder / f"{role}.log", "a") as log:
-            processes.append(subprocess.Popen(command, stdout=log, stderr=log, cwd=folder))
+            processes.append(
+                subprocess.Popen(command, stdout=log, stderr=log, cwd=folder)
+            )
         return processes[-1]
 
     start.scheduler = start("scheduler", "--port", "0")
@@ -216,7 +241,9 @@ def dask(tmp_path_factory):
     yield json.loads(contact.read_text())["address"], start
     for process in processes:
         family = (
-            psutil.Process(process.pid).children(recursive=True) if process.poll() is None else []
+            psutil.Process(process.pid).children(recursive=True)
+            if process.poll() is None
+            else []
         )
         process.kill()  # a nanny first, or it starts its worker again
         for child in family:
@@ -226,7 +253,8 @@ def dask(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def browser():
-    """Return a Chromium without a window, driven by selenium; nothing is downloaded for it."""
+    """Return a Chromium without a window, driven by selenium; nothing is downloaded for
+    it."""
     webdriver = pytest.importorskip("selenium.webdriver")
     from selenium.webdriver.chrome.service import Service
 
@@ -250,7 +278,8 @@ def browser():
 
 @pytest.fixture
 def printed(browser):
-    """Return a function that prints the browser's page and returns the bytes of the PDF.
+    """Return a function that prints the browser's page and returns the bytes of the
+    PDF.
 
     On a busy machine Chromium may answer that printing failed: it is asked three times.
     """
@@ -259,7 +288,9 @@ def printed(browser):
     def pdf(**options):
         for _ in range(3):
             try:
-                return base64.b64decode(browser.execute_cdp_cmd("Page.printToPDF", options)["data"])
+                return base64.b64decode(
+                    browser.execute_cdp_cmd("Page.printToPDF", options)["data"]
+                )
             except WebDriverException as error:
                 if "Printing failed" not in str(error):
                     raise

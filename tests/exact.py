@@ -1,6 +1,8 @@
-"""The bounds of a proof in rational arithmetic, and optima by cvxpy: written from the definitions.
+"""The bounds of a proof in rational arithmetic, and optima by cvxpy: written from the
+definitions.
 
-Nothing here is shared with the checker. Logarithms, exponentials and roots have sixty digits.
+Nothing here is shared with the checker. Logarithms, exponentials and roots have sixty
+digits.
 """
 
 import warnings
@@ -46,7 +48,8 @@ def dot(a, b):
 class Stated:
     """The problem of a header for these rows, at exact points.
 
-    `gram(i, j)` is the inner product of two rows, with the constant column and in the kernel.
+    `gram(i, j)` is the inner product of two rows, with the constant column and in the
+    kernel.
     """
 
     def __init__(self, header, X, y):
@@ -56,7 +59,9 @@ class Stated:
         self.N = self.n if header["over"] == "mean" else 1
         C = header["C"] if isinstance(header["C"], list) else [header["C"]] * self.k
         self.c = [Q(C[label]) for label in self.y]
-        self.of_class = [sum(c for c, l in zip(self.c, self.y) if l == j) for j in range(self.k)]
+        self.of_class = [
+            sum(c for c, l in zip(self.c, self.y) if l == j) for j in range(self.k)
+        ]
         self.alpha, self.l1 = Q(header["alpha"]), Q(header.get("l1") or 0)
         s = header.get("intercept")
         self.free, self.s = s == "free", Q(0) if s in (None, "free") else Q(s)
@@ -74,7 +79,8 @@ class Stated:
         return inner + (self.s**2 if self.kernel else 0)
 
     def primal(self, W, b, basis=None):
-        """Return P at the weights W, their penalised intercept included, and a free intercept b."""
+        """Return P at the weights W, their penalised intercept included, and a free
+        intercept b."""
         columns = list(zip(*W))
         if basis is None:
             scores = [[dot(x, w) for w in columns] for x in self.X]
@@ -83,9 +89,13 @@ class Stated:
         else:
             rows = [[self.gram(i, j) for j in basis] for i in range(self.n)]
             scores, l1 = [[dot(row, w) for w in columns] for row in rows], 0
-            square = sum(dot(w, [scores[i][c] for i in basis]) for c, w in enumerate(columns))
+            square = sum(
+                dot(w, [scores[i][c] for i in basis]) for c, w in enumerate(columns)
+            )
         scores = [[f + shift for f, shift in zip(row, b)] for row in scores]
-        losses = sum(c * self.loss_of(*row) for c, *row in zip(self.c, scores, self.own, self.y))
+        losses = sum(
+            c * self.loss_of(*row) for c, *row in zip(self.c, scores, self.own, self.y)
+        )
         return losses / self.N + self.alpha / 2 * square + self.l1 * l1
 
     def loss_of(self, F, own, label):
@@ -142,17 +152,24 @@ class Stated:
 
     def balanced(self, points):
         """Return points of cost 1 whose columns of A sum to zero, near these."""
-        A = [[c * a for a in self.expand(i, p)[0]] for i, (c, p) in enumerate(zip(self.c, points))]
+        A = [
+            [c * a for a in self.expand(i, p)[0]]
+            for i, (c, p) in enumerate(zip(self.c, points))
+        ]
         rest, total = [sum(column) for column in zip(*A)], sum(self.of_class)
         t = min(Q(1), 4 * max(map(abs, rest)) / min(self.of_class) * Q(1001, 1000))
         if not t:
             return points
         shift = [-(1 - t) * r / (t * total) for r in rest]
-        share = [self.of_class[c] / total for c in (range(self.k) if self.K > 1 else [1])]
+        share = [
+            self.of_class[c] / total for c in (range(self.k) if self.K > 1 else [1])
+        ]
         mixed = []
         for own, p in zip(self.own, points):
             if self.loss in ("hinge", "squared_hinge", "logistic"):
-                new = [(1 - q + e if o else q - e) for q, o, e in zip(share, own, shift)]
+                new = [
+                    (1 - q + e if o else q - e) for q, o, e in zip(share, own, shift)
+                ]
             elif self.loss == "squared":
                 new = [o - q + e for q, o, e in zip(share, own, shift)]
             else:
@@ -163,7 +180,8 @@ class Stated:
         return mixed
 
     def dual(self, points):
-        """Return D at feasible points (of cost 1), scaled by the best factor in [0, 1]."""
+        """Return D at feasible points (of cost 1), scaled by the best factor in [0,
+        1]."""
         points = self.balanced(points) if self.free else points
         pairs = [self.expand(i, p) for i, p in enumerate(points)]
         A = [[c * a for a in row] for c, (row, _) in zip(self.c, pairs)]
@@ -192,7 +210,10 @@ class MinimaxRisk:
         self.n, self.k, self.d = len(y), max(y) + 1, len(self.X[0])
         self.tau, self.lam = [], []
         for c in range(self.k):
-            phi = [[v if label == c else Q(0) for v in x] for x, label in zip(self.X, self.y)]
+            phi = [
+                [v if label == c else Q(0) for v in x]
+                for x, label in zip(self.X, self.y)
+            ]
             self.tau.append([sum(column) / self.n for column in zip(*phi)])
             squares = [sum(v * v for v in column) / self.n for column in zip(*phi)]
             root = [sqrt(s - t * t) for s, t in zip(squares, self.tau[-1])]
@@ -200,9 +221,13 @@ class MinimaxRisk:
 
     def primal(self, M):
         M = [[m if l else Q(0) for m, l in zip(*rows)] for rows in zip(M, self.lam)]
-        value = sum(dot(l, map(abs, m)) for l, m in zip(self.lam, M)) - sum(map(dot, self.tau, M))
+        value = sum(dot(l, map(abs, m)) for l, m in zip(self.lam, M)) - sum(
+            map(dot, self.tau, M)
+        )
         scores = [[dot(x, m) for m in M] for x in self.X]
-        return 1 + value + max((sum(s) - 1) / len(s) for v in scores for s in subsets(v))
+        return (
+            1 + value + max((sum(s) - 1) / len(s) for v in scores for s in subsets(v))
+        )
 
     def dual(self, P):
         total = sum(map(sum, P))
@@ -221,13 +246,21 @@ def subsets(items):
 
 
 def solve(header, X, y):
-    """Return the optimum by cvxpy, and W, b and the dual point (or M and p) found there.
+    """Return the optimum by cvxpy, and W, b and the dual point (or M and p) found
+    there.
 
-    With a kernel, W has coefficients of all rows. A smooth loss has no dual point, None.
+    With a kernel, W has coefficients of all rows. A smooth loss has no dual point,
+    None.
     """
-    X, k, n = X.toarray() if sp.issparse(X) else np.asarray(X, float), int(max(y)) + 1, len(y)
+    X, k, n = (
+        X.toarray() if sp.issparse(X) else np.asarray(X, float),
+        int(max(y)) + 1,
+        len(y),
+    )
     if header["family"] == "mrc":
-        *_, value, M, p = oracles.minimax_risk(X, np.eye(k)[y], np.ones(n), header["lambda0"])
+        *_, value, M, p = oracles.minimax_risk(
+            X, np.eye(k)[y], np.ones(n), header["lambda0"]
+        )
         if M is None:
             raise ArithmeticError("the oracle finds no optimum")
         return value, M, np.zeros(k), np.maximum(p, 0)
@@ -252,7 +285,9 @@ def solve(header, X, y):
         wide = slack @ np.ones((1, K)) if loss == "crammer_singer" else slack
         rivals = F - oracles.own(F, own) @ np.ones((1, K))
         violated = 1 - cp.multiply(2 * own - 1, F)
-        constraints = [wide >= (violated if loss == "hinge" else cp.multiply(1 - own, 1 + rivals))]
+        constraints = [
+            wide >= (violated if loss == "hinge" else cp.multiply(1 - own, 1 + rivals))
+        ]
         total = cp.sum(cp.multiply(np.broadcast_to(c, slack.shape), slack))
     else:
         total = c[:, 0] @ smooth(loss)(F, own)
@@ -262,17 +297,27 @@ def solve(header, X, y):
     problem = cp.Problem(cp.Minimize(objective), constraints)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        problem.solve(solver=cp.CLARABEL, tol_gap_abs=1e-10, tol_gap_rel=1e-10, tol_feas=1e-10)
+        problem.solve(
+            solver=cp.CLARABEL, tol_gap_abs=1e-10, tol_gap_rel=1e-10, tol_feas=1e-10
+        )
     if problem.status != "optimal":
         raise ArithmeticError(problem.status)
     dual = np.maximum(constraints[0].dual_value, 0) * N if constraints else None
     if dual is not None and loss != "hinge":
         dual[own > 0] = 0
     weights = factor @ W.value if kernel else W.value
-    return float(problem.value), weights, b.value[0] if s == "free" else np.zeros(K), dual
+    return (
+        float(problem.value),
+        weights,
+        b.value[0] if s == "free" else np.zeros(K),
+        dual,
+    )
 
 
 def smooth(loss):
     """Return a smooth loss of a header, as the oracle of the solvers states it."""
-    known = oracles.LINKS | {"logistic": oracles.logistic, "squared": oracles.LINKS["identity"]}
+    known = oracles.LINKS | {
+        "logistic": oracles.logistic,
+        "squared": oracles.LINKS["identity"],
+    }
     return known[loss]

@@ -1,4 +1,5 @@
-"""What tests of several files ask for: cases, an error that names the argument, a condition."""
+"""What tests of several files ask for: cases, an error that names the argument, a
+condition."""
 
 import time
 

@@ -1,7 +1,9 @@
-"""The optimum of every certified solver's problem, by cvxpy and none of our own solvers.
+"""The optimum of every certified solver's problem, by cvxpy and none of our own
+solvers.
 
-Each problem is written down here once more, from its definition. Features are brought to a size of
-about one first, and so is the objective: rows scaled by s with C / s^2 are the same problem.
+Each problem is written down here once more, from its definition. Features are brought
+to a size of about one first, and so is the objective: rows scaled by s with C / s^2 are
+the same problem.
 """
 
 import warnings
@@ -11,19 +13,22 @@ from typing import NamedTuple
 import cvxpy as cp
 import numpy as np
 
-# Of the oracle alone: by how much of its size the objective may lie below what Clarabel found.
+# Of the oracle alone: by how much of its size the objective may lie below what Clarabel
+# found.
 PRECISION = 1e-7
 TIGHT = {"tol_gap_abs": 1e-11, "tol_gap_rel": 1e-11, "tol_feas": 1e-11, "max_iter": 500}
 
 
 class Family(NamedTuple):
-    """min over W of ridge/2 |W|^2 + l1 |W|_1 + sum_i costs_i loss(V, Y)_i at the scores V = X W.
+    """min over W of ridge/2 |W|^2 + l1 |W|_1 + sum_i costs_i loss(V, Y)_i at the scores
+    V = X W.
 
     Attributes
     ----------
     weight : name and default of the parameter that weighs the regulariser, or the loss
     loss : of (n, k) scores V and the (n, k) zeros and ones Y, an (n,) convex expression
-    of_loss : whether `weight` multiplies the sum of losses, or the norm next to their mean
+    of_loss : whether `weight` multiplies the sum of losses, or the norm next to their
+        mean
     norm : "l2", or "l1" with an intercept that is free
     """
 
@@ -38,7 +43,9 @@ def own(V, Y):
 
 
 def weston_watkins(V, Y):
-    return cp.sum(cp.multiply(1 - Y, cp.pos(1 + V - own(V, Y) @ np.ones((1, Y.shape[1])))), axis=1)
+    return cp.sum(
+        cp.multiply(1 - Y, cp.pos(1 + V - own(V, Y) @ np.ones((1, Y.shape[1])))), axis=1
+    )
 
 
 def crammer_singer(V, Y):
@@ -57,7 +64,9 @@ def wang_shen(V, Y):
 LINKS = {
     "identity": lambda V, Y: cp.sum(cp.square(V - Y), axis=1) / 2,
     "softmax": lambda V, Y: cp.log_sum_exp(V, axis=1) - own(V, Y)[:, 0],
-    "squared_hinge": lambda V, Y: cp.sum(cp.square(cp.pos(1 - cp.multiply(2 * Y - 1, V))), axis=1),
+    "squared_hinge": lambda V, Y: cp.sum(
+        cp.square(cp.pos(1 - cp.multiply(2 * Y - 1, V))), axis=1
+    ),
 }
 
 
@@ -82,7 +91,9 @@ FAMILIES = {
     "cuts_exact": CS,
     "cuts_exact_fast": CS,
     "cuts_nystroem": CS,
-    "frank_wolfe": Family(("alpha", 1e-2), crammer_singer, of_loss=False),  # the example's
+    "frank_wolfe": Family(
+        ("alpha", 1e-2), crammer_singer, of_loss=False
+    ),  # the example's
 }
 
 
@@ -95,14 +106,17 @@ def plain(row):
 
 
 def optimum(name, problem, parameters=None, state=None):
-    """Return an interval that holds the optimum: the objective at a point found, and less.
+    """Return an interval that holds the optimum: the objective at a point found, and
+    less.
 
-    The upper end is the objective at some point, whatever Clarabel thinks of it; the lower end
-    trusts it to :data:`PRECISION`, and is minus infinity where it cannot be trusted.
+    The upper end is the objective at some point, whatever Clarabel thinks of it; the
+    lower end trusts it to :data:`PRECISION`, and is minus infinity where it cannot be
+    trusted.
 
     Parameters
     ----------
-    state : of a solver with a kernel, which knows its gamma, or the landmarks that span its space
+    state : of a solver with a kernel, which knows its gamma, or the landmarks that span
+        its space
     """
     parameters = parameters or {}
     X = problem.X.toarray() if problem.is_sparse else problem.X
@@ -117,14 +131,17 @@ def optimum(name, problem, parameters=None, state=None):
 
 def of_family(name, problem, X, Y, weights, parameters, state):
     """Return the same for a problem of :data:`FAMILIES`."""
-    assert name in FAMILIES, f"{name} certifies its rows: state its problem in tests/oracles.py"
+    assert name in FAMILIES, (
+        f"{name} certifies its rows: state its problem in tests/oracles.py"
+    )
     if name.startswith("cuts"):
         X = features(X, parameters, state, name == "cuts_nystroem")
     return regularised(X, Y, *terms(name, problem.k, weights, parameters))
 
 
 def terms(name, k, weights, parameters):
-    """Return the costs of rows, their loss, ridge and l1, and whether the intercept is free."""
+    """Return the costs of rows, their loss, ridge and l1, and whether the intercept is
+    free."""
     family = FAMILIES[name]
     lam, loss = parameters.get(*family.weight), family.loss
     ridge, l1 = (1.0, parameters.get("l1", 0.02 if name == "cs_working_set" else 0.0))
@@ -141,7 +158,8 @@ def terms(name, k, weights, parameters):
 
 
 def objective(name, problem, M, parameters):
-    """Return the objective of a problem of :data:`FAMILIES` at (k, d + 1) coefficients."""
+    """Return the objective of a problem of :data:`FAMILIES` at (k, d + 1)
+    coefficients."""
     costs, loss, ridge, l1, _ = terms(name, problem.k, problem.weights, parameters)
     M = M / 2 if loss is hinge else M  # the scores of these are f and -f
     V = problem.X @ M[:, :-1].T + M[:, -1]
@@ -173,11 +191,14 @@ def regularised(X, Y, costs, loss, ridge, l1, intercept):
     if l1:  # of two classes, whose scores are w'x / 2 and -w'x / 2, |w| counts once
         parts.append(cp.sum(l1 / total * t @ cp.abs(U @ spread)))
     low, high = solved(sum(parts), [])
-    return low * total if well_posed(X / size, costs, U.value) else -np.inf, high * total
+    return low * total if well_posed(
+        X / size, costs, U.value
+    ) else -np.inf, high * total
 
 
 def well_posed(X, costs, U):
-    """Return whether Clarabel can be trusted with rows of these lengths, directions and costs.
+    """Return whether Clarabel can be trusted with rows of these lengths, directions and
+    costs.
 
     The solution U tells, too: rows that a few others make look alike want a long one.
     """
@@ -204,9 +225,17 @@ def minimax_risk(X, Y, weights, lambda0):
     seen = parts.any(axis=0)
     size = np.sqrt(np.mean(X**2, axis=0)) + ~X.any(axis=0)
     X, tau, lam = X / size, tau / size, lambda0 * deviation / size
-    M, phi, above = cp.Variable(tau.shape), cp.Variable(), cp.Variable(Y.shape, nonneg=True)
+    M, phi, above = (
+        cp.Variable(tau.shape),
+        cp.Variable(),
+        cp.Variable(Y.shape, nonneg=True),
+    )
     V = X @ cp.multiply(seen, M).T
-    value = 1 - cp.sum(cp.multiply(tau * seen, M)) + cp.sum(cp.multiply(lam * seen, cp.abs(M)))
+    value = (
+        1
+        - cp.sum(cp.multiply(tau * seen, M))
+        + cp.sum(cp.multiply(lam * seen, cp.abs(M)))
+    )
     # psi(v) is the root t of sum_y (v_y - t)_+ = 1.
     constraints = [above >= V - phi, cp.sum(above, axis=1) <= 1]
     low, high = solved(value + phi, constraints)
@@ -219,14 +248,23 @@ def minimax_risk(X, Y, weights, lambda0):
     rounding = PRECISION * max(1.0, float(abs(M.value).max()))
     trusted = well_posed(X, weights, M.value)
     low = min(low, exact) - rounding if trusted else -np.inf
-    return low, exact + PRECISION, exact, seen * M.value / size, constraints[0].dual_value
+    return (
+        low,
+        exact + PRECISION,
+        exact,
+        seen * M.value / size,
+        constraints[0].dual_value,
+    )
 
 
 def solved(value, constraints):
-    """Minimise an expression of about the size of one; of what is not vouched for, only the top."""
+    """Minimise an expression of about the size of one; of what is not vouched for, only
+    the top."""
     problem = cp.Problem(cp.Minimize(value), constraints)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # that the solution may be inaccurate
+        warnings.simplefilter(
+            "ignore", UserWarning
+        )  # that the solution may be inaccurate
         try:
             problem.solve(cp.CLARABEL, **TIGHT)
         except cp.SolverError:
@@ -235,11 +273,15 @@ def solved(value, constraints):
         return -np.inf, np.inf
     found = float(value.value)
     rounding = PRECISION * max(abs(found), 1e-3)
-    return found - rounding if problem.status == cp.OPTIMAL else -np.inf, found + rounding
+    return (
+        found - rounding if problem.status == cp.OPTIMAL else -np.inf,
+        found + rounding,
+    )
 
 
 def features(X, parameters, state, nystroem):
-    """Return rows whose inner products are those of a state's kernel, or of its Nystroem space."""
+    """Return rows whose inner products are those of a state's kernel, or of its
+    Nystroem space."""
     kind, gamma = parameters.get("kernel", "rbf"), state.gamma
     if kind == "rbf":
         K = np.exp(-gamma * ((X[:, None] - X[None]) ** 2).sum(axis=2))

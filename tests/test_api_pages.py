@@ -14,28 +14,44 @@ from workbench.runs.parameters import described, explained
 PACKAGE = Path(workbench.__file__).parent
 ROOT = PACKAGE.parent
 PATHS = {
-    ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): path
+    ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(
+        ".__init__"
+    ): path
     for path in sorted(PACKAGE.rglob("*.py"))
 }
 ROLE = re.compile(r":(?:func|class|data|meth|mod|attr):`~?([\w.]+)`")
 
 
 def arguments(node):
-    """Return the names of a function's arguments, or of a class's fields and of its __init__."""
+    """Return the names of a function's arguments, or of a class's fields and of its
+    __init__."""
     if isinstance(node, ast.ClassDef):
         own = [x.target.id for x in node.body if isinstance(x, ast.AnnAssign)]
         return own + [
-            a for x in node.body if getattr(x, "name", "") == "__init__" for a in arguments(x)
+            a
+            for x in node.body
+            if getattr(x, "name", "") == "__init__"
+            for a in arguments(x)
         ]
     a = node.args
-    return [x.arg for x in (*a.posonlyargs, *a.args, a.vararg, *a.kwonlyargs, a.kwarg) if x]
+    return [
+        x.arg for x in (*a.posonlyargs, *a.args, a.vararg, *a.kwonlyargs, a.kwarg) if x
+    ]
 
 
 def documented(module, node, within=""):
-    """Yield (module, name, docstring, arguments) of each public class, function and method."""
+    """Yield (module, name, docstring, arguments) of each public class, function and
+    method."""
     for child in node.body:
-        if isinstance(child, ast.ClassDef | ast.FunctionDef) and not child.name.startswith("_"):
-            yield module, within + child.name, ast.get_docstring(child) or "", arguments(child)
+        if isinstance(
+            child, ast.ClassDef | ast.FunctionDef
+        ) and not child.name.startswith("_"):
+            yield (
+                module,
+                within + child.name,
+                ast.get_docstring(child) or "",
+                arguments(child),
+            )
             if isinstance(child, ast.ClassDef):
                 yield from documented(module, child, f"{child.name}.")
 
@@ -57,20 +73,28 @@ def test_the_top_of_the_package_has_what_a_notebook_needs_first():
 
 
 def test_docstrings_list_parameters_that_exist():
-    listed = [(*entry[:2], set(described(entry[2])) - set(entry[3])) for entry in ENTRIES]
+    listed = [
+        (*entry[:2], set(described(entry[2])) - set(entry[3])) for entry in ENTRIES
+    ]
     assert not [entry for entry in listed if entry[2]]
     assert sum(len(described(entry[2])) for entry in ENTRIES) > 300
 
 
 def test_docstrings_explain_every_parameter_of_every_solver():
-    helps = {(n, p.name): p.help for n, s in SOLVERS.items() for p in explained(s.steps).values()}
+    helps = {
+        (n, p.name): p.help
+        for n, s in SOLVERS.items()
+        for p in explained(s.steps).values()
+    }
     assert len(helps) > 100 and not [name for name, text in helps.items() if not text]
 
 
 def test_docstrings_refer_to_names_that_exist():
     known = {f".{module}.{name}" for module, name, *_ in ENTRIES}
     known |= {
-        f".{module}.{name}.{field}" for module, name, _, fields in ENTRIES for field in fields
+        f".{module}.{name}.{field}"
+        for module, name, _, fields in ENTRIES
+        for field in fields
     }
     docs = [(module, doc) for module, _, doc, _ in ENTRIES]
     docs += [(name, ast.get_docstring(tree)) for name, tree in TREES.items()]

@@ -1,4 +1,5 @@
-"""The arena: one budget, split and clock for all; no choice sees test rows; all is resumable."""
+"""The arena: one budget, split and clock for all; no choice sees test rows; all is
+resumable."""
 
 import time
 from dataclasses import dataclass, replace
@@ -25,7 +26,8 @@ MANY = 1000.0  # seconds that no search here comes to the end of
 
 @dataclass
 class Toy:
-    """A classifier with less error the nearer its parameter is to one, from round `late` on."""
+    """A classifier with less error the nearer its parameter is to one, from round
+    `late` on."""
 
     round: int
     wrong: float
@@ -73,14 +75,18 @@ def test_points_begin_in_the_middle_and_leave_no_gap():
 
 
 def test_the_budget_ends_the_search_and_a_fit_ends_the_run(problem, clock):
-    # A run goes on to 1.5 s: its best round is the third, at 0.3 s, and nothing gets better.
+    # A run goes on to 1.5 s: its best round is the third, at 0.3 s, and nothing gets
+    # better.
     cheap = found(problem, budget=15.0, fit=1.5)
     assert len(cheap["trials"]) == 2 and 15.0 <= cheap["search_cpu"] < 17.0
     assert cheap["rounds"] == 3 and cheap["cpu"] == pytest.approx(0.3)
     # Rounds that take longer than a fit may do not count, and the search says so.
     with refuses(r"no round ended within 1\.5 s", RuntimeError):
         found(problem, budget=15.0, fit=1.5, cost=2.5)
-    assert len(found(problem, budget=MANY, fit=MANY, ends=5)["trials"]) == search.MAX_TRIALS
+    assert (
+        len(found(problem, budget=MANY, fit=MANY, ends=5)["trials"])
+        == search.MAX_TRIALS
+    )
     # The best value wins, and an edge is reported.
     best = found(problem, budget=MANY, fit=100.0)
     assert abs(np.log10(best["values"]["C"])) < 0.15 and best["at_edge"] == []
@@ -93,7 +99,12 @@ def test_a_run_ends_when_its_best_round_lies_far_behind(problem, clock):
     for given, fit, spent, cut in (
         ({"cost": 0.1}, 1.5, 1.5, True),
         (at_once, 2.0, 0.6, False),
-        (at_once | {"gap": 0.5}, 2.0, 2.0, True),  # the bounds are apart: it is not the end
+        (
+            at_once | {"gap": 0.5},
+            2.0,
+            2.0,
+            True,
+        ),  # the bounds are apart: it is not the end
     ):
         run = search._run(toy, given, problem.split(0.2, 0), fit=fit)
         assert run.spent == pytest.approx(spent) and run.cut == cut
@@ -119,7 +130,9 @@ def test_no_entry_sees_test_rows(blobs, monkeypatch, tmp_path, rng):
         search.search(toy, {}, {}, whole, budget=1.0, fit=1.0)
     monkeypatch.setattr(search, "MAX_TRIALS", 4)
     seen, chosen = [], []
-    scrambled = replace(whole, y_test=rng.permutation(whole.y_test), X_test=whole.X_test + 3.0)
+    scrambled = replace(
+        whole, y_test=rng.permutation(whole.y_test), X_test=whole.X_test + 3.0
+    )
 
     def spying(problem, **parameters):
         seen.append(problem.X_test)
@@ -132,7 +145,11 @@ def test_no_entry_sees_test_rows(blobs, monkeypatch, tmp_path, rng):
         task = Match("x", 0, "centroid", ENTRIES["centroid"], MANY, MANY, 0.3, False)
         task = replace(task, key=match_key(task, problem))
         with monkeypatch.context() as patch:
-            patch.setattr(match, "resolve", lambda name, own: (spying, resolve("centroid", own)[1]))
+            patch.setattr(
+                match,
+                "resolve",
+                lambda name, own: (spying, resolve("centroid", own)[1]),
+            )
             task.play(task.path(tmp_path), Limits())
         chosen.append(read_trace(task.path(tmp_path)).header["contest"])
     assert len(seen) == 2 * (4 * 5 + 1) and all(rows is None for rows in seen)
@@ -151,7 +168,11 @@ def test_a_failure_stops_no_other_match_and_nothing_runs_twice(tmp_path, no_work
     settings = {"partitions": 1, "budget": 0.1, "folder": tmp_path}
     done = contest(["text 150x3"], entries, **settings)
     frame = done.frame().set_index("entry")
-    assert frame["status"].to_dict() == {"ridge": "done", "bad": "failed", "dense": "refused"}
+    assert frame["status"].to_dict() == {
+        "ridge": "done",
+        "bad": "failed",
+        "dense": "refused",
+    }
     assert "tol: must be a positive number" in frame.loc["bad", "reason"]
     assert frame.loc["dense", "reason"] == "takes dense rows only"
     assert frame.loc["ridge", "search_cpu"] > 0 and frame.loc["ridge", "n"] == 150
@@ -159,7 +180,9 @@ def test_a_failure_stops_no_other_match_and_nothing_runs_twice(tmp_path, no_work
     assert trace.last["test_error"] == frame.loc["ridge", "test_error"]
     assert len(trace.header["contest"]["search"]) == frame.loc["ridge", "trials"]
     lines = []
-    again = contest(["text 150x3"], {"ridge": entries["ridge"]}, **settings, say=lines.append)
+    again = contest(
+        ["text 150x3"], {"ridge": entries["ridge"]}, **settings, say=lines.append
+    )
     assert lines == ["1 point, 1 done before, 0 to run"]
     assert again.frame().iloc[0]["fit_cpu"] == frame.loc["ridge", "fit_cpu"]
     contest(["text 150x3"], {"bad": entries["bad"]}, **settings, say=lines.append)
@@ -179,7 +202,9 @@ def test_a_contest_from_results_runs_nothing_and_reads_no_data(
     for names in (entries, None):  # by default those that took part
         again = contest(["text 150x3"], names, **settings)
         pd.testing.assert_frame_equal(again.frame().drop(columns="key"), before)
-        assert [trace.rows for trace in again.traces()] == [trace.rows for trace in done.traces()]
+        assert [trace.rows for trace in again.traces()] == [
+            trace.rows for trace in done.traces()
+        ]
     other = contest(["text 150x3"], ["ridge"], **settings).frame()
     assert other["status"].tolist() == ["failed"] * 2
     assert set(other["reason"]) == {"no match with these settings is in the results"}
@@ -188,12 +213,17 @@ def test_a_contest_from_results_runs_nothing_and_reads_no_data(
 def test_own_data_enter_a_contest_with_a_table_a_picture_and_a_note_on_ties(
     tmp_path, no_workers, monkeypatch
 ):
-    rng, kind = np.random.default_rng(0), np.array(["oak", "elm", "ash"])[np.arange(90) % 3]
+    rng, kind = (
+        np.random.default_rng(0),
+        np.array(["oak", "elm", "ash"])[np.arange(90) % 3],
+    )
     X = rng.normal(0, 0.4, (90, 2)) + np.arange(90)[:, None] % 3
     frame = pd.DataFrame(X, columns=["height", "girth"])
     frame.insert(0, "kind", kind)  # not the last column, nor one called label
     frame.to_csv(tmp_path / "trees.csv", index=False)
-    frame.rename(columns={"kind": "label"}).to_csv(tmp_path / "odd + name.csv", index=False)
+    frame.rename(columns={"kind": "label"}).to_csv(
+        tmp_path / "odd + name.csv", index=False
+    )
     monkeypatch.chdir(tmp_path)
     specs = [load("trees.csv", target="kind"), "odd + name.csv"]
     settings = {"partitions": 1, "budget": 0.2, "folder": tmp_path / "arena"}
@@ -215,9 +245,19 @@ def test_own_data_enter_a_contest_with_a_table_a_picture_and_a_note_on_ties(
 
 
 def test_ties_are_within_one_standard_error_of_the_lowest(monkeypatch):
-    columns = {"data": "x", "label": "A", "status": "done", "fit_cpu": 1.0, "worst_case": np.nan}
-    frame = pd.DataFrame({"entry": list("abcd"), "test_error": [0.1, 0.09, 0.13, np.nan]})
-    frame = frame.assign(**columns, standard_error=0.02, cut=False, settings="", reason="")
+    columns = {
+        "data": "x",
+        "label": "A",
+        "status": "done",
+        "fit_cpu": 1.0,
+        "worst_case": np.nan,
+    }
+    frame = pd.DataFrame(
+        {"entry": list("abcd"), "test_error": [0.1, 0.09, 0.13, np.nan]}
+    )
+    frame = frame.assign(
+        **columns, standard_error=0.02, cut=False, settings="", reason=""
+    )
     monkeypatch.setattr(Contest, "frame", lambda self: frame)
     found = Contest((), None).table()
     assert found["entry"].tolist() == list("bacd")
@@ -228,7 +268,10 @@ def test_all_that_decides_a_match_is_in_its_key(blobs, monkeypatch):
     problem, e = blobs(), ENTRIES["libsvm"]
     first = Match("iris", 0, "libsvm", e, 1.0, 0.2, None, False)
     changed = [replace(first, entry=e._replace(ranges={"C": (1.0, 2.0)}))]
-    changed += [replace(first, entry=e._replace(fixed={"tol": 0.1})), replace(first, partition=1)]
+    changed += [
+        replace(first, entry=e._replace(fixed={"tol": 0.1})),
+        replace(first, partition=1),
+    ]
     changed += [replace(first, **{name: 0.5}) for name in ("budget", "fit")]
     seen = {match_key(m, problem) for m in [first, *changed]}
     monkeypatch.setattr("workbench.arena.match.code", lambda steps, room: room)
@@ -252,7 +295,9 @@ def test_entries_are_of_the_registry_and_equals_have_equal_ranges():
         assert (name == e.solver or e.name) and e.family in FAMILIES
         assert set(e.ranges) <= set(parameters) and not set(e.ranges) & set(e.fixed)
         assert all(0 < low < high for low, high in e.ranges.values())
-        decades = {p: round(np.log10(high / low), 9) for p, (low, high) in e.ranges.items()}
+        decades = {
+            p: round(np.log10(high / low), 9) for p, (low, high) in e.ranges.items()
+        }
         assert all(decades.get(p, 6) == 6 for p in ("C", "alpha", "lam", "gamma"))
     assert entry("logistic_saga").ranges == {"C": ENTRIES["logistic_lbfgs"].ranges["C"]}
     others = "mrc_pdhg ww_shark memoir_l1 ls_generalized cuts_exact vw boosting".split()
@@ -275,4 +320,7 @@ def test_a_mistake_is_reported_before_anything_runs(tmp_path):
         ({"entries": ["mrc_fourie"]}, "unknown name 'mrc_fourie'; .*mrc_fourier"),
     ):
         with refuses(message):
-            contest(**{"specs": ["iris"], "entries": ["ridge"], "folder": tmp_path} | settings)
+            contest(
+                **{"specs": ["iris"], "entries": ["ridge"], "folder": tmp_path}
+                | settings
+            )

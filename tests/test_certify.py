@@ -1,4 +1,5 @@
-"""Certificates of other people's models: the optimum that cvxpy finds is in every interval."""
+"""Certificates of other people's models: the optimum that cvxpy finds is in every
+interval."""
 
 import re
 import signal
@@ -37,7 +38,9 @@ from workbench.peers.linear import quiet
 from workbench.proofs import checker
 
 X, THREE = (part[::2] for part in load_iris(return_X_y=True))
-X = StandardScaler().fit_transform(X) + 0.5  # moved, so that it matters how the intercept counts
+X = (
+    StandardScaler().fit_transform(X) + 0.5
+)  # moved, so that it matters how the intercept counts
 TWO = (THREE == 1).astype(int)
 OFTEN = np.random.default_rng(0).integers(0, 4, 75)
 HEAVY = {0: 2.0, 1: 0.5, 2: 3.0}
@@ -68,13 +71,24 @@ def losses(name, F, y):
 
 
 def stated(name, rows, y, K, cost=1.0, alpha=1.0, l1=0.0, intercept=None, matrix=None):
-    """Return the problem of a documentation in cvxpy, and its variables; `intercept` is b's."""
+    """Return the problem of a documentation in cvxpy, and its variables; `intercept` is
+    b's."""
     W, b = cp.Variable((rows.shape[1], K)), cp.Variable((1, K))
     F = rows @ W + np.ones((len(y), 1)) @ b
-    square = cp.sum_squares(W) if matrix is None else cp.quad_form(W[:, 0], cp.psd_wrap(matrix))
-    value = cp.sum(cp.multiply(cost, losses(name, F, y))) + alpha / 2 * square + l1 * cp.norm1(W)
+    square = (
+        cp.sum_squares(W)
+        if matrix is None
+        else cp.quad_form(W[:, 0], cp.psd_wrap(matrix))
+    )
+    value = (
+        cp.sum(cp.multiply(cost, losses(name, F, y)))
+        + alpha / 2 * square
+        + l1 * cp.norm1(W)
+    )
     if intercept is not None and intercept != "free":
-        value += alpha / 2 * cp.sum_squares(b / intercept) + l1 * cp.norm1(b / intercept)
+        value += alpha / 2 * cp.sum_squares(b / intercept) + l1 * cp.norm1(
+            b / intercept
+        )
     return cp.Problem(cp.Minimize(value), [b == 0] if intercept is None else []), W, b
 
 
@@ -92,16 +106,22 @@ SAGA = {"solver": "saga", "tol": 1e-7, "max_iter": 10_000, "random_state": 0}
 STEADY = SGD | {"learning_rate": "constant", "eta0": 1e-3}
 MODELS = {
     "svc": LinearSVC(C=0.3, **FEW),
-    "svc hinge": LinearSVC(loss="hinge", intercept_scaling=2.0, class_weight=PAIR, **FEW),
+    "svc hinge": LinearSVC(
+        loss="hinge", intercept_scaling=2.0, class_weight=PAIR, **FEW
+    ),
     "svc against the rest": LinearSVC(loss="hinge", class_weight=HEAVY, **FEW),
-    "svc joint": LinearSVC(multi_class="crammer_singer", C=0.2, class_weight=HEAVY, **FEW),
+    "svc joint": LinearSVC(
+        multi_class="crammer_singer", C=0.2, class_weight=HEAVY, **FEW
+    ),
     "svc without b": LinearSVC(fit_intercept=False, **FEW),
     "svc l1": LinearSVC(penalty="l1", dual=False, tol=1e-8, random_state=0),
     "linear kernel": SVC(C=0.1, kernel="linear", tol=0.5, class_weight="balanced"),
     "kernel": SVC(C=0.7, tol=0.5),
     "softmax": LogisticRegression(C=0.4, max_iter=3, class_weight="balanced"),
     "logistic": LogisticRegression(max_iter=3, fit_intercept=False),
-    "liblinear": LogisticRegression(solver="liblinear", max_iter=2, intercept_scaling=3.0, tol=1.0),
+    "liblinear": LogisticRegression(
+        solver="liblinear", max_iter=2, intercept_scaling=3.0, tol=1.0
+    ),
     "elastic net": LogisticRegression(l1_ratio=0.3, **SAGA),
     "ridge": RidgeClassifier(3.0, class_weight=HEAVY),
     "ridge of two": RidgeClassifier(solver="sag", max_iter=1, random_state=0),
@@ -115,7 +135,11 @@ MODELS = {
 DOCUMENTED = {  # the labels, and the loss and the arguments of `stated`
     "svc": (THREE, "squared_hinge", {"cost": 0.3, "intercept": 1}),
     "svc hinge": (TWO, "hinge", {"cost": weighted(TWO, HEAVY, 1), "intercept": 2}),
-    "svc against the rest": (THREE, "hinge", {"cost": weighted(THREE, HEAVY, 3), "intercept": 1}),
+    "svc against the rest": (
+        THREE,
+        "hinge",
+        {"cost": weighted(THREE, HEAVY, 3), "intercept": 1},
+    ),
     "svc joint": (THREE, "crammer_singer", {"cost": 0.2 * BY_CLASS, "intercept": 1}),
     "svc without b": (TWO, "squared_hinge", {}),
     "svc l1": (TWO, "squared_hinge", {"alpha": 0, "l1": 1, "intercept": 1}),
@@ -127,17 +151,34 @@ DOCUMENTED = {  # the labels, and the loss and the arguments of `stated`
     "elastic net": (TWO, "logistic", {"alpha": 0.7, "l1": 0.3} | FREE),
     "ridge": (THREE, "ridge", {"alpha": 6, "cost": BY_CLASS} | FREE),
     "ridge of two": (TWO, "ridge", {"alpha": 2} | FREE),
-    "sgd": (THREE, "hinge", {"alpha": 0.05, "cost": weighted(THREE, HEAVY, 3) / 75} | FREE),
+    "sgd": (
+        THREE,
+        "hinge",
+        {"alpha": 0.05, "cost": weighted(THREE, HEAVY, 3) / 75} | FREE,
+    ),
     "sgd squared": (TWO, "squared_hinge", {"alpha": 0.05, "cost": 1 / 75} | FREE),
-    "sgd logistic": (TWO, "logistic", {"alpha": 0.05, "cost": weighted(TWO, HEAVY, 1) / 75} | FREE),
+    "sgd logistic": (
+        TWO,
+        "logistic",
+        {"alpha": 0.05, "cost": weighted(TWO, HEAVY, 1) / 75} | FREE,
+    ),
     "sgd l1": (THREE, "hinge", {"alpha": 0, "l1": 0.05, "cost": 1 / 75} | FREE),
-    "sgd elastic net": (TWO, "hinge", {"alpha": 0.0425, "l1": 0.0075, "cost": 1 / 75} | FREE),
-    "sgd squared l1": (TWO, "squared_hinge", {"alpha": 0, "l1": 0.05, "cost": 1 / 75} | FREE),
+    "sgd elastic net": (
+        TWO,
+        "hinge",
+        {"alpha": 0.0425, "l1": 0.0075, "cost": 1 / 75} | FREE,
+    ),
+    "sgd squared l1": (
+        TWO,
+        "squared_hinge",
+        {"alpha": 0, "l1": 0.05, "cost": 1 / 75} | FREE,
+    ),
 }
 
 
 def checked(found, problem, W, b, given, ridge=1.0):
-    """Compare a certificate with the problem that cvxpy solves, and with its value at `given`."""
+    """Compare a certificate with the problem that cvxpy solves, and with its value at
+    `given`."""
     best = problem.solve(solver="CLARABEL") / ridge
     W.value, b.value = given
     value = problem.objective.value / ridge
@@ -195,16 +236,30 @@ def test_an_svc_of_three_classes_is_the_sum_of_its_pairs(kernel, weights):
     for name in ("objective", "lower", "upper"):
         total = sum(getattr(part, name) for part in parts)
         assert getattr(whole, name) == approx(total, rel=1e-6)
-    assert whole.at_most - whole.at_least < 1e-4 and "the sum of 3 such problems" in str(whole)
+    assert (
+        whole.at_most - whole.at_least < 1e-4
+        and "the sum of 3 such problems" in str(whole)
+    )
     error = 1 - model.score(X, THREE, weights)
     assert whole.errors["training error"][0] == approx(error, abs=1e-12)
 
 
 OURS = [
-    (ours.WestonWatkinsClassifier(0.1, fit_intercept=True, tol=1e-6, random_state=0), THREE),
-    (ours.WorkingSetClassifier(l1=0.1, truncate=0, tol=1e-4, max_iter=500, random_state=0), THREE),
+    (
+        ours.WestonWatkinsClassifier(0.1, fit_intercept=True, tol=1e-6, random_state=0),
+        THREE,
+    ),
+    (
+        ours.WorkingSetClassifier(
+            l1=0.1, truncate=0, tol=1e-4, max_iter=500, random_state=0
+        ),
+        THREE,
+    ),
     (ours.GeneralizedLeastSquares(alpha=0.1, tol=1e-8), THREE),
-    (ours.GeneralizedLeastSquares("squared_hinge", alpha=0.1, fit_intercept=False), TWO),
+    (
+        ours.GeneralizedLeastSquares("squared_hinge", alpha=0.1, fit_intercept=False),
+        TWO,
+    ),
     (ours.MinimaxRiskClassifier(0.1, tol=1e-6), THREE),
     (ours.SampledCutClassifier(basis="exact", tol=1e-5, gamma=0.5), TWO),
     (ours.SampledCutClassifier(basis="exact", tol=1e-5, kernel="linear"), THREE),
@@ -218,7 +273,10 @@ FRAMES = {
     "polars": pl.from_pandas(FRAME)[list("dcba")],
 }
 NAMED = [
-    *(MODELS[case] for case in "svc, linear kernel, kernel, softmax, ridge, sgd".split(", ")),
+    *(
+        MODELS[case]
+        for case in "svc, linear kernel, kernel, softmax, ridge, sgd".split(", ")
+    ),
     *(model for model, _ in OURS[:6]),
     make_pipeline(StandardScaler(), LinearSVC(**FEW)),
     None,
@@ -257,7 +315,9 @@ NESTED = [
 @each("model", NESTED)
 def test_models_in_pipelines_and_searches_are_certified(model, output, rows):
     with config_context(transform_output=output), quiet():
-        found = certify(clone(model).fit(rows, THREE), rows, THREE, held_out=(rows, THREE))
+        found = certify(
+            clone(model).fit(rows, THREE), rows, THREE, held_out=(rows, THREE)
+        )
         Z = X if model is NESTED[0] else StandardScaler().fit_transform(X)
         far = certify(make_pipeline(HARD).fit(rows * 3, THREE), rows * 3, THREE)
     same = certify(clone(SVM).fit(np.asarray(Z), THREE), np.asarray(Z), THREE)
@@ -270,7 +330,9 @@ def test_models_in_pipelines_and_searches_are_certified(model, output, rows):
 def test_our_own_estimators_are_as_close_as_they_say(model, y):
     model = clone(model).fit(X, y)
     found = certify(model, X, y)
-    assert found.lower <= model.upper_ * (1 + 1e-6) and model.lower_ <= found.upper * (1 + 1e-6)
+    assert found.lower <= model.upper_ * (1 + 1e-6) and model.lower_ <= found.upper * (
+        1 + 1e-6
+    )
     assert found.objective == approx(model.upper_, rel=1e-4)
     assert found.at_most <= model.gap_ / model.lower_ + 1e-4
     assert found.errors["training error"][0] == approx(1 - model.score(X, y))
@@ -305,7 +367,10 @@ def test_nothing_is_changed_and_held_out_rows_are_compared(capsys):
     assert np.array_equal(pipeline[-1].coef_, before[0])
     assert pipeline[-1].get_params() == before[1]
     said = capsys.readouterr()
-    assert said.out == "" and "certify: 89 rows of 13 features, 3 classes, up to 60 s\n" in said.err
+    assert (
+        said.out == ""
+        and "certify: 89 rows of 13 features, 3 classes, up to 60 s\n" in said.err
+    )
     error = 1 - pipeline.score(held[0].copy(), held[1])
     assert found.errors["held-out error"][0] == approx(error)
     assert "held-out error" in str(found) and "proved to be in [" in str(found)
@@ -330,8 +395,12 @@ def test_all_of_an_advice_has_been_tried(advice, monkeypatch):
 
     def noted(m, Z, y):
         fit(m, Z, y)
-        changed = ", ".join(f"{n}={v!r}" for n, v in m.get_params().items() if (n, v) not in given)
-        tried.append(changed or np.allclose(Z.std(axis=0), 1) * f"{SCALE}, another problem")
+        changed = ", ".join(
+            f"{n}={v!r}" for n, v in m.get_params().items() if (n, v) not in given
+        )
+        tried.append(
+            changed or np.allclose(Z.std(axis=0), 1) * f"{SCALE}, another problem"
+        )
         return m
 
     monkeypatch.setattr(LinearSVC, "fit", noted)
@@ -402,11 +471,19 @@ REFUSED = [  # a model or weights, the message, and options if any
     (None, "describe weights; a model", {"loss": "hinge"}),
     (None, "got builtins.NoneType"),
     (make_pipeline(SVC()), "got sklearn.pipeline.Pipeline", {"set": {"steps": []}}),
-    (make_pipeline(SVC()), "got builtins.str", {"set": {"steps": [("one", "passthrough")]}}),
+    (
+        make_pipeline(SVC()),
+        "got builtins.str",
+        {"set": {"steps": [("one", "passthrough")]}},
+    ),
     (SVC(kernel="poly"), "the kernel 'rbf' or 'linear', got 'poly'"),
     (SVC(gamma=1e300), "gamma: must be a positive number, got 1e"),
     (SVC(), "C times class_weight: must be a positive number", {"set": {"C": np.inf}}),
-    (SVC(), "dual_coef_: must have the shape", {"set": {"dual_coef_": np.zeros((1, 2))}}),
+    (
+        SVC(),
+        "dual_coef_: must have the shape",
+        {"set": {"dual_coef_": np.zeros((1, 2))}},
+    ),
     (LogisticRegression(C=np.inf), "finite C"),
     (RidgeClassifier(fit_intercept=False), "must have an intercept"),
     (SGDClassifier("modified_huber"), "a loss of .*hinge.*log_loss"),
@@ -415,8 +492,14 @@ REFUSED = [  # a model or weights, the message, and options if any
         for how, message in (
             ({"C": 2.0}, "a model has its own"),
             ({"sample_weight": np.full(75, 0.5)}, "sample_weight: must be a whole"),
-            ({"sample_weight": np.full(75, 1e12)}, "sample_weight: must have a sum of at"),
-            ({"sample_weight": TWO}, "sample_weight: must be positive for a row of each"),
+            (
+                {"sample_weight": np.full(75, 1e12)},
+                "sample_weight: must have a sum of at",
+            ),
+            (
+                {"sample_weight": TWO},
+                "sample_weight: must be positive for a row of each",
+            ),
             ({"sample_weight": ["a"] * 75}, "sample_weight: "),
             ({"held_out": (X,)}, r"held_out: must be rows and labels, \(X, y\), got"),
             ({"max_seconds": 0}, "max_seconds: must be a positive number"),
@@ -472,7 +555,9 @@ def test_the_command_line_certifies_weights(tmp_path, capsys):
         model = LinearSVC(C=0.5, **FEW).fit(X, THREE)
     np.savez(tmp_path / "w.npz", W=model.coef_.T, b=model.intercept_)
     table = np.column_stack([X, THREE])
-    np.savetxt(tmp_path / "rows.csv", table, delimiter=",", header="a,b,c,d,label", comments="")
+    np.savetxt(
+        tmp_path / "rows.csv", table, delimiter=",", header="a,b,c,d,label", comments=""
+    )
     call = ["judge", *map(str, (tmp_path / "w.npz", tmp_path / "rows.csv"))]
     how = "--loss squared_hinge -C 0.5 --intercept 1".split()
     assert cli.main([*call, *how, "--held-out", str(tmp_path / "rows.csv")]) == 0

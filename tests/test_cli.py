@@ -1,4 +1,5 @@
-"""The command line: what each command prints, and errors of one line with exit code 2."""
+"""The command line: what each command prints, and errors of one line with exit code
+2."""
 
 import os
 import subprocess
@@ -51,7 +52,10 @@ def test_run_prints_rows_and_writes_the_trace(capsys, tmp_path):
     assert trace.last["gap"] <= 1e-2
 
     for command, last in (
-        ("mrc_ccg iris --scale standard --gap 1e-6 -p eps1=0.1", "finished before gap <= 1e-06"),
+        (
+            "mrc_ccg iris --scale standard --gap 1e-6 -p eps1=0.1",
+            "finished before gap <= 1e-06",
+        ),
         ("mrc_ccg wine --scale range --gap 0 --rounds 2 -p columns=true", "round 2"),
     ):
         assert main(["run", *command.split()]) == 0
@@ -104,11 +108,16 @@ ADVICE = {  # what a message advises, and a table that needs it
 
 
 @each("advised", ADVICE)
-def test_run_and_judge_take_the_option_that_a_message_advises(advised, capsys, tmp_path):
+def test_run_and_judge_take_the_option_that_a_message_advises(
+    advised, capsys, tmp_path
+):
     table, weights = tmp_path / "rows.csv", tmp_path / "w.npz"
     table.write_bytes(ADVICE[advised].encode("latin-1"))
     np.savez(weights, W=np.ones(2))
-    for command in (["run", "mrc_ccg", str(table)], ["judge", str(weights), str(table)]):
+    for command in (
+        ["run", "mrc_ccg", str(table)],
+        ["judge", str(weights), str(table)],
+    ):
         command += ["--rounds", "1"] if command[0] == "run" else ["--loss", "hinge"]
         assert main(command) == 2
         name = advised.partition("=")[0]
@@ -152,7 +161,9 @@ def test_data_lists_and_checks(capsys):
 @pytest.mark.skipif(os.name == "nt", reason="a closed pipe is another error on Windows")
 def test_a_reader_that_has_gone_is_no_error():
     command = [sys.executable, "-m", "workbench.cli", "list"]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
     process.stdout.close()
     assert (process.stderr.read(), process.wait()) == ("", 141)
 
@@ -162,12 +173,18 @@ def test_a_reader_that_has_gone_is_no_error():
     [
         (["--help"], 300, "numpy papermill"),
         (["list"], 600, "numba sklearn pandas"),
-        (["run", "ww_walrus", "wine", "--rounds", "1"], 1000, "sklearn pandas pyarrow matplotlib"),
+        (
+            ["run", "ww_walrus", "wine", "--rounds", "1"],
+            1000,
+            "sklearn pandas pyarrow matplotlib",
+        ),
     ],
 )
 def test_a_command_does_not_wait_for_what_it_does_not_use(arguments, most, without):
     code = f"import sys; from workbench.cli import main; main({arguments}); print(*sys.modules)"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
     modules = set(done.stdout.splitlines()[-1].split())
     assert "workbench.cli" in modules and not modules & set(without.split())
     assert len(modules) < most

@@ -1,4 +1,5 @@
-"""Least squares with its rows on a Dask cluster: the same iterates, and the effect of faults."""
+"""Least squares with its rows on a Dask cluster: the same iterates, and the effect of
+faults."""
 
 import os
 import signal
@@ -36,7 +37,8 @@ def file(memory, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def processes(dask):
-    """Return the scheduler of two workers, each a process of its own, and a client of them."""
+    """Return the scheduler of two workers, each a process of its own, and a client of
+    them."""
     address, start = dask
     for _ in range(2):
         start("worker", "--no-nanny", "--nthreads", "1")
@@ -60,13 +62,17 @@ def same(found, whole, rtol=1e-10):
 @each("name", ["ls_generalized", "ls_accelerated"])
 def test_two_workers_have_the_iterates_of_one_process(name, processes, memory, file):
     there = on_cluster(file, processes[1])
-    parts = CLUSTERS[there].ask(lambda part: [(len(part.X), isinstance(part.X.base, np.memmap))])
+    parts = CLUSTERS[there].ask(
+        lambda part: [(len(part.X), isinstance(part.X.base, np.memmap))]
+    )
     assert sum(n for n, _ in parts) == N and len(parts) == 2
     assert all(mapped for _, mapped in parts)
     same(infos(name, there), infos(name, memory))
 
 
-def test_rows_in_memory_and_a_file_that_has_moved_are_refused(processes, memory, file, tmp_path):
+def test_rows_in_memory_and_a_file_that_has_moved_are_refused(
+    processes, memory, file, tmp_path
+):
     client = processes[1]
     for problem in (memory, file.subset(0.5), file.split(0.5)):
         with refuses("problem: must have the rows of a memory-mapped"):
@@ -88,7 +94,9 @@ def test_a_lost_worker_costs_a_moment_and_a_lost_scheduler_the_cluster(
     ask, asked = Cluster.ask, []
 
     def killing(self, function):
-        holder, *_ = client.who_has(self.parts[:1]).popitem()[1]  # a busy cluster may copy parts
+        holder, *_ = client.who_has(self.parts[:1]).popitem()[
+            1
+        ]  # a busy cluster may copy parts
         os.kill(client.run(os.getpid, workers=[holder])[holder], signal.SIGKILL)
         asked.append(function)
         return ask(self, function)

@@ -1,4 +1,5 @@
-"""The cache of compiled code: shared by equal sources, renewed when a callee has changed."""
+"""The cache of compiled code: shared by equal sources, renewed when a callee has
+changed."""
 
 import ast
 import importlib
@@ -52,11 +53,16 @@ for place in sys.stdin:
 
 @pytest.fixture
 def answer(tmp_path):
-    """Return a function that imports a package of three kernels, and what its process printed.
+    """Return a function that imports a package of three kernels, and what its process
+    printed.
 
     It gives the value, the kernels taken from the cache, and the warnings.
     """
-    env = {name: value for name, value in os.environ.items() if not name.startswith("NUMBA_")}
+    env = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith("NUMBA_")
+    }
     env |= {"NUMBA_CACHE_DIR": str(tmp_path / "cache")}
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
     command = [sys.executable, "-B", "-c", ASK]
@@ -71,7 +77,9 @@ def answer(tmp_path):
             if not place.endswith(".zip"):
                 archive.extractall(tmp_path / place)
         print(tmp_path / place, file=asked.stdin, flush=True)
-        value, hits, *warned = "".join(iter(asked.stdout.readline, "end\n")).splitlines()
+        value, hits, *warned = "".join(
+            iter(asked.stdout.readline, "end\n")
+        ).splitlines()
         return int(value), int(hits), warned
 
     yield ask
@@ -87,13 +95,17 @@ def test_equal_sources_share_their_machine_code_wherever_they_lie(answer):
 
 @each("place", ["src", "src.zip"])
 def test_a_changed_callee_in_another_file_is_compiled_again(place, answer):
-    changed = FILES["inner.py"].replace("TEN = 10", "TEN = 30").replace("x + 10", "x + 20")
+    changed = (
+        FILES["inner.py"].replace("TEN = 10", "TEN = 30").replace("x + 10", "x + 20")
+    )
     assert answer(place) == (20, 0, [])
     assert answer(place, inner=changed) == (50, 0, [])
     assert answer(place) == (20, 1, [])
 
 
-def test_without_a_place_to_write_everything_is_compiled_with_one_warning(answer, tmp_path):
+def test_without_a_place_to_write_everything_is_compiled_with_one_warning(
+    answer, tmp_path
+):
     (tmp_path / "cache").write_text("a file, where there should be a folder")
     value, hits, (warned,) = answer()
     assert (value, hits) == (20, 0) and "NUMBA_CACHE_DIR" in warned
@@ -122,12 +134,14 @@ def test_a_damaged_file_is_compiled_and_written_again(damage, answer, tmp_path):
 
 
 def kernels_of(path):
-    """Return the compiled functions of a file, and its imports from the package by name."""
+    """Return the compiled functions of a file, and its imports from the package by
+    name."""
     tree = ast.parse(path.read_text("utf-8"))
     imports = {
         alias.asname or alias.name: node.module
         for node in ast.walk(tree)
-        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("workbench")
+        if isinstance(node, ast.ImportFrom)
+        and (node.module or "").startswith("workbench")
         for alias in node.names
     }
     functions = (node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef))
@@ -143,7 +157,9 @@ def test_kernels_take_from_modules_with_kernels_alone():
         kernels, imports = kernels_of(path)
         if not kernels or path.name == "compiled.py":
             continue
-        module = ".".join(["workbench", *path.relative_to(PACKAGE).with_suffix("").parts])
+        module = ".".join(
+            ["workbench", *path.relative_to(PACKAGE).with_suffix("").parts]
+        )
         importlib.import_module(module)
         digest, followed = compiled._read(module)
         assert digest and imports["njit"] == "workbench.kernels.compiled", module

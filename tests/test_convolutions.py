@@ -1,4 +1,5 @@
-"""Convolutional features: against SciPy's correlation, and fitted on the training rows."""
+"""Convolutional features: against SciPy's correlation, and fitted on the training
+rows."""
 
 import numpy as np
 import pytest
@@ -25,16 +26,23 @@ def test_equals_correlation_by_brute_force(channels, side):
     bank = filters(X, 5, "random")
     positions, t, pool = side - 4 + 1, convolutions.THRESHOLD, convolutions.POOL
     Z = convolve(X, bank).reshape(3, 5, pool, pool, 2)
-    ends = [(i * positions // pool, -(-(i + 1) * positions // pool)) for i in range(pool)]
+    ends = [
+        (i * positions // pool, -(-(i + 1) * positions // pool)) for i in range(pool)
+    ]
     for i, image in enumerate(X.astype(float).reshape(3, side, side, channels)):
         for j, row in enumerate(bank.astype(float)):
-            z = correlate(image, row[:-1].reshape(4, 4, channels), "valid")[..., 0] - row[-1]
+            z = (
+                correlate(image, row[:-1].reshape(4, 4, channels), "valid")[..., 0]
+                - row[-1]
+            )
             for sign, part in enumerate((z, -z)):
                 over = np.maximum(0, part - t) / 0.286
                 for a, (top, bottom) in enumerate(ends):
                     for b, (left, right) in enumerate(ends):
                         mean = over[top:bottom, left:right].mean()
-                        assert Z[i, j, a, b, sign] == pytest.approx(mean, rel=2e-4, abs=2e-4)
+                        assert Z[i, j, a, b, sign] == pytest.approx(
+                            mean, rel=2e-4, abs=2e-4
+                        )
 
 
 @each("how", ["random", "kmeans"])

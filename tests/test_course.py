@@ -1,4 +1,5 @@
-"""The course: copies without solutions, pages that need no other file, failures by name."""
+"""The course: copies without solutions, pages that need no other file, failures by
+name."""
 
 import csv
 import re
@@ -25,7 +26,8 @@ SYLLABUS = instructor.SYLLABUS
 
 
 class Reader(HTMLParser):
-    """Reads a page strictly: tags are closed in their order, ids are unique, nothing is loaded."""
+    """Reads a page strictly: tags are closed in their order, ids are unique, nothing is
+    loaded."""
 
     def __init__(self, text):
         super().__init__()
@@ -58,11 +60,15 @@ def sound(text):
     assert {link[1:] for link in page.links if link.startswith("#")} <= set(page.ids)
     known = {f"{path.stem}.html" for path in LESSONS + SHEETS} | {"index.html"}
     known |= {f"students/{path.name}" for path in LESSONS} | {"syllabus.html"}
-    local = {x.partition("#")[0] for x in page.links if not x.startswith(("https:", "#"))}
+    local = {
+        x.partition("#")[0] for x in page.links if not x.startswith(("https:", "#"))
+    }
     assert local <= known
     scripts = re.findall(r"<script>(.*?)</script>", text, flags=re.DOTALL)
     assert scripts in ([], [SCRIPT], [course.SEARCH])
-    assert [hashed(text) for text in scripts] == re.findall(r"script-src '([^']*)';", text)
+    assert [hashed(text) for text in scripts] == re.findall(
+        r"script-src '([^']*)';", text
+    )
     text = re.sub(r"<script.*?</script>", "", text, flags=re.DOTALL)
     assert not re.search(r"@import|url\(|\$\$", text)
     return page
@@ -78,15 +84,21 @@ def test_every_lesson_and_cheat_sheet_becomes_a_sound_page(path):
     formulas = sum(bool(m["display"] or m["inline"]) for m in found)
     made = re.findall(r"<math.*?</math>", text)
     assert len(made) >= formulas >= 5
-    assert not [x for x in made if re.search(r"[\\$]", re.sub("<mo[^>]*>∖</mo>", "", x))]
+    assert not [
+        x for x in made if re.search(r"[\\$]", re.sub("<mo[^>]*>∖</mo>", "", x))
+    ]
     solutions = sum("solution" in cell.metadata.get("tags", ()) for cell in cells)
     assert text.count("<summary>Solution</summary>") == solutions
     if path in SHEETS:
         assert re.findall(r"^## (.+)$", prose, flags=re.M) == HEADINGS
     else:
         at = LESSONS.index(path)
-        neighbours = [p.stem + ".html" for p in LESSONS[max(at - 1, 0) : at + 2] if p != path]
-        assert [link for link in read.links if link in neighbours][-len(neighbours) :] == neighbours
+        neighbours = [
+            p.stem + ".html" for p in LESSONS[max(at - 1, 0) : at + 2] if p != path
+        ]
+        assert [link for link in read.links if link in neighbours][
+            -len(neighbours) :
+        ] == neighbours
         assert text.partition("</nav>")[0].count("<li>") == read.tags.count("h2") > 2
         assert course.heading(path)[1] and "](https://" in prose
 
@@ -99,7 +111,9 @@ def test_the_contents_name_the_lessons_as_they_do_and_search_words_without_formu
         anchors = {f"{path.stem}.html#{each}" for each in ["", *sound(text).ids]}
         assert {link for link, _, _ in found if link.startswith(path.stem)} <= anchors
     words = "".join(word for _, _, word in found)
-    assert len(found) > 15 and "derive" in words and not re.search(r"[<$\\]|def |∑", words)
+    assert (
+        len(found) > 15 and "derive" in words and not re.search(r"[<$\\]|def |∑", words)
+    )
     text = course.page(new_notebook(), None, LESSONS, found)
     assert sound(text).tags.count("h2") == 9 and text.count("Time: ") == len(LESSONS)
     for path in LESSONS:
@@ -110,7 +124,9 @@ def test_the_contents_name_the_lessons_as_they_do_and_search_words_without_formu
 def test_the_weeks_of_the_syllabus_are_even_and_begin_with_lessons():
     text = SYLLABUS.read_text("utf-8")
     taught = instructor.weeks(text)
-    assert [*taught] == [*range(1, 13)] and set().union(*taught.values()) <= set(LESSONS)
+    assert [*taught] == [*range(1, 13)] and set().union(*taught.values()) <= set(
+        LESSONS
+    )
     hours = [float(hour) for hour in re.findall(r" \| ([\d.]+) \| ", text)]
     assert len(hours) == 12 and 4 <= min(hours) and max(hours) < 5.5
 
@@ -120,15 +136,29 @@ def test_the_instructor_has_what_students_have_not(tmp_path):
     path = course.LEARN / "one_equation.ipynb"
     rest = course.read(path)
     kept = [cell for cell in rest.cells if "exercise" in cell.metadata.get("tags", ())]
-    answers = {cell.id: cell for cell in rest.cells if "solution" in cell.metadata.get("tags", ())}
+    answers = {
+        cell.id: cell
+        for cell in rest.cells
+        if "solution" in cell.metadata.get("tags", ())
+    }
     for cell in kept[1:3]:
         cell.source = answers[cell.id.replace("yours", "solution")].source
-    assert marking.marked(course.without_solutions(rest)) == (path.stem, [0.0, 1.0, 1.0, 0.0, 0.0])
+    assert marking.marked(course.without_solutions(rest)) == (
+        path.stem,
+        [0.0, 1.0, 1.0, 0.0, 0.0],
+    )
     week = course.LEARN / "ww_1_the_loss.ipynb"
     instructor.write(tmp_path, {week: course.read(week)}, course.page)
-    assert "<summary>Solution</summary>" in (tmp_path / "solutions/ww_1_the_loss.html").read_text()
+    assert (
+        "<summary>Solution</summary>"
+        in (tmp_path / "solutions/ww_1_the_loss.html").read_text()
+    )
     assert 'class="reveal"' in (deck := (tmp_path / "slides/week_01.html").read_text())
-    assert "What should it cost" in deck and "Exercise 1" not in deck and "def ww_loss" not in deck
+    assert (
+        "What should it cost" in deck
+        and "Exercise 1" not in deck
+        and "def ww_loss" not in deck
+    )
     papers = [(tmp_path / f"exam_{i}.md").read_text() for i in (1, 2)]
     asked = [set(re.split(r"^\d+\. ", text, flags=re.M)[1:]) for text in papers]
     assert len(asked[0]) == len(asked[1]) == 10 and not asked[0] & asked[1]
@@ -137,11 +167,15 @@ def test_the_instructor_has_what_students_have_not(tmp_path):
 
 
 @pytest.mark.slow
-def test_a_notebook_that_cannot_be_marked_does_not_end_the_marking(tmp_path, monkeypatch, capsys):
+def test_a_notebook_that_cannot_be_marked_does_not_end_the_marking(
+    tmp_path, monkeypatch, capsys
+):
     loop = "while True:\n    pass"
     deaf = f"import signal\n\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\n{loop}"
     right = "class teach:\n    check_bound = print\n\n\nbound = 'right: so'"
-    exercise = new_code_cell(right, id="bound-yours")  # all others of the lesson were deleted
+    exercise = new_code_cell(
+        right, id="bound-yours"
+    )  # all others of the lesson were deleted
     dead, foreign = new_code_cell("import os\n\nos._exit(1)"), new_code_cell("1")
     handed_in = {"dead": [dead, exercise], "foreign": [foreign]}
     handed_in["loops"] = [new_code_cell(loop), exercise, new_code_cell(deaf)]
@@ -154,12 +188,23 @@ def test_a_notebook_that_cannot_be_marked_does_not_end_the_marking(tmp_path, mon
     cut, died, strange, row = [*csv.reader(capsys.readouterr().out.splitlines())][1:]
     assert cut[0] == "cut off.ipynb" and "NotJSONError" in cut[-1]
     assert died[0] == "dead.ipynb" and "DeadKernelError" in died[-1]
-    assert strange[0] == "foreign.ipynb" and "has no exercise of any lesson" in strange[-1]
-    assert row == ["loops.ipynb", "sum_over_rows", "1.00", "5", "0.00 1.00 0.00 0.00 0.00", ""]
+    assert (
+        strange[0] == "foreign.ipynb" and "has no exercise of any lesson" in strange[-1]
+    )
+    assert row == [
+        "loops.ipynb",
+        "sum_over_rows",
+        "1.00",
+        "5",
+        "0.00 1.00 0.00 0.00 0.00",
+        "",
+    ]
 
 
 def test_a_copy_for_colab_is_set_up_again_after_a_restart(monkeypatch):
-    cell = course.student_copy(LESSONS[0], colab="https://example.org/w").cells[1].source
+    cell = (
+        course.student_copy(LESSONS[0], colab="https://example.org/w").cells[1].source
+    )
     ran, folders = [], []
     monkeypatch.setattr("os.path.isdir", lambda folder: bool(ran))
     monkeypatch.setattr("os.chdir", folders.append)
@@ -170,7 +215,11 @@ def test_a_copy_for_colab_is_set_up_again_after_a_restart(monkeypatch):
     monkeypatch.setitem(sys.modules, "google.colab", sys)
     for _ in range(2):
         exec(cell, notebook)
-    assert "https://example.org/w " in ran[0] and ran[1].startswith("pip install") and not ran[2:]
+    assert (
+        "https://example.org/w " in ran[0]
+        and ran[1].startswith("pip install")
+        and not ran[2:]
+    )
     assert folders == 2 * ["/content/workbench/notebooks/learn"]
     assert sys.path == 2 * ["/content/workbench"]
 
@@ -182,7 +231,9 @@ def test_pages_fit_their_window_and_search_from_files(browser, tmp_path):
         text = course.page(course.read(path), path, LESSONS)
         (tmp_path / f"{path.stem}.html").write_text(text, "utf-8")
         found += course.passages(f"{path.stem}.html", text)
-    (tmp_path / "index.html").write_text(course.page(new_notebook(), None, LESSONS, found))
+    (tmp_path / "index.html").write_text(
+        course.page(new_notebook(), None, LESSONS, found)
+    )
     wide = """for (const each of document.querySelectorAll("details")) each.open = true;
         return [...document.querySelectorAll(arguments[0])].filter((each) =>
             each.scrollWidth > each.clientWidth + 1).map((each) => each.textContent);"""
@@ -210,16 +261,27 @@ def test_every_cheat_sheet_prints_on_one_page(browser, printed, tmp_path):
 
 
 @each_path(LESSONS)
-def test_student_copies_hold_no_solution_and_graded_ones_a_check_behind_each_exercise(path):
+def test_student_copies_hold_no_solution_and_graded_ones_a_check_behind_each_exercise(
+    path,
+):
     tagged = lambda cells, tag: [c for c in cells if tag in c.metadata.get("tags", ())]  # noqa: E731
     ours, theirs = course.read(path).cells, course.student_copy(path).cells
     text = "\n".join(cell.source for cell in theirs)
     hidden = [cell.source for cell in tagged(ours, "solution")]
-    hidden += [m[0] for c in ours for m in course.DETAILS.finditer(c.source) if "Hint" not in m[1]]
+    hidden += [
+        m[0]
+        for c in ours
+        for m in course.DETAILS.finditer(c.source)
+        if "Hint" not in m[1]
+    ]
     shown = [course.DETAILS.sub("", c.source) for c in ours if c.source not in hidden]
     public = {line for source in shown for line in source.splitlines()}
     for source in hidden:
-        own = {line for line in source.splitlines() if line not in public and len(line) > 12}
+        own = {
+            line
+            for line in source.splitlines()
+            if line not in public and len(line) > 12
+        }
         assert not own & set(text.splitlines())
     assert hidden and not any(cell.get("outputs") for cell in theirs)
     exercises = [cell.source for cell in tagged(ours, "exercise")]
@@ -231,7 +293,9 @@ def test_student_copies_hold_no_solution_and_graded_ones_a_check_behind_each_exe
     for cell, source in zip(locked, exercises, strict=True):
         assert graded.cells[graded.cells.index(cell) - 1].source == source
         assert f"credit(lambda: {source.splitlines()[-1]})" in cell.source
-        assert cell.metadata.nbgrader.schema_version == 3 and cell.metadata.nbgrader.locked
+        assert (
+            cell.metadata.nbgrader.schema_version == 3 and cell.metadata.nbgrader.locked
+        )
         compile(cell.source, cell.id, "exec")
 
 
@@ -241,7 +305,9 @@ def test_links_and_formulas_that_lead_nowhere_are_named():
     made = course.rewritten(text, path)
     rest = "](ww_2_the_subproblem.html#a), map (`notebooks/learn/README.md`), `[e](f)`"
     assert made.startswith("[to <math>") and made.endswith(f"</math>{rest}")
-    assert "(../walrus.html)" in course.rewritten("[w](cheat_sheets/walrus.md)", path, copies=True)
+    assert "(../walrus.html)" in course.rewritten(
+        "[w](cheat_sheets/walrus.md)", path, copies=True
+    )
     with refuses(r"ww_1.*there is no file nowhere\.md"):
         course.rewritten("[a](nowhere.md)", path)
     for formula in (r"\foo x", "{a", "x_1_2"):
@@ -250,36 +316,59 @@ def test_links_and_formulas_that_lead_nowhere_are_named():
 
 
 @pytest.mark.slow
-def test_a_build_writes_what_succeeds_and_names_what_fails(tmp_path, monkeypatch, capsys):
+def test_a_build_writes_what_succeeds_and_names_what_fails(
+    tmp_path, monkeypatch, capsys
+):
     check = 'print("right: four" if twice == 4 else "not yet: put your answer there")'
     replay = (
         "from workbench import load\nfrom workbench.core.stream import rounds\n"
         "from workbench.live.replay import Replay, record\n"
         'Replay(record("ww_walrus", load("iris"), rounds(3)))'
     )
-    for name, answer in (("ww_1_a", "4"), ("ww_2_b", "5"), ("ww_3_c", "1 / 0"), ("ww_4_d", "4")):
+    for name, answer in (
+        ("ww_1_a", "4"),
+        ("ww_2_b", "5"),
+        ("ww_3_c", "1 / 0"),
+        ("ww_4_d", "4"),
+    ):
         cells = [
             new_markdown_cell("# Two by two\n\n**What is $2^2$?**\n\n## One\n\n## Two"),
             new_code_cell(f"twice = ...\n{check}", metadata={"tags": ["exercise"]}),
-            new_code_cell(f"twice = {answer}  # hidden\n{check}", metadata={"tags": ["solution"]}),
-            new_code_cell(f"print('<b>')\n{replay}" if name == "ww_1_a" else "'<script>'"),
+            new_code_cell(
+                f"twice = {answer}  # hidden\n{check}", metadata={"tags": ["solution"]}
+            ),
+            new_code_cell(
+                f"print('<b>')\n{replay}" if name == "ww_1_a" else "'<script>'"
+            ),
         ]
         nbformat.write(new_notebook(cells=cells), tmp_path / f"{name}.ipynb")
     monkeypatch.setattr(course, "LEARN", tmp_path)
     template = course.__file__.replace("course.py", "course.html.j2")
     (tmp_path / "course.html.j2").write_text(open(template, encoding="utf-8").read())
     out = tmp_path / "out"
-    assert course.main(["ww_1", "ww_2", "ww_3", "--out", str(out), "-j", "2", "--nbgrader"]) == 1
+    assert (
+        course.main(
+            ["ww_1", "ww_2", "ww_3", "--out", str(out), "-j", "2", "--nbgrader"]
+        )
+        == 1
+    )
     told = capsys.readouterr().err
     assert "ww_2_b failed: cell" in told and "is not accepted: not yet" in told
     assert "ww_3_c failed: " in told and "ZeroDivisionError" in told
-    files = {path.relative_to(out).as_posix() for path in out.rglob("*") if path.is_file()}
+    files = {
+        path.relative_to(out).as_posix() for path in out.rglob("*") if path.is_file()
+    }
     names = ["ww_1_a", "ww_2_b", "ww_3_c", "ww_4_d"]
     expected = {f"nbgrader/source/{name}/{name}.ipynb" for name in names[:3]}
-    expected |= {f"students/{name}.ipynb" for name in names} | {"index.html", "ww_1_a.html"}
+    expected |= {f"students/{name}.ipynb" for name in names} | {
+        "index.html",
+        "ww_1_a.html",
+    }
     assert files == expected
     text = (out / "ww_1_a.html").read_text()
-    assert text.count(f"<script>{SCRIPT}</script>") == text.count('class="recording"') == 1
+    assert (
+        text.count(f"<script>{SCRIPT}</script>") == text.count('class="recording"') == 1
+    )
     assert "right: four" in text and "&lt;b&gt;" in text
     assert "hidden" not in (out / "students/ww_1_a.ipynb").read_text()
     with pytest.raises(SystemExit, match="2"):

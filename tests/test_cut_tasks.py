@@ -1,4 +1,5 @@
-"""The tasks of a structural SVM, each against brute force, and sequences as problems."""
+"""The tasks of a structural SVM, each against brute force, and sequences as
+problems."""
 
 from itertools import islice, pairwise, product
 
@@ -24,7 +25,9 @@ def binary(rng):
 
 
 def multiclass(rng):
-    return Multiclass(rng.permutation(ROWS)[:17], rng.integers(4, size=17).astype("i4"), 4)
+    return Multiclass(
+        rng.permutation(ROWS)[:17], rng.integers(4, size=17).astype("i4"), 4
+    )
 
 
 def chain(rng, K=3):
@@ -34,8 +37,13 @@ def chain(rng, K=3):
 
 def test_of_equally_violating_labels_the_first_answers_and_never_the_own(rng):
     for K in (3, 4, 19):
-        y, F = rng.integers(K, size=60).astype("i4"), rng.integers(3, size=(60, K)).astype("f4")
-        violation = np.where(np.arange(K) == y[:, None], 0, 1 - (F[np.arange(60), y][:, None] - F))
+        y, F = (
+            rng.integers(K, size=60).astype("i4"),
+            rng.integers(3, size=(60, K)).astype("f4"),
+        )
+        violation = np.where(
+            np.arange(K) == y[:, None], 0, 1 - (F[np.arange(60), y][:, None] - F)
+        )
         labels = np.where(violation.max(axis=1) > 0, violation.argmax(axis=1), y)
         answers = Multiclass(np.arange(60), y, K).answers(F, np.zeros(0))
         assert_array_equal(answers.outputs, labels)
@@ -44,7 +52,9 @@ def test_of_equally_violating_labels_the_first_answers_and_never_the_own(rng):
 
 
 def cost_sensitive(rng):
-    return CostSensitive(*vars(multiclass(rng)).values(), rng.random((4, 4)) * (1 - np.eye(4)))
+    return CostSensitive(
+        *vars(multiclass(rng)).values(), rng.random((4, 4)) * (1 - np.eye(4))
+    )
 
 
 each_task = each("make", [binary, multiclass, chain, cost_sensitive])
@@ -52,7 +62,9 @@ each_task = each("make", [binary, multiclass, chain, cost_sensitive])
 
 @each_task
 @each("seed", range(4))
-def test_gains_are_inner_products_with_the_cut_and_few_units_answer_as_all_do(make, seed):
+def test_gains_are_inner_products_with_the_cut_and_few_units_answer_as_all_do(
+    make, seed
+):
     rng = np.random.default_rng(seed)
     task = make(rng)
     phi = rng.normal(size=(ROWS, FEATURES))
@@ -60,9 +72,16 @@ def test_gains_are_inner_products_with_the_cut_and_few_units_answer_as_all_do(ma
     F = phi[task.parts] @ W
     answers = task.answers(F, v)
     assert_allclose(answers.gains, task.gains(F, v, answers), atol=1e-12)
-    for weights, explicit in ((W, v), (rng.normal(size=W.shape), rng.normal(size=v.shape))):
+    for weights, explicit in (
+        (W, v),
+        (rng.normal(size=W.shape), rng.normal(size=v.shape)),
+    ):
         gains = task.gains(phi[task.parts] @ weights, explicit, answers)
-        for units in (np.arange(task.n), rng.integers(task.n, size=3), np.array([2, 2, 0, 2])):
+        for units in (
+            np.arange(task.n),
+            rng.integers(task.n, size=3),
+            np.array([2, 2, 0, 2]),
+        ):
             cut = task.cut(answers, units, 0.3)
             found = np.vdot(phi[cut.parts].T @ cut.B, weights) + cut.explicit @ explicit
             assert found == pytest.approx(0.3 * gains[units].sum(), abs=1e-12)
@@ -104,7 +123,8 @@ def test_viterbi_finds_the_best_path(K, seed, dtype):
 
 
 def some_sequences(n=12):
-    """Sequences of random lengths, whose rows are numbered; the last class occurs only once."""
+    """Sequences of random lengths, whose rows are numbered; the last class occurs only
+    once."""
     rng = np.random.default_rng(0)
     lengths = rng.integers(1, 6, size=n)
     rows = np.arange(lengths.sum())
@@ -128,17 +148,35 @@ def test_parts_of_sequences_are_whole_and_have_every_class(tmp_path):
     rows = Rows(problem.X, problem.y, int(problem.starts[10]), starts=problem.starts)
     write_npz(tmp_path / "few.npz", rows)
     read = load(str(tmp_path / "few.npz"))
-    assert read.starts.tolist() == problem.starts[:11].tolist() and len(read.starts_test) == 3
+    assert (
+        read.starts.tolist() == problem.starts[:11].tolist()
+        and len(read.starts_test) == 3
+    )
     bad = rows._replace(starts=problem.starts + 0.5)
     write_npz(tmp_path / "bad.npz", bad)
     for use, message in (
         (lambda: load(str(tmp_path / "bad.npz")), "starts must contain whole numbers"),
         (lambda: problem.first_classes(2), "classes: sequences"),
-        (lambda: problem.held_out(np.arange(problem.n) == 1), "rows: must be those of whole"),
-        (lambda: load(f"{tmp_path / 'few.npz'} | 20 % validation"), "rows: must be those of whole"),
-        (lambda: as_sequences(problem, problem.starts[:-1]), "starts: must be whole numbers that"),
-        (lambda: as_sequences(problem, [0, 0, problem.n]), "starts: must be whole numbers that"),
-        (lambda: as_sequences(split, split.starts), "starts_test: must be whole numbers that"),
+        (
+            lambda: problem.held_out(np.arange(problem.n) == 1),
+            "rows: must be those of whole",
+        ),
+        (
+            lambda: load(f"{tmp_path / 'few.npz'} | 20 % validation"),
+            "rows: must be those of whole",
+        ),
+        (
+            lambda: as_sequences(problem, problem.starts[:-1]),
+            "starts: must be whole numbers that",
+        ),
+        (
+            lambda: as_sequences(problem, [0, 0, problem.n]),
+            "starts: must be whole numbers that",
+        ),
+        (
+            lambda: as_sequences(split, split.starts),
+            "starts_test: must be whole numbers that",
+        ),
     ):
         with refuses(message):
             use()
@@ -153,7 +191,9 @@ def test_solvers_take_a_structure_or_say_that_they_do_not(name):
             _, state = run(name, problem, rounds(3), measure=errors(problem))
             assert len(list(islice(SOLVERS[name].steps(problem, state=state), 2))) == 2
         else:
-            with refuses(f"problem: has {problem.structure}, which {name} does not use"):
+            with refuses(
+                f"problem: has {problem.structure}, which {name} does not use"
+            ):
                 run(name, problem)
 
 
@@ -162,13 +202,19 @@ def test_errors_of_tokens_sequences_and_trees():
     trees = as_tree(as_problem(problem.X, np.array(["a.b", "a.c", "d"])[problem.y]))
     assert_allclose(trees.costs, [[0, 0.5, 1], [0.5, 0, 1], [1, 1, 0]])
     assert (
-        trees.first_classes(2).costs.shape == (2, 2) == trees.split(0.3).tiny().costs[:2, :2].shape
+        trees.first_classes(2).costs.shape
+        == (2, 2)
+        == trees.split(0.3).tiny().costs[:2, :2].shape
     )
-    trace, s = run("cuts_exact", problem, rounds(6), parameters={"C": 0.1}, measure=errors(problem))
+    trace, s = run(
+        "cuts_exact", problem, rounds(6), parameters={"C": 0.1}, measure=errors(problem)
+    )
     labels = decode(s.scores(problem.X_test), s.transitions, problem.starts_test)
     wrong = np.split(labels != problem.y_test, problem.starts_test[1:-1])
     assert trace.last["test_error"] == np.concatenate(wrong).mean() > 0
     assert trace.last["test_sequence_error"] == np.mean([part.any() for part in wrong])
-    trace, s = run("cuts_exact", trees, rounds(2), parameters={"C": 0.1}, measure=errors(trees))
+    trace, s = run(
+        "cuts_exact", trees, rounds(2), parameters={"C": 0.1}, measure=errors(trees)
+    )
     labels = s.scores(trees.X).argmax(axis=1)
     assert trace.last["train_cost"] == trees.costs[trees.y, labels].mean() > 0

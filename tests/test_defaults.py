@@ -1,4 +1,5 @@
-"""A solver that bears a paper's name has the printed settings: data/reference/defaults.csv."""
+"""A solver that bears a paper's name has the printed settings:
+data/reference/defaults.csv."""
 
 import ast
 import csv
@@ -24,18 +25,24 @@ NOT_PRINTED = {"seed", "state"}  # of this machine's randomness, and of resumed 
 
 def defaults(name):
     takes = inspect.signature(SOLVERS[name].steps).parameters.values()
-    return {p.name: p.default for p in takes if p.default is not p.empty} | {"state": None}
+    return {p.name: p.default for p in takes if p.default is not p.empty} | {
+        "state": None
+    }
 
 
 @each("name", sorted(PRINTED))
 def test_every_default_is_printed_or_said_to_be_left_open(name):
-    printed = {parameter: value for solver, parameter, value, _ in LINES if solver == name}
+    printed = {
+        parameter: value for solver, parameter, value, _ in LINES if solver == name
+    }
     given = defaults(name)
     assert printed.keys() == given.keys() - NOT_PRINTED
     for parameter, text in printed.items():
         if text != "open":
             value = math.inf if text == "inf" else ast.literal_eval(text)
-            assert given[parameter] == value, f"{name}: {parameter} is printed as {text}"
+            assert given[parameter] == value, (
+                f"{name}: {parameter} is printed as {text}"
+            )
 
 
 def test_each_line_of_the_table_says_where_or_why():

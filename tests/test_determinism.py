@@ -1,4 +1,5 @@
-"""Same seed, same machine, same trace: for every solver, in any process; nearly with threads."""
+"""Same seed, same machine, same trace: for every solver, in any process; nearly with
+threads."""
 
 import json
 import os
@@ -12,8 +13,9 @@ from test_solvers import NAMES, SHORT, TWO_CLASSES
 
 import workbench
 
-# Relative differences that a second thread may make, by solver; all others agree to the bit. BLAS
-# may add up long sums in another order. (nmslib, no solver's default, has a seed of its own.)
+# Relative differences that a second thread may make, by solver; all others agree to the
+# bit. BLAS may add up long sums in another order. (nmslib, no solver's default, has a
+# seed of its own.)
 TOLERANCES = {"nystroem_svm": 1e-9, "cuts_exact": 1e-9}
 PROGRAM = """
 import hashlib, json, re, sys
@@ -51,18 +53,25 @@ print(json.dumps(encode(found)))
 
 
 def started(hash_seed, names, threads=1):
-    """Start a fresh process that runs these solvers, so that several go side by side."""
-    more = {f"{pool}_NUM_THREADS": str(threads) for pool in ("OMP", "OPENBLAS", "MKL", "NUMBA")}
+    """Start a fresh process that runs these solvers, so that several go side by
+    side."""
+    more = {
+        f"{pool}_NUM_THREADS": str(threads)
+        for pool in ("OMP", "OPENBLAS", "MKL", "NUMBA")
+    }
     root = str(Path(workbench.__file__).parents[1])
     more |= {"PYTHONHASHSEED": str(hash_seed), "PYTHONPATH": root}
     work = json.dumps([names, SHORT, sorted(TWO_CLASSES)])
     command = [sys.executable, "-W", "ignore", "-c", PROGRAM, work]
-    return subprocess.Popen(command, env=os.environ | more, stdout=subprocess.PIPE, text=True)
+    return subprocess.Popen(
+        command, env=os.environ | more, stdout=subprocess.PIPE, text=True
+    )
 
 
 @pytest.fixture(scope="module")
 def runs(request):
-    """Return the traces of solvers in two processes of one thread, and in one of two threads."""
+    """Return the traces of solvers in two processes of one thread, and in one of two
+    threads."""
     chosen = " ".join(item.name for item in request.session.items)
     names = [name for name in NAMES if f"tolerance[{name}]" in chosen]
     again = [name for name in names if name in TOLERANCES]

@@ -92,11 +92,16 @@ ENDS = {
 def test_a_failing_task_has_its_reason_and_does_not_stop_the_others(tmp_path):
     good = [job(f"good{i}") for i in range(6)]
     lock = {"cannot be sent": threading.Lock()}
-    bad = {job(does.replace(" ", "_"), does, lock.get(does)): end for does, end in ENDS.items()}
+    bad = {
+        job(does.replace(" ", "_"), does, lock.get(does)): end
+        for does, end in ENDS.items()
+    }
     tasks = [*good[:4], *bad, job("once", "dies once"), *good[4:]]
     said = []
     limits = Limits(seconds=1, memory=1)  # tasks with one key are run once
-    failures = execute([*tasks, good[0]], tmp_path, jobs=3, limits=limits, say=said.append)
+    failures = execute(
+        [*tasks, good[0]], tmp_path, jobs=3, limits=limits, say=said.append
+    )
     if not psutil.LINUX:
         failures.setdefault("is_greedy", ENDS["is greedy"])
     assert set(failures) == {task.key for task in bad}
@@ -105,10 +110,15 @@ def test_a_failing_task_has_its_reason_and_does_not_stop_the_others(tmp_path):
     for task in [*good, job("once")]:
         assert task.path(tmp_path).read_text() == "1"  # one thread
     counts = {task.key: begun(tmp_path, task.key) for task in tasks}
-    assert {key for key, n in counts.items() if n > 1} == {"dies", "once"}  # and no other
+    assert {key for key, n in counts.items() if n > 1} == {
+        "dies",
+        "once",
+    }  # and no other
     assert counts["dies"] == counts["once"] == 2 and counts["cannot_be_sent"] == 0
     assert not [*tmp_path.glob("*.part")]
-    assert sum("FAILED" in line for line in said) == len(bad)  # each is told, in a line of its own
+    assert sum("FAILED" in line for line in said) == len(
+        bad
+    )  # each is told, in a line of its own
     assert said[-1].startswith(f"[{len(tasks)}/{len(tasks)}]")
 
     # What failed is tried again, what is done is not.
@@ -125,7 +135,9 @@ def test_timing_has_one_worker_on_one_core(tmp_path):
     assert len(lines) == 4 and len(set(lines)) == 1 and "," not in lines[0]
 
 
-@pytest.mark.skipif(not hasattr(psutil.Process(), "cpu_affinity"), reason="cannot be pinned")
+@pytest.mark.skipif(
+    not hasattr(psutil.Process(), "cpu_affinity"), reason="cannot be pinned"
+)
 def test_a_notebook_that_times_is_alone_on_one_core_for_as_long_as_it_does(monkeypatch):
     cores = psutil.Process().cpu_affinity()
     with one_thread(timed_alone(True)):
@@ -148,7 +160,9 @@ execute([job("one"), job("two", "hangs")], Path({folder!r}), jobs=2)
 def family(name, value):
     """Return the living processes that have an environment variable of this value."""
     seen = [
-        p for p in psutil.process_iter(["environ"]) if (p.info["environ"] or {}).get(name) == value
+        p
+        for p in psutil.process_iter(["environ"])
+        if (p.info["environ"] or {}).get(name) == value
     ]
     return [process for process in seen if alive(process.pid)]
 
@@ -178,4 +192,6 @@ def test_a_worker_in_compiled_code_ends_with_its_command(number, tmp_path):
     command = [sys.executable, script]
     process = subprocess.Popen(command, env=os.environ | own, start_new_session=True)
     wait(lambda: begun(tmp_path, "two"), 300, process)
-    assert ended_from_outside(process, getattr(signal, number), "TASKS_OF", str(tmp_path))
+    assert ended_from_outside(
+        process, getattr(signal, number), "TASKS_OF", str(tmp_path)
+    )

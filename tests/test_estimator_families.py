@@ -40,13 +40,19 @@ def risky():
     return MinimaxRiskClassifier(tol=1e-5).fit(IRIS, SPECIES)
 
 
-@pytest.mark.parametrize("solver", ["interior_point", "pdhg", "ccg", "ccg_fast", "lp", "splitting"])
+@pytest.mark.parametrize(
+    "solver", ["interior_point", "pdhg", "ccg", "ccg_fast", "lp", "splitting"]
+)
 @pytest.mark.parametrize("lambda0", [0.01, 0.3])
-def test_every_solver_reaches_the_default_tolerance_and_the_same_bound(solver, lambda0, risky):
+def test_every_solver_reaches_the_default_tolerance_and_the_same_bound(
+    solver, lambda0, risky
+):
     other = MinimaxRiskClassifier(lambda0, solver=solver).fit(IRIS, SPECIES)
     assert other.trace_.header["solver"] == f"mrc_{solver}" and 0 <= other.gap_ <= 1e-3
     if lambda0 == 0.01:
-        assert other.lower_ - 1e-8 <= risky.upper_ and risky.lower_ <= other.upper_ + 1e-8
+        assert (
+            other.lower_ - 1e-8 <= risky.upper_ and risky.lower_ <= other.upper_ + 1e-8
+        )
     wrong = 1 - other.predict_proba(IRIS)[np.arange(150), SPECIES].mean()
     assert wrong <= other.upper_ + 1e-9  # the training rows' distribution is in the set
     assert 1 - other.score(IRIS, SPECIES) <= 2 * wrong + 1e-9
@@ -64,7 +70,9 @@ def test_probabilities_are_those_of_the_minimax_rule(risky):
     excess = np.maximum(risky.decision_function(IRIS) - risky.phi_, 0)
     assert np.all(excess.sum(axis=1) <= 1 + 1e-9)  # which makes upper_ a bound
     some = excess.sum(axis=1) > 0
-    np.testing.assert_allclose(p[some] * excess[some].sum(axis=1, keepdims=True), excess[some])
+    np.testing.assert_allclose(
+        p[some] * excess[some].sum(axis=1, keepdims=True), excess[some]
+    )
     np.testing.assert_allclose(p.sum(axis=1), 1.0)
     unlucky = clone(risky).fit(IRIS, SPECIES)
     unlucky.phi_ = 1e6  # which no score exceeds
@@ -98,7 +106,9 @@ def test_bounds_are_those_of_the_coefficients():
 @pytest.mark.parametrize("sparse", [False, True])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("kind", [WestonWatkinsClassifier, WorkingSetClassifier])
-def test_the_intercept_is_the_coefficient_of_a_column_of_ones(blobs, sparse, dtype, kind):
+def test_the_intercept_is_the_coefficient_of_a_column_of_ones(
+    blobs, sparse, dtype, kind
+):
     X, y = (problem := blobs(n=60, d=4, sparse=sparse, dtype=dtype)).X, problem.y
     stack = sp.hstack if sparse else np.hstack
     appended = stack([X, np.ones((60, 1), dtype=dtype)])
@@ -106,7 +116,9 @@ def test_the_intercept_is_the_coefficient_of_a_column_of_ones(blobs, sparse, dty
     other = kind(fit_intercept=False, random_state=0).fit(appended, y)
     coef, expected = (sp.csr_matrix(one.coef_).toarray() for one in (svm, other))
     assert np.array_equal(np.column_stack([coef, svm.intercept_]), expected)
-    assert svm.intercept_.any() and svm.upper_ == other.upper_ and svm.n_features_in_ == 4
+    assert (
+        svm.intercept_.any() and svm.upper_ == other.upper_ and svm.n_features_in_ == 4
+    )
     svm.set_params(fit_intercept=False)  # for the next fit
     expected = other.decision_function(appended)
     np.testing.assert_allclose(svm.decision_function(X), expected, rtol=1e-5, atol=1e-6)
@@ -129,9 +141,14 @@ def test_working_sets_take_sparse_and_dense_rows():
     assert isinstance(dense.coef_, np.ndarray)
     np.testing.assert_allclose(dense.coef_, fitted.coef_.toarray(), atol=1e-3)
     loose = WorkingSetClassifier(tol=0.3).fit(TEXT.X, TEXT.y)
-    assert loose.n_iter_ < fitted.n_iter_ and loose.trace_.stopped_by == "relative gap <= 0.3"
+    assert (
+        loose.n_iter_ < fitted.n_iter_
+        and loose.trace_.stopped_by == "relative gap <= 0.3"
+    )
     whole, thresholded, cut = (
-        WorkingSetClassifier(l1=l1, truncate=truncate, random_state=0).fit(TEXT.X, TEXT.y)
+        WorkingSetClassifier(l1=l1, truncate=truncate, random_state=0).fit(
+            TEXT.X, TEXT.y
+        )
         for l1, truncate in ((0.0, 0.0), (0.05, 0.0), (0.0, 0.5))
     )
     assert max(thresholded.coef_.nnz, cut.coef_.nnz) < 0.7 * whole.coef_.nnz
@@ -153,7 +170,9 @@ def cuts_objective(svm, X, y):
     F = rbf_kernel(X, V, gamma=svm.gamma_) @ svm.dual_coef_.T
     y = np.searchsorted(svm.classes_, y)
     if len(svm.classes_) == 2:
-        return 0.5 * norm + svm.C * np.maximum(0, 1 - np.where(y, 1, -1) * F[:, 0]).sum()
+        return (
+            0.5 * norm + svm.C * np.maximum(0, 1 - np.where(y, 1, -1) * F[:, 0]).sum()
+        )
     rows = np.arange(len(y))
     z = 1 - F[rows, y][:, None] + F
     z[rows, y] = 0
@@ -205,7 +224,9 @@ def test_probabilities_are_those_of_the_link(link):
         return
     P, F = model.predict_proba(IRIS), model.decision_function(IRIS)
     expected = np.exp(F)
-    np.testing.assert_allclose(P, expected / expected.sum(axis=1, keepdims=True), atol=1e-12)
+    np.testing.assert_allclose(
+        P, expected / expected.sum(axis=1, keepdims=True), atol=1e-12
+    )
     # The same model as scikit-learn's, with the intercept penalised.
     peer = LogisticRegression(C=1 / 1.5, fit_intercept=False, tol=1e-10, max_iter=10**4)
     peer.fit(np.column_stack([IRIS, np.ones(150)]), SPECIES)

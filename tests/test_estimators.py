@@ -1,4 +1,5 @@
-"""Every estimator: scikit-learn's checks, labels, rows, limits, interrupts, weights, refusals."""
+"""Every estimator: scikit-learn's checks, labels, rows, limits, interrupts, weights,
+refusals."""
 
 import re
 import warnings
@@ -46,9 +47,12 @@ CASES = {
     "working set": WorkingSetClassifier(random_state=0),
 }
 each = pytest.mark.parametrize("name", list(CASES))
-# Scikit-learn compares these to all digits: test_weights_are_repeated_rows compares them instead.
+# Scikit-learn compares these to all digits: test_weights_are_repeated_rows compares
+# them instead.
 TO_THE_GAP = "check_sample_weight_equivalence_on_{}_data"
-TO_THE_GAP = dict.fromkeys(map(TO_THE_GAP.format, ("dense", "sparse")), "equal to their gap only")
+TO_THE_GAP = dict.fromkeys(
+    map(TO_THE_GAP.format, ("dense", "sparse")), "equal to their gap only"
+)
 EQUAL_TO_THE_GAP = MinimaxRiskClassifier, WestonWatkinsClassifier, WorkingSetClassifier
 
 
@@ -58,10 +62,14 @@ def made(name):
 
 @parametrize_with_checks(
     list(CASES.values()),
-    expected_failed_checks=lambda one: TO_THE_GAP if isinstance(one, EQUAL_TO_THE_GAP) else {},
+    expected_failed_checks=lambda one: (
+        TO_THE_GAP if isinstance(one, EQUAL_TO_THE_GAP) else {}
+    ),
 )
 def test_scikit_learn_s_own_checks(estimator, check):
-    with warnings.catch_warnings():  # some checks fit a few rows of noise, or set few rounds
+    with (
+        warnings.catch_warnings()
+    ):  # some checks fit a few rows of noise, or set few rounds
         warnings.simplefilter("ignore", ConvergenceWarning)
         check(estimator)
 
@@ -82,7 +90,10 @@ def test_a_fit_is_the_stream_of_its_solver_and_has_its_attributes(name, fitted):
     assert isinstance(model.trace_, Trace) and model.n_iter_ >= 1
     given = model.trace_.header["parameters"]
     assert given.get("seed", 0) == 0 and model.trace_.header["solver"] in SOLVERS
-    decision, proba = model.decision_function(SCALED), getattr(model, "predict_proba", None)
+    decision, proba = (
+        model.decision_function(SCALED),
+        getattr(model, "predict_proba", None),
+    )
     assert decision.shape == (75, 3)
     assert model.score(SCALED, SPECIES) > (0.7 if name == "minimax risk" else 0.93)
     assert np.array_equal(model.predict(SCALED), decision.argmax(axis=1))
@@ -102,7 +113,10 @@ def test_a_fit_is_the_stream_of_its_solver_and_has_its_attributes(name, fitted):
     np.testing.assert_allclose(model.decision_function(SCALED), scores, atol=1e-4)
     if hasattr(model, "lower_") and np.isfinite(model.lower_):
         assert model.lower_ == trace.last["lower"] <= model.upper_
-        assert getattr(model, "gap_", model.upper_ - model.lower_) == model.upper_ - model.lower_
+        assert (
+            getattr(model, "gap_", model.upper_ - model.lower_)
+            == model.upper_ - model.lower_
+        )
         assert model.upper_ in (trace.last["upper"], trace.last.get("primal"))
 
 
@@ -110,7 +124,9 @@ def test_a_fit_is_the_stream_of_its_solver_and_has_its_attributes(name, fitted):
 def test_a_pipeline_of_frames_is_that_of_arrays(name, fitted):
     frame = pl.DataFrame(dict(zip(COLUMNS, IRIS.T)))
     labels = pl.Series(NAMES.tolist())
-    pipeline = make_pipeline(StandardScaler(), made(name)).set_output(transform="polars")
+    pipeline = make_pipeline(StandardScaler(), made(name)).set_output(
+        transform="polars"
+    )
     pipeline.fit(frame, labels)
     found = pipeline.decision_function(frame)
     predicted = pipeline.predict(frame)
@@ -159,7 +175,9 @@ def test_fits_are_repeatable_by_their_seed(name, fitted):
     assert getattr(again, "upper_", 0) == getattr(model, "upper_", 0)
     if name in ("generalized", "minimax risk"):  # which have no seed
         return
-    seeded = [clone(model).set_params(random_state=s) for s in (3, np.int64(3), 4, None)]
+    seeded = [
+        clone(model).set_params(random_state=s) for s in (3, np.int64(3), 4, None)
+    ]
     said = [one.fit(SCALED, SPECIES).decision_function(SCALED) for one in seeded]
     assert np.array_equal(said[0], said[1]) and not np.array_equal(said[1], said[2])
     drawn = seeded[3].trace_.header["parameters"]["seed"]
@@ -181,7 +199,9 @@ LIMITED = {  # settings besides one round, and the end of the warning
 
 @each
 def test_a_limit_ends_any_fit_and_is_warned_of_where_fit_is_called(name):
-    with pytest.warns(ConvergenceWarning, match=r"stopped \(1e-09 seconds\) after 0 ") as caught:
+    with pytest.warns(
+        ConvergenceWarning, match=r"stopped \(1e-09 seconds\) after 0 "
+    ) as caught:
         model = made(name).set_params(max_seconds=1e-9).fit(SCALED, SPECIES)
     assert len(caught) == 1 and model.n_iter_ == 0
     assert np.ptp(model.decision_function(SCALED)) == 0
@@ -189,18 +209,30 @@ def test_a_limit_ends_any_fit_and_is_warned_of_where_fit_is_called(name):
     with pytest.warns(ConvergenceWarning) as caught:
         model = made(name).set_params(max_iter=1, **given).fit(SCALED, SPECIES)
     (warning,) = caught
-    assert re.search(rf"stopped \(1 rounds\) after 1 rounds .*{message}", str(warning.message))
-    assert warning.filename == __file__ and model.n_iter_ == 1 and model.lower_ < model.upper_
+    assert re.search(
+        rf"stopped \(1 rounds\) after 1 rounds .*{message}", str(warning.message)
+    )
+    assert (
+        warning.filename == __file__
+        and model.n_iter_ == 1
+        and model.lower_ < model.upper_
+    )
 
 
 DIGITS, DIGIT = (part[::4] for part in load_digits(return_X_y=True))
 SEEDED = {"random_state": 0}
 CONVERGE = [
     *map(GeneralizedLeastSquares, ("softmax", "identity", "squared_hinge")),
-    *(WestonWatkinsClassifier(solver=one, **SEEDED) for one in ("walrus_fast", "walrus", "shark")),
+    *(
+        WestonWatkinsClassifier(solver=one, **SEEDED)
+        for one in ("walrus_fast", "walrus", "shark")
+    ),
     WorkingSetClassifier(**SEEDED),
     *(MinimaxRiskClassifier(solver=one) for one in ("interior_point", "splitting")),
-    *(SampledCutClassifier(basis=one, **SEEDED) for one in ("exact", "linear_time", "nystroem")),
+    *(
+        SampledCutClassifier(basis=one, **SEEDED)
+        for one in ("exact", "linear_time", "nystroem")
+    ),
 ]
 SILENT = [  # with the reason of their end
     (MinimaxRiskClassifier(10.0), "gap <= 0.001"),  # all coefficients are zero
@@ -212,7 +244,9 @@ SILENT = [  # with the reason of their end
 ]
 
 
-@pytest.mark.parametrize(("estimator", "reason"), [(one, "") for one in CONVERGE] + SILENT)
+@pytest.mark.parametrize(
+    ("estimator", "reason"), [(one, "") for one in CONVERGE] + SILENT
+)
 def test_a_fit_reaches_its_tolerance_or_warns(estimator, reason):
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", ConvergenceWarning)
@@ -232,13 +266,17 @@ def test_ctrl_c_keeps_the_last_iterate_if_there_is_one(name, fitted, interrupt):
     given = {"minimax risk": {"tol": 1e-9}}.get(name, {})
     solver = fitted[name].trace_.header["solver"]
     interrupt(solver, at=2)
-    with pytest.warns(ConvergenceWarning, match=rf"{solver} stopped \(interrupted\)") as caught:
+    with pytest.warns(
+        ConvergenceWarning, match=rf"{solver} stopped \(interrupted\)"
+    ) as caught:
         model = made(name).set_params(**given).fit(SCALED, SPECIES)
     assert caught[-1].filename == __file__ and model.trace_.stopped_by == "interrupted"
     assert 1 <= model.n_iter_ < max(fitted[name].n_iter_, 3)
     assert np.isfinite(model.decision_function(SCALED)).all()
     assert model.score(SCALED, SPECIES) > 0.5
-    if np.isfinite(getattr(model, "lower_", np.nan)):  # intervals that hold the same optimum
+    if np.isfinite(
+        getattr(model, "lower_", np.nan)
+    ):  # intervals that hold the same optimum
         assert model.lower_ <= model.upper_ and model.lower_ <= fitted[name].upper_
         assert fitted[name].lower_ <= model.upper_
         if hasattr(model, "coef_"):  # the bound is that of the coefficients
@@ -249,7 +287,9 @@ def test_ctrl_c_keeps_the_last_iterate_if_there_is_one(name, fitted, interrupt):
             chosen, rows = model.trace_.header["parameters"], as_problem(X, SPECIES)
             value = objective(solver, rows, M, chosen)
             assert value <= model.upper_ * (1 + 1e-5)
-            assert value == pytest.approx(model.upper_, rel=1e-5) or name == "minimax risk"
+            assert (
+                value == pytest.approx(model.upper_, rel=1e-5) or name == "minimax risk"
+            )
     interrupt(solver, at=0)
     with pytest.raises(KeyboardInterrupt):
         made(name).set_params(**given).fit(SCALED, SPECIES)
@@ -262,10 +302,20 @@ TIGHT = [  # with the tolerance of their scores: their solvers end at a gap
 ]
 TIGHT += [
     (MinimaxRiskClassifier(0.3, solver=solver, tol=tol), np.inf)
-    for solver, tol in (("lp", 1e-6), ("interior_point", 1e-6), ("ccg", 1e-3), ("pdhg", 2e-4))
+    for solver, tol in (
+        ("lp", 1e-6),
+        ("interior_point", 1e-6),
+        ("ccg", 1e-3),
+        ("pdhg", 2e-4),
+    )
 ]
 TIGHT += [
-    (WestonWatkinsClassifier(solver=solver, tol=1e-8, max_iter=10**4, random_state=0), 1e-2)
+    (
+        WestonWatkinsClassifier(
+            solver=solver, tol=1e-8, max_iter=10**4, random_state=0
+        ),
+        1e-2,
+    )
     for solver in ("walrus_fast", "walrus", "shark")
 ]
 HOW_OFTEN = np.arange(75) % 4
@@ -279,9 +329,14 @@ def test_weights_are_repeated_rows(estimator, tolerance, form):
     X = SCALED.copy()
     X[7] = 0.0
     X = form(X)
-    y, weights = np.where(HOW_OFTEN > 0, SPECIES, 9), HOW_OFTEN.astype(np.float32)  # no 9 weighs
+    y, weights = (
+        np.where(HOW_OFTEN > 0, SPECIES, 9),
+        HOW_OFTEN.astype(np.float32),
+    )  # no 9 weighs
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)  # Shark's solver leaves 1e-6
+        warnings.simplefilter(
+            "ignore", ConvergenceWarning
+        )  # Shark's solver leaves 1e-6
         weighted = clone(estimator).fit(X, y, sample_weight=weights)
         rows = np.repeat(np.arange(75), HOW_OFTEN)
         repeated = clone(estimator).fit(X[rows], y[rows])
@@ -293,11 +348,16 @@ def test_weights_are_repeated_rows(estimator, tolerance, form):
         assert np.abs(without.decision_function(X) - expected).max() > 2 * tolerance
     if hasattr(weighted, "lower_"):
         slack = 2e-6 * abs(repeated.upper_)
-        assert repeated.lower_ <= weighted.upper_ + slack  # intervals that hold the same optimum
+        assert (
+            repeated.lower_ <= weighted.upper_ + slack
+        )  # intervals that hold the same optimum
         assert weighted.lower_ <= repeated.upper_ + slack
         gaps = [model.upper_ - model.lower_ for model in (weighted, repeated)]
         assert min(gaps) > -slack
-        assert max(without.lower_ - weighted.upper_, weighted.lower_ - without.upper_) > slack
+        assert (
+            max(without.lower_ - weighted.upper_, weighted.lower_ - without.upper_)
+            > slack
+        )
 
 
 @each
@@ -305,7 +365,10 @@ def test_a_damaged_sparse_matrix_is_refused_before_anything_reads_it(name, fitte
     model, X = fitted[name], SCALED
     asked = ("predict", "decision_function", "predict_proba")
     calls = [getattr(model, method) for method in asked if hasattr(model, method)]
-    calls += [lambda rows: model.fit(rows, SPECIES), lambda rows: model.score(rows, SPECIES)]
+    calls += [
+        lambda rows: model.fit(rows, SPECIES),
+        lambda rows: model.score(rows, SPECIES),
+    ]
     for damaged in (sp.csr_matrix(X), sp.csc_array(X)):
         damaged.indices[0] = 10**8
         for call in calls:
@@ -328,7 +391,15 @@ def test_scores_that_are_not_numbers_are_refused(name, kind, fitted):
 
 
 HUGE = 10**400  # beyond floats
-NUMBER = 0, -1.0, np.nan, np.inf, "1", HUGE, Fraction(1, 2)  # none of them a positive number
+NUMBER = (
+    0,
+    -1.0,
+    np.nan,
+    np.inf,
+    "1",
+    HUGE,
+    Fraction(1, 2),
+)  # none of them a positive number
 NEGATIVE = -1, np.nan, "1", HUGE
 WHOLE = 0, 2.5, "1", HUGE
 NAME = "none such", 3, ["fourier"], b"softmax"
@@ -364,16 +435,31 @@ def test_parameters_outside_their_range_are_refused_at_fit(name):
 
 
 ODD = [
-    (SampledCutClassifier(basis="nystrom"), "basis: .*'nystrom'; did you mean nystroem", {}),
-    (SampledCutClassifier(gamma="auto"), 'gamma: must be "scale" or a positive number', {}),
-    (WorkingSetClassifier(), "y: mixes labels of types int, str", {"y": [1, "a", 2] * 25}),
+    (
+        SampledCutClassifier(basis="nystrom"),
+        "basis: .*'nystrom'; did you mean nystroem",
+        {},
+    ),
+    (
+        SampledCutClassifier(gamma="auto"),
+        'gamma: must be "scale" or a positive number',
+        {},
+    ),
+    (
+        WorkingSetClassifier(),
+        "y: mixes labels of types int, str",
+        {"y": [1, "a", 2] * 25},
+    ),
 ]
 ODD += [
     (WestonWatkinsClassifier(C=1e30), said, {"sample_weight": given})
     for given, said in (
         (np.full(75, 1e290), "sample_weight: products with C"),
         (np.full(75, -1.0), "Negative values in data passed to `sample_weight`"),
-        ([np.datetime64("2026-01-01")] * 75, "sample_weight: must contain real numbers"),
+        (
+            [np.datetime64("2026-01-01")] * 75,
+            "sample_weight: must contain real numbers",
+        ),
         (SPECIES == 1, ".*(two classes|one class)"),
     )
 ]
@@ -387,7 +473,8 @@ def test_odd_arguments_raise_errors_that_name_them(estimator, message, given):
 
 DAYS = pd.date_range("2026-01-01", periods=75)
 PART = {"a": IRIS[:, 0], "b": IRIS[:, 1]}
-NOT_NUMBERS = {  # rows that NumPy or a frame would turn into floats, and the words of the error
+# rows that NumPy or a frame would turn into floats, and the words of the error
+NOT_NUMBERS = {
     "dates": (np.c_[DAYS, DAYS], "real numbers, got dtype datetime64"),
     "complex, sparse": (sp.csr_matrix(IRIS * 1j), "real numbers, got dtype complex128"),
     "Polars' dates": (

@@ -29,7 +29,8 @@ print("sum", a + b)
 
 @pytest.fixture
 def notebook(tmp_path, monkeypatch):
-    """Return a small notebook, which fails where a is 3 until it is mended from outside."""
+    """Return a small notebook, which fails where a is 3 until it is mended from
+    outside."""
     monkeypatch.setenv("WORKBENCH_RUNS", str(tmp_path / "runs"))
     code = CODE.format(log=str(tmp_path / "log"), mended=str(tmp_path / "mended"))
     return write(tmp_path / "little.ipynb", PARAMETERS, code)
@@ -39,7 +40,11 @@ def write(path, *sources, **kernel):
     """Write a notebook of these cells, the first of which has the parameters."""
     cells = [nbformat.v4.new_code_cell(source) for source in sources]
     cells[0].metadata["tags"] = ["parameters"]
-    spec = {"name": "python3", "display_name": "Python 3", "language": "python"} | kernel
+    spec = {
+        "name": "python3",
+        "display_name": "Python 3",
+        "language": "python",
+    } | kernel
     content = nbformat.v4.new_notebook(cells=cells, metadata={"kernelspec": spec})
     path.parent.mkdir(exist_ok=True)
     nbformat.write(content, path)
@@ -48,7 +53,9 @@ def write(path, *sources, **kernel):
 
 def printed(path):
     content = nbformat.read(path, as_version=4)
-    return "".join(out.get("text", "") for cell in content.cells for out in cell.get("outputs", ()))
+    return "".join(
+        out.get("text", "") for cell in content.cells for out in cell.get("outputs", ())
+    )
 
 
 def test_every_combination_is_a_run_with_all_parameters_and_a_key(notebook):
@@ -58,14 +65,18 @@ def test_every_combination_is_a_run_with_all_parameters_and_a_key(notebook):
     assert [run.work.args[1] for run in runs] == expected
     assert len({run.key for run in runs}) == len({run.label for run in runs}) == 6
     assert runs[0].label == "little a=1 b=0.01"
-    # Neither order nor spelling counts, but whether a run is alone, and the code of the notebook.
+    # Neither order nor spelling counts, but whether a run is alone, and the code of the
+    # notebook.
     other = fan_out(little, {"b": "1.0,0.10,0.01", "a": "2,1"})
     assert {run.key for run in runs} == {run.key for run in other}
     alone, two, four = (fan_out(little, {}, jobs)[0].key for jobs in (1, 2, 4))
     assert alone == fan_out(little, {"a": "1"})[0].key != two == four
     notebook.write_text(notebook.read_text().replace("a + b", "a - b"))
     assert fan_out(read(notebook), {})[0].key != alone
-    for bad, message in (("c", "little has no 'c'"), ("a", "a: must be of type int, got 'two'")):
+    for bad, message in (
+        ("c", "little has no 'c'"),
+        ("a", "a: must be of type int, got 'two'"),
+    ):
         with pytest.raises(ValueError, match=message):
             fan_out(little, {bad: "1,two"})
 
@@ -160,7 +171,9 @@ def test_what_lies_beside_a_notebook_is_read_by_its_bytes(tmp_path):
             place.write_bytes(content)
         keys.append(fan_out(read(path), {})[0].key)
         assert (keys[-1] == keys[-2]) == (kind == "same"), name
-    write(elsewhere := tmp_path / "there" / "n.ipynb", "a = 1")  # which may read other files
+    write(
+        elsewhere := tmp_path / "there" / "n.ipynb", "a = 1"
+    )  # which may read other files
     assert fan_out(read(elsewhere), {})[0].key != keys[0]
 
 
@@ -172,10 +185,16 @@ def test_each_notebook_is_kept_with_its_parameters_and_a_failing_one_is_tried_ag
     assert main(command) == 1
     out, err = capsys.readouterr()
     assert err == "workbench: 1 notebook failed; run the sweep again to retry\n"
-    assert out.count("FAILED, RuntimeError") == 1 and "magic function `%notamagic` not found" in out
+    assert (
+        out.count("FAILED, RuntimeError") == 1
+        and "magic function `%notamagic` not found" in out
+    )
     folder = tmp_path / "runs" / "sweeps"
     [kept] = folder.glob("little-*/little.ipynb")
-    assert f": {kept}" in out and len(list(folder.glob("little-*/little.failed.ipynb"))) == 1
+    assert (
+        f": {kept}" in out
+        and len(list(folder.glob("little-*/little.failed.ipynb"))) == 1
+    )
     assert list(folder.glob("**/*.part*")) == list(folder.glob("*.begun")) == []
     content = nbformat.read(kept, as_version=4)
     assert content.metadata.papermill.parameters == {"a": 2, "b": 0.25, "name": "x"}
@@ -209,7 +228,8 @@ print("folder", open("rows.csv").read().strip(), factor * scale, pack.model.valu
 def test_a_notebook_runs_as_in_its_folder_and_again_if_its_modules_change(
     tmp_path, monkeypatch, capsys
 ):
-    """Of another environment's kernel, with a byte order mark, in a folder with braces."""
+    """Of another environment's kernel, with a byte order mark, in a folder with
+    braces."""
     monkeypatch.setenv("WORKBENCH_RUNS", str(tmp_path / "{runs}"))
     home = tmp_path / "project {a}"
     odd = write(home / "odd.ipynb", ODD, BESIDE, name="conda-env-ml-py")
@@ -233,19 +253,29 @@ COMPILED = "import ctypes\nopen({mark!r}, 'w').close()\nctypes.PyDLL(None).sleep
 @pytest.mark.slow
 @pytest.mark.skipif(os.name == "nt", reason="Windows has no such signals")
 @pytest.mark.parametrize("how", ["limit", "SIGKILL", "SIGHUP"])
-def test_a_kernel_in_compiled_code_ends_with_its_limit_and_with_its_command(how, tmp_path):
+def test_a_kernel_in_compiled_code_ends_with_its_limit_and_with_its_command(
+    how, tmp_path
+):
     mark, runs = tmp_path / "mark", tmp_path / "runs"
     path = write(tmp_path / "long.ipynb", "a = 1", COMPILED.format(mark=str(mark)))
     command = [sys.executable, "-m", "workbench.cli", "sweep", path]
     command += ["--seconds", "10"] * (how == "limit")
     variables = os.environ | {"WORKBENCH_RUNS": str(runs)}
     with open(tmp_path / "out", "w") as out:
-        process = subprocess.Popen(command, stdout=out, env=variables, start_new_session=True)
+        process = subprocess.Popen(
+            command, stdout=out, env=variables, start_new_session=True
+        )
     if how == "limit":
         assert process.wait(300) == 1
-        said, kept = (tmp_path / "out").read_text(), [*runs.glob("sweeps/long-*/*.failed.ipynb")]
-        # On a busy machine the kernel may take longer to start than the worker is given.
-        assert ("not done after 10 s" in said and len(kept) == 1) or worker.TOO_LONG in said
+        said, kept = (
+            (tmp_path / "out").read_text(),
+            [*runs.glob("sweeps/long-*/*.failed.ipynb")],
+        )
+        # On a busy machine the kernel may take longer to start than the worker is
+        # given.
+        assert (
+            "not done after 10 s" in said and len(kept) == 1
+        ) or worker.TOO_LONG in said
         wait(lambda: not family("WORKBENCH_RUNS", str(runs)), 300)
     else:
         wait(mark.exists, 300, process)

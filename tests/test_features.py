@@ -47,7 +47,9 @@ def make(sparse=False, n=60, d=8, dtype=np.float32, seed=0):
 
 def counted(problem):
     X_test = problem.X_test
-    return replace(problem, X=abs(problem.X), X_test=None if X_test is None else abs(X_test))
+    return replace(
+        problem, X=abs(problem.X), X_test=None if X_test is None else abs(X_test)
+    )
 
 
 @each_map
@@ -76,13 +78,18 @@ def test_standardised_columns_and_constant_ones(dtype):
     X = np.random.default_rng(0).standard_normal((20, 3)).astype(dtype)
     X[:, 1] = 0.1
     X_test, y = X + np.array([0, 7, 0]), np.arange(20) % 2
-    mapped = features.standardise(as_problem(X, y, X_test=X_test.astype(dtype), y_test=y))
+    mapped = features.standardise(
+        as_problem(X, y, X_test=X_test.astype(dtype), y_test=y)
+    )
     assert (mapped.X[:, 1] == 0).all() and (mapped.X_test[:, 1] == 0).all()
     assert_allclose(mapped.X.mean(axis=0), 0, atol=1e-6)
     assert_allclose(mapped.X[:, ::2].var(axis=0), 1, atol=1e-5)
     wide = (X * [1e-3, 1, 1e3] + [5, 0, -9]).astype(dtype)
     wide[::2, 1] = np.nextafter(wide[1, 1], wide[1, 1] + 1)  # varies by rounding alone
-    ours, theirs = features.standardise(as_problem(wide, y)).X, StandardScaler().fit_transform(wide)
+    ours, theirs = (
+        features.standardise(as_problem(wide, y)).X,
+        StandardScaler().fit_transform(wide),
+    )
     assert ours.dtype == theirs.dtype and (ours == theirs).all()
     X = sp.csr_matrix(np.array([[1, 0, 2], [1, 0, 3], [1, 0, 0], [1, 0, 1]], dtype))
     scaled = features.standardise(as_problem(X, [0, 1, 0, 1])).X
@@ -116,7 +123,9 @@ def test_fourier_appends_pairs_of_norm_one(problem, monkeypatch):
     assert features.fourier(problem, 10).checksum == mapped.checksum
     assert features.fourier(problem, 10, seed=1).checksum != mapped.checksum
     monkeypatch.setattr(features, "BLOCK", 7)  # rows at a time
-    assert_allclose(as_dense(features.fourier(problem, 10).X), as_dense(mapped.X), rtol=1e-4)
+    assert_allclose(
+        as_dense(features.fourier(problem, 10).X), as_dense(mapped.X), rtol=1e-4
+    )
 
 
 def test_bad_arguments():
@@ -128,7 +137,11 @@ def test_bad_arguments():
         (features.fourier, (make(), 5), "n_features: must be even"),
         (features.pca, (make(), 9), "d: must be at most 8, got 9"),
         (features.pca, (make(sparse=True), 8), "d: must be at most 7"),
-        (features.fourier, (as_problem(np.ones((6, 2)), [0, 1] * 3),), "training rows is zero"),
+        (
+            features.fourier,
+            (as_problem(np.ones((6, 2)), [0, 1] * 3),),
+            "training rows is zero",
+        ),
         (fitted, (make(), "nystroem", 10**13, 9), r"too large for .* need .* GB free"),
         (fitted, (make(), "fourier", 10**13, 10**13), "too many for one Gram matrix"),
     ):
@@ -148,7 +161,10 @@ def test_columns_onto_a_range(wrap, expected):
     assert_allclose(as_dense(scaled.X), expected, atol=1e-12)
     assert scaled.X.dtype == problem.X.dtype and scaled.X_test.shape == (1, 4)
     pixels = features.over_maximum(problem)
-    assert abs(pixels.X).max() == 1 and abs(pixels.X_test - problem.X_test / 6).max() < 1e-12
+    assert (
+        abs(pixels.X).max() == 1
+        and abs(pixels.X_test - problem.X_test / 6).max() < 1e-12
+    )
     nothing = as_problem(wrap(np.zeros((2, 2))), [0, 1])
     assert abs(features.over_maximum(nothing).X).max() == 0
 
@@ -192,9 +208,14 @@ def test_tfidf_is_that_of_the_training_rows():
 
 def test_roots_of_rows_are_of_length_one_and_a_constant_column(problem):
     mapped = features.constant(problem)
-    assert mapped.is_sparse == problem.is_sparse and mapped.features == (*problem.features, "1")
+    assert mapped.is_sparse == problem.is_sparse and mapped.features == (
+        *problem.features,
+        "1",
+    )
     assert (as_dense(mapped.X)[:, :-1] == as_dense(problem.X)).all()
-    assert (as_dense(mapped.X)[:, -1] == 1).all() and (as_dense(mapped.X_test)[:, -1] == 1).all()
+    assert (as_dense(mapped.X)[:, -1] == 1).all() and (
+        as_dense(mapped.X_test)[:, -1] == 1
+    ).all()
     problem = counted(problem)
     norms = np.linalg.norm(as_dense(features.unit_rows(problem).X), axis=1)
     assert_allclose(norms, 1, rtol=1e-6)

@@ -36,10 +36,15 @@ print("drawn")
 
 def write(folder: Path, name: str, *code: str, parameters=PARAMETERS, **declared):
     """Write a toy figure notebook; `declared` replaces entries of its metadata."""
-    declared = {"figures": ["line"], "profiles": {"smoke": {"points": 2}, "paper": {}}} | declared
+    declared = {
+        "figures": ["line"],
+        "profiles": {"smoke": {"points": 2}, "paper": {}},
+    } | declared
     cells = [nbformat.v4.new_code_cell(source) for source in code]
     if parameters is not None:
-        cells.insert(0, nbformat.v4.new_code_cell(parameters, metadata={"tags": ["parameters"]}))
+        cells.insert(
+            0, nbformat.v4.new_code_cell(parameters, metadata={"tags": ["parameters"]})
+        )
     kernel = {"name": "python3", "display_name": "Python 3", "language": "python"}
     notebook = nbformat.v4.new_notebook(cells=cells)
     notebook.metadata |= {"kernelspec": kernel, "workbench": declared}
@@ -50,12 +55,16 @@ def write(folder: Path, name: str, *code: str, parameters=PARAMETERS, **declared
 
 @pytest.fixture
 def mill(tmp_path):
-    """Run toy notebooks of a folder; returns the failures and the lines that were said."""
+    """Run toy notebooks of a folder; returns the failures and the lines that were
+    said."""
     folder = tmp_path / "notebooks"
     folder.mkdir()
 
     def run(*names, **options):
-        lines, places = [], {"figures": tmp_path / "figures", "executed": tmp_path / "runs"}
+        lines, places = (
+            [],
+            {"figures": tmp_path / "figures", "executed": tmp_path / "runs"},
+        )
         given = places | {"notebooks": folder, "say": lines.append, "jobs": 1} | options
         return make(names, **given), lines
 
@@ -67,7 +76,9 @@ def draw(folder: Path, name: str) -> str:
     return DRAW.format(name=name, folder=str(folder))
 
 
-def test_a_figure_is_saved_with_how_it_was_made_though_other_notebooks_fail(mill, tmp_path):
+def test_a_figure_is_saved_with_how_it_was_made_though_other_notebooks_fail(
+    mill, tmp_path
+):
     code = "import numba, sys\nfrom ipykernel.kernelapp import IPKernelApp\nprint(sys.executable)\n"
     code += "from threadpoolctl import threadpool_info\nprint(IPKernelApp.instance().transport)\n"
     code += "print(numba.get_num_threads(), {pool['num_threads'] for pool in threadpool_info()})\n"
@@ -78,7 +89,11 @@ def test_a_figure_is_saved_with_how_it_was_made_though_other_notebooks_fail(mill
     assert sorted(failed) == ["a_broken", "b_dead"]
     assert "RuntimeError: no luck" in "\n".join(lines)
     said = printed(tmp_path / "runs" / "toy.ipynb").splitlines()
-    assert sys.executable in said and "drawn" in said and ("ipc" in said or os.name == "nt")
+    assert (
+        sys.executable in said
+        and "drawn" in said
+        and ("ipc" in said or os.name == "nt")
+    )
     assert "1 {1}" in said, "each has one thread"
     assert sum("toy: done" in line and "toy/line.png" in line for line in lines) == 1
     assert len(lines) == 2 + 3, "one line per notebook"
@@ -93,13 +108,18 @@ def test_a_figure_is_saved_with_how_it_was_made_though_other_notebooks_fail(mill
     wanted = {"notebook": "notebooks/figures/toy.ipynb", "profile": "smoke", "jobs": 2}
     wanted |= {"parameters": {"points": 2, "grid": "1,2"}, "numbers": [{"points": 2}]}
     assert record.items() >= wanted.items()
-    assert record["caption"].startswith("A line of 2 points. ") and "Machine: " in record["caption"]
+    assert (
+        record["caption"].startswith("A line of 2 points. ")
+        and "Machine: " in record["caption"]
+    )
     assert "Not timed: 2 notebooks ran side by side." in record["caption"]
     assert set(record["versions"]) >= {"python", "numpy", "workbench", "commit"}
     assert set(record["machine"]) == {"cpu", "cores", "memory_gb", "system"}
 
 
-def test_a_notebook_runs_again_only_if_something_changed(mill, tmp_path, monkeypatch, no_kernels):
+def test_a_notebook_runs_again_only_if_something_changed(
+    mill, tmp_path, monkeypatch, no_kernels
+):
     monkeypatch.setenv("WORKBENCH_DATA", str(tmp_path))
     made = tmp_path / "figures" / "toy"
     good = draw(mill.folder, "toy")
@@ -124,14 +144,20 @@ def test_a_notebook_runs_again_only_if_something_changed(mill, tmp_path, monkeyp
     assert runs(overrides={"points": "4"}) and not runs(overrides={"points": "4"})
     assert runs()
     record = json.loads((made / "line.json").read_text())
-    (made / "line.json").write_text(json.dumps(record | {"jobs": 2}))  # next to another: not timed
+    (made / "line.json").write_text(
+        json.dumps(record | {"jobs": 2})
+    )  # next to another: not timed
     assert not runs(jobs=2) and runs() and not runs()
     (made / "line.svg").unlink()
     assert runs()
     for sidecar in ("{", "[]", "", '{"files": 1}'):
         (made / "line.json").write_text(sidecar)
         assert runs()
-    for kind, content in (("png", b""), ("svg", before[1][:-9]), ("pdf", bytes(len(before[2])))):
+    for kind, content in (
+        ("png", b""),
+        ("svg", before[1][:-9]),
+        ("pdf", bytes(len(before[2]))),
+    ):
         (made / f"line.{kind}").write_bytes(content)
         assert runs() and not runs()
     (tmp_path / "new.npz").write_bytes(b"data")
@@ -145,7 +171,12 @@ def test_pictures_are_the_same_whatever_the_user_has_set(tmp_path):
     figures = Figures(
         "toy", {"points": 3, "grid": 1}, folder=tmp_path / "figures", notebooks=tmp_path
     )
-    odd = {"font.size": 20, "savefig.facecolor": "red", "svg.fonttype": "none", "lines.marker": "o"}
+    odd = {
+        "font.size": 20,
+        "savefig.facecolor": "red",
+        "svg.fonttype": "none",
+        "lines.marker": "o",
+    }
     odd |= {"savefig.pad_inches": 1, "text.color": "red", "axes.facecolor": "red"}
     drawn = []
     for backend, settings in (("agg", {}), ("agg", odd), ("pdf", odd), ("svg", odd)):
@@ -159,7 +190,10 @@ def test_pictures_are_the_same_whatever_the_user_has_set(tmp_path):
             figures.save(figure, "line", "A line of some words.")
             plt.close(figure)
         drawn.append(
-            [(figures.folder / f"line.{kind}").read_bytes() for kind in ("png", "svg", "pdf")]
+            [
+                (figures.folder / f"line.{kind}").read_bytes()
+                for kind in ("png", "svg", "pdf")
+            ]
         )
         record = json.loads((figures.folder / "line.json").read_text())
         assert record["labels"] == ["a label"]
@@ -167,7 +201,9 @@ def test_pictures_are_the_same_whatever_the_user_has_set(tmp_path):
     assert all(each == drawn[0] for each in drawn)
 
 
-def test_a_figure_has_a_key_and_the_command_that_makes_it_again(mill, monkeypatch, tmp_path):
+def test_a_figure_has_a_key_and_the_command_that_makes_it_again(
+    mill, monkeypatch, tmp_path
+):
     write(mill.folder, "toy", draw(mill.folder, "toy"))
     notebook = read(mill.folder / "toy.ipynb")
     keys = [notebook_key(notebook, notebook.values())]
@@ -204,15 +240,24 @@ def test_what_was_not_timed_says_so_and_records_are_strict_json():
     calm = {"timed": True, "load": 0.5, "load_at_end": 0.5, "threads": {"openblas": 1}}
     for timing, change, reason in LOADS:
         rows = [row | {"seconds": row["cpu"]} for row in whole.rows]
-        made = provenance.made_by([Trace(whole.header | calm | {"timed": timing} | change, rows)])
-        assert made["timed"] is (not reason) and bool(made.get("not_timed")) == bool(reason)
+        made = provenance.made_by(
+            [Trace(whole.header | calm | {"timed": timing} | change, rows)]
+        )
+        assert made["timed"] is (not reason) and bool(made.get("not_timed")) == bool(
+            reason
+        )
         said = [s for s in provenance.in_words(made) if s.startswith("Not timed: ")]
-        assert len(said) == bool(reason) and all(reason in sentence for sentence in said)
+        assert len(said) == bool(reason) and all(
+            reason in sentence for sentence in said
+        )
         assert ("Not timed." in provenance.in_words(made, times=False)) == bool(reason)
         assert made["traces"][0]["solver"] == "mrc_interior_point"
     slow = Trace(whole.header | calm, [{"round": 1, "seconds": 1.3, "cpu": 1.0}])
     made = provenance.made_by([slow])
-    assert made["timed"] is False and "wall time was 1.3 times CPU time" in made["not_timed"]
+    assert (
+        made["timed"] is False
+        and "wall time was 1.3 times CPU time" in made["not_timed"]
+    )
     assert provenance.made_by([])["timed"] is None
     record = {"a": np.inf, "b": [{"n": 1, "text": "x"}], "c": []}
     assert json.loads(provenance.as_json(record)) == record | {"a": "inf"}
@@ -222,7 +267,9 @@ REFUSALS = {
     "exactly one cell tagged 'parameters'": {"parameters": None},
     "toy: not a notebook .* invalid syntax": {"parameters": "points: int ="},
     "toy has no 'pints'": {"profiles": {"smoke": {"pints": 2}, "paper": {}}},
-    "points: must be of type int, got 'two'": {"profiles": {"smoke": {"points": "two"}}},
+    "points: must be of type int, got 'two'": {
+        "profiles": {"smoke": {"points": "two"}}
+    },
     "good has no 'pints'; did you mean points": {},
 }
 
@@ -242,7 +289,9 @@ def test_figures_say_which_runs_the_clock_ended_and_refuse_what_is_not_declared(
     tmp_path, monkeypatch
 ):
     write(tmp_path, "toy")
-    figures = Figures("toy", {"points": 3, "grid": 0.01}, folder=tmp_path, notebooks=tmp_path)
+    figures = Figures(
+        "toy", {"points": 3, "grid": 0.01}, folder=tmp_path, notebooks=tmp_path
+    )
     assert figures.parameters == {"points": 3, "grid": "0.01"}
     trace, _ = run("mrc_interior_point", load("iris", test=0.3), seconds(0.0))
     (tmp_path / "a.npz").write_bytes(b"a proof")
@@ -259,12 +308,19 @@ def test_figures_say_which_runs_the_clock_ended_and_refuse_what_is_not_declared(
             figure, ax = plt.subplots(figsize=(7.2, 3.0))
             ax.plot(np.eye(9), label=[f"the label of line {i}" for i in range(9)])
             style.legend(figure, 9)
-            bare = Figures("toy", {"points": 3, "grid": 1}, folder=tmp_path, notebooks=tmp_path)
+            bare = Figures(
+                "toy", {"points": 3, "grid": 1}, folder=tmp_path, notebooks=tmp_path
+            )
             bare.save(figure, "line", "A line.")
-        assert Image.open(tmp_path / "toy" / "line.png").size == (160 * width, 480 * scale)
+        assert Image.open(tmp_path / "toy" / "line.png").size == (
+            160 * width,
+            480 * scale,
+        )
         assert figure.legends[0].get_window_extent().width <= figure.bbox.width
         assert b"/FontFile2" in (tmp_path / "toy" / "line.pdf").read_bytes()
-        assert read_back()["caption"].startswith("A line.") and read_back()["key"] != key
+        assert (
+            read_back()["caption"].startswith("A line.") and read_back()["key"] != key
+        )
     figures.save(plt.figure(), "line", "A line.", iter([trace]))
     assert {p.name for p in (tmp_path / "toy").iterdir()} == {"line.png", "line.json"}
     said = f"{plots.ENDED} (0 seconds): MRC interior point (ours) in 1 of 1 runs."

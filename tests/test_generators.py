@@ -9,7 +9,13 @@ from scipy.spatial.distance import cdist
 from scipy.special import expit
 
 from workbench import as_problem
-from workbench.least_squares.generators import JITTER, RANDOM, Generator, cosines, fitted
+from workbench.least_squares.generators import (
+    JITTER,
+    RANDOM,
+    Generator,
+    cosines,
+    fitted,
+)
 
 
 @pytest.fixture(scope="module")
@@ -40,14 +46,20 @@ def test_waves_approximate_the_gaussian_kernel(kind, problem):
     Z = made(generator, problem.X, 0)
     kernel = np.exp(-cdist(problem.X, problem.X, "sqeuclidean") / generator.s)
     assert abs(Z @ Z.T / 20_000 - kernel).max() < 0.05
-    assert generator.s == pytest.approx(np.median(cdist(problem.X, problem.X)) ** 2, rel=0.1)
+    assert generator.s == pytest.approx(
+        np.median(cdist(problem.X, problem.X)) ** 2, rel=0.1
+    )
 
 
 @each("mean", [0.0, 1e4])
 @single_or_double
-def test_nystroem_features_are_the_kernel_and_its_penalty_that_of_the_landmarks(dtype, mean):
+def test_nystroem_features_are_the_kernel_and_its_penalty_that_of_the_landmarks(
+    dtype, mean
+):
     X = np.random.default_rng(0).normal(mean, 1.0, size=(300, 7)).astype(dtype)
-    generator = fitted(as_problem(X, np.arange(300) % 3), "nystroem", 50, 20, bandwidth=0.5)
+    generator = fitted(
+        as_problem(X, np.arange(300) % 3), "nystroem", 50, 20, bandwidth=0.5
+    )
     landmarks = generator.anchors[20:40].astype(float)
     expected = np.exp(-cdist(X, landmarks, "sqeuclidean") / generator.s)
     Z = made(generator, X, 1)
@@ -58,7 +70,9 @@ def test_nystroem_features_are_the_kernel_and_its_penalty_that_of_the_landmarks(
 
 
 @each("kind", ["poly2", "poly3", "poly4", "logits"])
-def test_random_factors_have_the_inner_products_of_their_distribution(kind, problem, rng):
+def test_random_factors_have_the_inner_products_of_their_distribution(
+    kind, problem, rng
+):
     generator = fitted(problem, kind, 20_000, 20_000, bandwidth=4.0)
     X = problem.X[:4].astype(float)
     covariance = 2 / generator.s * X @ X.T + 0.49  # of w.x + b at two rows
@@ -78,19 +92,27 @@ def test_blocks_are_of_their_size_scale_and_seed(kind, problem):
     blocks = [made(generator, problem.X, b) for b in range(generator.blocks)]
     assert [Z.shape[1] for Z in blocks] == [40, 40, 20]
     again = fitted(problem, kind, np.int32(100), np.int64(40), seed=np.uint8(3))
-    assert {type(getattr(again, name)) for name in ("n_features", "block", "seed")} == {int}
+    assert {type(getattr(again, name)) for name in ("n_features", "block", "seed")} == {
+        int
+    }
     again = made(again, problem.X, 1)
     assert np.array_equal(again, blocks[1])
     other = made(fitted(problem, kind, 100, 40, seed=4), problem.X, 1)
     assert not np.allclose(other, blocks[1])
     assert not np.allclose(blocks[0], blocks[1])
     assert 0.05 < np.square(np.hstack(blocks)).mean() < 20
-    for X in (problem.X[7:50], sp.csr_matrix(problem.X)[7:50], problem.X[7:50].astype(float)):
+    for X in (
+        problem.X[7:50],
+        sp.csr_matrix(problem.X)[7:50],
+        problem.X[7:50].astype(float),
+    ):
         assert_allclose(made(generator, X, 0), blocks[0][7:50], atol=2e-4, rtol=1e-4)
 
 
 def test_columns_come_in_their_order(problem):
-    generator = Generator("columns", 9, 9, 4, 0, 1.0, np.array([3, 1, 8, 0, 2, 7, 6, 5, 4]))
+    generator = Generator(
+        "columns", 9, 9, 4, 0, 1.0, np.array([3, 1, 8, 0, 2, 7, 6, 5, 4])
+    )
     for X in (problem.X, sp.csr_matrix(problem.X)):
         assert np.array_equal(made(generator, X, 0), problem.X[:, [3, 1, 8, 0]])
         assert np.array_equal(made(generator, X, 2), problem.X[:, [4]])
@@ -103,4 +125,6 @@ def test_equal_rows_have_a_bandwidth_and_landmarks_repeat(problem):
     X = np.ones((20, 3))
     assert fitted(as_problem(X, np.arange(20) % 2), "fourier", 4, 4, 2.0).s == 2.0
     X[:5] += 3.0  # most pairs are equal
-    assert fitted(as_problem(X, np.arange(20) % 2), "fourier", 4, 4).s == pytest.approx(27.0)
+    assert fitted(as_problem(X, np.arange(20) % 2), "fourier", 4, 4).s == pytest.approx(
+        27.0
+    )

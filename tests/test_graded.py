@@ -1,4 +1,5 @@
-"""Exercises graded by certificate: whatever found the weights, the provable gap is the grade."""
+"""Exercises graded by certificate: whatever found the weights, the provable gap is the
+grade."""
 
 import re
 
@@ -38,7 +39,8 @@ def modelled(name, problem):
 
 
 def sklearn(model, weight, **settings):
-    """Return a way that fits a model of scikit-learn whose C is `weight(n)`, without intercept."""
+    """Return a way that fits a model of scikit-learn whose C is `weight(n)`, without
+    intercept."""
 
     def solved(_, problem):
         made = model(C=weight(problem.n), fit_intercept=False, tol=1e-8, **settings)
@@ -92,7 +94,11 @@ def wrong(name, problem, best, least):
             near = value(name, problem, best + t * D) < (1 + excess) * least
             low, high = (t, high) if near else (low, t)
         yield best + high * D, ""
-    for c, of_class in ((0, True), (1, True), (0, False)):  # a class or a feature is forgotten
+    for c, of_class in (
+        (0, True),
+        (1, True),
+        (0, False),
+    ):  # a class or a feature is forgotten
         less = best.copy()
         np.moveaxis(less, axis if of_class else 1 - axis, 0)[c] = 0
         yield less, ""
@@ -100,7 +106,9 @@ def wrong(name, problem, best, least):
 
 @pytest.mark.slow
 @each("name", STATED)
-def test_every_way_to_the_optimum_is_right_and_others_get_what_they_can_prove(name, blobs, capsys):
+def test_every_way_to_the_optimum_is_right_and_others_get_what_they_can_prove(
+    name, blobs, capsys
+):
     problem, told = blobs(60, 5, 4), []
 
     def answer(W):
@@ -123,7 +131,11 @@ def test_every_way_to_the_optimum_is_right_and_others_get_what_they_can_prove(na
         printed = answer(W)
         assert printed.startswith("try again: ") and hint in printed
         credit, why = CREDIT.search(printed).groups()
-        assert np.clip(-np.log10(excess), 0, 3) - 0.15 < float(credit) <= max(-np.log10(excess), 0)
+        assert (
+            np.clip(-np.log10(excess), 0, 3) - 0.15
+            < float(credit)
+            <= max(-np.log10(excess), 0)
+        )
         assert len(why) > 20
         told.append(why)
     shape = "should have the shape"

@@ -1,4 +1,5 @@
-"""Grids: every point is there once and typed, and what is wrong is refused before anything runs."""
+"""Grids: every point is there once and typed, and what is wrong is refused before
+anything runs."""
 
 import math
 import re
@@ -22,8 +23,13 @@ def test_a_grid_is_the_product_of_its_axes():
     assert len(points) == (2 + 1) * 2 * 3 * 2 == len({point.label for point in points})
     assert points[0].label == "mrc_ccg eps1=0.01, wine, seed 0"
     assert points[23].label == "mrc_ccg eps1=0.001, digits, seed 2, repetition 1"
-    assert {p.seed for p in points} == {0, 1, 2} and {p.repetition for p in points} == {0, 1}
-    assert points[0].parameters["n_max"] == 400 and points[0].varied == ("eps1",)  # a default
+    assert {p.seed for p in points} == {0, 1, 2} and {p.repetition for p in points} == {
+        0,
+        1,
+    }
+    assert points[0].parameters["n_max"] == 400 and points[0].varied == (
+        "eps1",
+    )  # a default
     assert all(p.stop == {"cpu": 60.0} and p.test is None for p in points)
 
 
@@ -64,22 +70,36 @@ def test_values_take_the_type_of_the_default_and_limits_are_floats_but_for_round
 MISTAKES = {
     "solver: unknown name 'mrc_cg'": {"solvers": "mrc_cg"},
     "mrc_ccg has no 'eps'": {"solvers": {"mrc_ccg": {"eps": 1}}},
-    "mrc_ccg: eps1: must be distinct values": {"solvers": {"mrc_ccg": {"eps1": [0.1, "1e-1"]}}},
-    "eps1: must be of type float, got 'small'": {"solvers": {"mrc_ccg": {"eps1": "small"}}},
-    "columns: must be of type bool, got 'maybe'": {"solvers": {"mrc_ccg": {"columns": "maybe"}}},
+    "mrc_ccg: eps1: must be distinct values": {
+        "solvers": {"mrc_ccg": {"eps1": [0.1, "1e-1"]}}
+    },
+    "eps1: must be of type float, got 'small'": {
+        "solvers": {"mrc_ccg": {"eps1": "small"}}
+    },
+    "columns: must be of type bool, got 'maybe'": {
+        "solvers": {"mrc_ccg": {"columns": "maybe"}}
+    },
     "mrc_ccg: eps1: must be finite, got nan": {"solvers": {"mrc_ccg": {"eps1": "nan"}}},
-    "mrc_ccg: eps1: must be finite, got -inf": {"solvers": {"mrc_ccg": {"eps1": -math.inf}}},
-    "seed: must be a seed from 0, got -1": {"solvers": {"memoir_pegasos": {"seed": [-1]}}},
+    "mrc_ccg: eps1: must be finite, got -inf": {
+        "solvers": {"mrc_ccg": {"eps1": -math.inf}}
+    },
+    "seed: must be a seed from 0, got -1": {
+        "solvers": {"memoir_pegasos": {"seed": [-1]}}
+    },
     "at most 100,000 points, got 2,000,000,000": {"seeds": 10**9},
     "at most 100,000 points, got 2,000,000": {"repetitions": 10**6},
     "at most 100,000 points, got 1,000,000": {
-        "solvers": {"mrc_ccg": {name: [*range(100)] for name in ("eps1", "eps2", "lambda0")}}
+        "solvers": {
+            "mrc_ccg": {name: [*range(100)] for name in ("eps1", "eps2", "lambda0")}
+        }
     },
     "data: must be a list of descriptions": {"data": ["iris", False]},
     "list: an item is empty in 'iris,'": {"data": "iris,"},
     "stop: must set a limit (rounds, seconds, cpu)": {"stop": {"gap": 1e-3}},
     "stop: gap must be finite and not negative": {"stop": {"rounds": 1, "gap": -1}},
-    "seeds: must be a count from 1 or a list of seeds from 0, got [-1]": {"seeds": [-1]},
+    "seeds: must be a count from 1 or a list of seeds from 0, got [-1]": {
+        "seeds": [-1]
+    },
     "repetitions: must be a whole number": {"repetitions": 0},
     "test: must be None or lie strictly between 0 and 1, got 1.0": {"test": 1.0},
 }
@@ -98,7 +118,9 @@ def test_repetitions_are_added_until_each_setting_has_enough_runs():
     extended = at_least(points, 5)
     assert extended[: len(points)] == points
     for of in {(p.solver, p.data) for p in points}:
-        runs = sorted((p.seed, p.repetition) for p in extended if (p.solver, p.data) == of)
+        runs = sorted(
+            (p.seed, p.repetition) for p in extended if (p.solver, p.data) == of
+        )
         assert runs == [(0, 0), (0, 1), (0, 2), (1, 0), (1, 1)]
     enough = grid("mrc_lp", "iris", stop=STOP, seeds=6)
     assert at_least(enough, 5) == enough
@@ -112,8 +134,13 @@ def test_a_yaml_file_is_read_as_arguments(tmp_path):
     text += "solvers:\n  mrc_ccg:\n    n_max: [10, 20]\n    eps1: 1e-3\n  mrc_lp:\n"
     path.write_text(text + "stop: {gap: 1e-4, cpu: 60}\n")
     points = read_points(path)
-    assert len(points) == 3 * 2 * 2 and all(isinstance(point, Point) for point in points)
-    assert points[0].parameters["eps1"] == 1e-3 and points[0].stop == {"gap": 1e-4, "cpu": 60.0}
+    assert len(points) == 3 * 2 * 2 and all(
+        isinstance(point, Point) for point in points
+    )
+    assert points[0].parameters["eps1"] == 1e-3 and points[0].stop == {
+        "gap": 1e-4,
+        "cpu": 60.0,
+    }
     assert points[0].test is None
 
 
@@ -151,7 +178,10 @@ def test_values_as_people_write_yaml_are_numbers_or_refused(text, tmp_path):
             read_points(path)
     else:
         [point] = read_points(path)
-        assert point.parameters["n_max"] == value and type(point.parameters["n_max"]) is int
+        assert (
+            point.parameters["n_max"] == value
+            and type(point.parameters["n_max"]) is int
+        )
         assert point.data == "no" and point.stop == {"rounds": 10}
 
 
@@ -181,8 +211,12 @@ def test_a_bad_file_is_refused_and_named(message, tmp_path):
 
 
 def test_a_file_of_windows_with_anchors_reads(tmp_path):
-    text = "about: &n 3\n" + GOOD.replace("N", "[*n, 4]").replace("D", "iris").replace("R", "*n")
-    (tmp_path / "w.yaml").write_bytes(b"\xef\xbb\xbf" + text.replace("\n", "\r\n").encode())
+    text = "about: &n 3\n" + GOOD.replace("N", "[*n, 4]").replace("D", "iris").replace(
+        "R", "*n"
+    )
+    (tmp_path / "w.yaml").write_bytes(
+        b"\xef\xbb\xbf" + text.replace("\n", "\r\n").encode()
+    )
     points = read_points(tmp_path / "w.yaml")
     assert [point.parameters["n_max"] for point in points] == [3, 4]
     assert points[0].stop == {"rounds": 3}

@@ -15,7 +15,16 @@ from workbench.core.problem import as_problem
 from workbench.data import load
 from workbench.live import pictures as room
 from workbench.live.inside import portrait
-from workbench.live.pictures import MAX_BARS, Bars, Image, Lines, Plane, pack, plane, weights
+from workbench.live.pictures import (
+    MAX_BARS,
+    Bars,
+    Image,
+    Lines,
+    Plane,
+    pack,
+    plane,
+    weights,
+)
 from workbench.runs.run import resolve
 
 OWN = SHORT | {
@@ -36,7 +45,8 @@ WW = "ww_walrus", "ww_shark", "ww_walrus_fast"
 
 @dataclass
 class Given:
-    """A state whose scores are a function of the rows; it notes how many it was asked for."""
+    """A state whose scores are a function of the rows; it notes how many it was asked
+    for."""
 
     of: object
     asked: int = 0
@@ -47,7 +57,8 @@ class Given:
 
 
 def portraits(name, problem, rounds=5, **given):
-    """Yield the states of these rounds, from 0 on, and their pictures, once they are sound."""
+    """Yield the states of these rounds, from 0 on, and their pictures, once they are
+    sound."""
     steps, parameters = resolve(name, OWN.get(name, {}) | given)
     for state in islice(steps(problem, **parameters), rounds + 1):
         before = pickle.dumps((state, problem))
@@ -61,13 +72,17 @@ def portraits(name, problem, rounds=5, **given):
 
 
 def last(name, problem, rounds=5, **given):
-    """Return the last of these rounds' state, and its pictures by the first word of their title."""
+    """Return the last of these rounds' state, and its pictures by the first word of
+    their title."""
     *_, (state, pictures) = portraits(name, problem, rounds, **given)
-    return state, {picture.title.split()[0].rstrip(":"): picture for picture in pictures}
+    return state, {
+        picture.title.split()[0].rstrip(":"): picture for picture in pictures
+    }
 
 
 def check(picture):
-    """Fail unless shapes agree and all numbers are finite in single precision, as the page's."""
+    """Fail unless shapes agree and all numbers are finite in single precision, as the
+    page's."""
     words, buffers = pack([picture])
     assert words[0]["title"]
     for (_, shape), buffer in zip(words[0]["arrays"], buffers, strict=True):
@@ -82,7 +97,10 @@ def check(picture):
             assert values.ndim == 2 and 1 <= values.size <= 2**18
             assert np.isfinite([low, high]).all() and low < high
         case Lines(_, x, ys, labels, _, _, points):
-            assert ys.shape == (len(labels) or 1, len(x)) and points.shape == (len(points), 2)
+            assert ys.shape == (len(labels) or 1, len(x)) and points.shape == (
+                len(points),
+                2,
+            )
             assert (np.diff(x) > 0).all()
         case Plane(_, regions, (left, right, bottom, top), points, classes, marked):
             assert regions.ndim == 2 and left < right and bottom < top
@@ -117,13 +135,19 @@ def test_confusion_counts_test_rows_or_training_rows_as_scikit_learn_does(k, blo
     state, pictures = last("ridge", problem, 1)
     X, y = (problem.X_test, problem.y_test) if k == 10 else (problem.X, problem.y)
     rows = np.linspace(0, len(y) - 1, min(500, len(y))).astype(int)
-    said, y, image = state.scores(X[rows]).argmax(axis=1), y[rows], pictures["Confusion"]
+    said, y, image = (
+        state.scores(X[rows]).argmax(axis=1),
+        y[rows],
+        pictures["Confusion"],
+    )
     often = np.argsort(-np.bincount(y, minlength=k), kind="stable")[:40]
     truth = confusion_matrix(y, said, labels=np.sort(often))
     assert np.array_equal(image.values, truth)
     which = "500 of 539 test rows" if k == 10 else "500 of 900 training rows"
     assert f": {np.sum(said != y)} wrong among {which}" in image.title
-    assert image.high == max(1, min(truth.max(), 2 * (truth - np.diag(np.diag(truth))).max()))
+    assert image.high == max(
+        1, min(truth.max(), 2 * (truth - np.diag(np.diag(truth))).max())
+    )
     assert ("40 of 50 classes" in image.title) == (k == 50)
 
 
@@ -139,7 +163,10 @@ def test_regions_are_the_classes_of_highest_score():
     assert left < low[0] and bottom < low[1] and right > high[0] and top > high[1]
     rng = np.random.default_rng(0)
     i, j = rng.integers(0, h, 200), rng.integers(0, w, 200)
-    x, y = left + (j + 0.5) / w * (right - left), bottom + (i + 0.5) / h * (top - bottom)
+    x, y = (
+        left + (j + 0.5) / w * (right - left),
+        bottom + (i + 0.5) / h * (top - bottom),
+    )
     said = state.scores(np.stack([x, y], axis=1).astype(np.float32)).argmax(axis=1)
     assert len(np.unique(said)) == 2 and np.array_equal(picture.regions[i, j], said)
     rows = rows_of(problem, picture.points)
@@ -160,7 +187,9 @@ def test_a_plane_of_one_point_and_weights_of_any_shape(kind):
     check(picture)
     assert picture.extent == (0.0, 2.0, 0.0, 2.0)
     # The second of two equal features wins above the diagonal.
-    assert np.array_equal(picture.regions > 0, ~np.tri(*picture.regions.shape, dtype=bool).T)
+    assert np.array_equal(
+        picture.regions > 0, ~np.tri(*picture.regions.shape, dtype=bool).T
+    )
     W = np.random.default_rng(0).normal(size=(25, 7))
     image = weights(kind(W), "all")
     check(image)
@@ -168,27 +197,46 @@ def test_a_plane_of_one_point_and_weights_of_any_shape(kind):
     assert down * across >= 7
     for c in range(7):  # square images side by side
         top, left = 6 * (c // across), 6 * (c % across)
-        assert np.array_equal(image.values[top : top + 5, left : left + 5], W[:, c].reshape(5, 5))
-    assert np.abs(image.values).sum() == pytest.approx(np.abs(W).sum())  # nothing between
+        assert np.array_equal(
+            image.values[top : top + 5, left : left + 5], W[:, c].reshape(5, 5)
+        )
+    assert np.abs(image.values).sum() == pytest.approx(
+        np.abs(W).sum()
+    )  # nothing between
     assert -image.low == image.high < np.abs(W).max()
     assert "40 of 70 classes" in weights(np.tile(W, 10), "all").title
     check(weights(np.full((9, 2), np.inf), "broken"))
-    W = np.random.default_rng(0).normal(size=(200, 4))  # not images: a row for each class
+    W = np.random.default_rng(0).normal(
+        size=(200, 4)
+    )  # not images: a row for each class
     assert np.array_equal(weights(kind(W[:5]), "few").values, W[:5].T)
     image = weights(kind(W), "many")
     largest = np.sort(np.argsort(-np.linalg.norm(W, axis=1))[:MAX_BARS])
-    assert np.array_equal(image.values, W[largest].T) and "40 largest of 200" in image.columns
+    assert (
+        np.array_equal(image.values, W[largest].T)
+        and "40 largest of 200" in image.columns
+    )
 
 
-def test_scores_that_are_not_finite_give_pictures_that_are_and_large_problems_are_cut(blobs):
+def test_scores_that_are_not_finite_give_pictures_that_are_and_large_problems_are_cut(
+    blobs,
+):
     for broken in (np.nan, np.inf, -np.inf, 1e300):
-        state = Given(lambda X, b=broken: np.where(np.arange(3) == 1, b, np.ones((len(X), 1))))
+        state = Given(
+            lambda X, b=broken: np.where(np.arange(3) == 1, b, np.ones((len(X), 1)))
+        )
         for d in (2, 4):
             for picture in portrait(state, blobs(n=30, d=d), {}):
                 check(picture)
-    problem = as_problem(np.random.default_rng(0).normal(size=(3000, 2)), np.arange(3000) % 3)
+    problem = as_problem(
+        np.random.default_rng(0).normal(size=(3000, 2)), np.arange(3000) % 3
+    )
     state = Given(lambda X: np.asarray(X @ np.ones((2, 3))))
-    assert {*room.scored(state, problem)[0]} == {0, 1, 2} and state.asked == room.MAX_ROWS
+    assert {*room.scored(state, problem)[0]} == {
+        0,
+        1,
+        2,
+    } and state.asked == room.MAX_ROWS
 
 
 # What pictures show of a state, as pairs of what they say and what the state says.

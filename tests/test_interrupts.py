@@ -1,4 +1,5 @@
-"""Ctrl-C, or an error, at every statement of a round: what is left is an iterate, or is refused."""
+"""Ctrl-C, or an error, at every statement of a round: what is left is an iterate, or is
+refused."""
 
 import inspect
 import signal
@@ -21,7 +22,8 @@ from workbench.core.state import resumable
 from workbench.core.stream import until, watch
 
 HOUSE = Path(workbench.__file__).parent
-# Where the statements of solvers are: the folders, or files, of all of them, and shared loops.
+# Where the statements of solvers are: the folders, or files, of all of them, and shared
+# loops.
 FILES = [inspect.getfile(inspect.unwrap(solver.steps)) for solver in SOLVERS.values()]
 METHODS = {Path(file).relative_to(HOUSE).parts[0] for file in FILES}
 METHODS |= {"kernels"}
@@ -30,7 +32,9 @@ REFUSED = "^state: was cut within a round"
 ROUNDS = 3  # that are cut, of a run with the settings of SHORT
 each_solver = each("name", OURS)
 
-pytestmark = pytest.mark.skipif(sys.gettrace() is not None, reason="they trace on their own")
+pytestmark = pytest.mark.skipif(
+    sys.gettrace() is not None, reason="they trace on their own"
+)
 
 
 def press():
@@ -43,7 +47,8 @@ def fail():
 
 @contextmanager
 def cut(done, act, every=1):
-    """Let `act` happen at the first statement of a solver that is not in `done`, and add it.
+    """Let `act` happen at the first statement of a solver that is not in `done`, and
+    add it.
 
     With `every`, only one of so many lines counts.
     """
@@ -51,7 +56,12 @@ def cut(done, act, every=1):
 
     def local(frame, event, argument):
         place = frame.f_code.co_filename, frame.f_lineno
-        if event == "line" and not found and place not in done and place[1] % every == 0:
+        if (
+            event == "line"
+            and not found
+            and place not in done
+            and place[1] % every == 0
+        ):
             sys.settrace(None)
             found.append(place)
             done.add(place)
@@ -75,16 +85,23 @@ def seen(row):
 
 
 @each_solver
-def test_ctrl_c_at_any_statement_leaves_the_iterate_of_a_whole_round(name, blobs, record_property):
-    """All parts of a run that is cut and resumed, over and over, are those of one that is not."""
+def test_ctrl_c_at_any_statement_leaves_the_iterate_of_a_whole_round(
+    name, blobs, record_property
+):
+    """All parts of a run that is cut and resumed, over and over, are those of one that
+    is not."""
     problem, parameters = suited(name, blobs(n=30)), SHORT.get(name, {})
     steps = SOLVERS[name].steps
     stream = until(watch(steps(problem, **parameters)), rounds(ROUNDS))
-    whole = {row["round"]: (seen(row), s.scores(problem.X).tobytes()) for row, s in stream}
+    whole = {
+        row["round"]: (seen(row), s.scores(problem.X).tobytes()) for row, s in stream
+    }
     done, after, pressed = set(), None, 0
     while True:
         with cut(done, press, every=1 if name in CERTIFIED else 5) as found:
-            resumed = wraps(steps)(lambda *at, state=after, **own: steps(*at, **own, state=state))
+            resumed = wraps(steps)(
+                lambda *at, state=after, **own: steps(*at, **own, state=state)
+            )
             options = {"parameters": parameters, "warm_up": False}
             trace, state = run(resumed, problem, rounds(ROUNDS), **options)
         assert all(seen(row) == whole[row["round"]][0] for row in trace.rows)
@@ -94,10 +111,15 @@ def test_ctrl_c_at_any_statement_leaves_the_iterate_of_a_whole_round(name, blobs
         after = state if found else None
         if after is not None:
             last = trace.last["round"]
-            assert state.round == last and state.scores(problem.X).tobytes() == whole[last][1]
+            assert (
+                state.round == last
+                and state.scores(problem.X).tobytes() == whole[last][1]
+            )
             pressed += trace.stopped_by == "interrupted"
         else:  # cut before its first state, or at its end
-            assert not trace.rows if found and fresh else trace.stopped_by != "interrupted"
+            assert (
+                not trace.rows if found and fresh else trace.stopped_by != "interrupted"
+            )
     assert pressed or SOLVERS[name].steps.__module__.startswith("workbench.peers")
     record_property("runs cut by Ctrl-C", pressed)
 
@@ -105,7 +127,11 @@ def test_ctrl_c_at_any_statement_leaves_the_iterate_of_a_whole_round(name, blobs
 @each_solver
 def test_a_state_that_an_error_cut_within_a_round_is_refused(name, blobs):
     """The state that is resumed stays an iterate: rounds change a copy of it."""
-    problem, steps, parameters = suited(name, blobs(n=30)), SOLVERS[name].steps, SHORT.get(name, {})
+    problem, steps, parameters = (
+        suited(name, blobs(n=30)),
+        SOLVERS[name].steps,
+        SHORT.get(name, {}),
+    )
     *_, start = islice(steps(problem, **parameters), 2)
     before, done, refused = start.scores(problem.X).tobytes(), set(), 0
     while True:

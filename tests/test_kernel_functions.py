@@ -1,4 +1,5 @@
-"""The kernel library: values, products, gamma, and rows of a kernel matrix that are kept."""
+"""The kernel library: values, products, gamma, and rows of a kernel matrix that are
+kept."""
 
 from dataclasses import replace
 
@@ -68,7 +69,10 @@ def test_a_row_of_the_kernel_matrix_does_not_depend_on_its_company(
         some = rng.permutation(501)[:r]
         assert np.array_equal(gram.rows(some), whole[some])
     dense = X.toarray() if sparse else X
-    exact, rounding = MATRICES[kind](dense, dense), 1e-12 if dtype is np.float64 else 3e-4
+    exact, rounding = (
+        MATRICES[kind](dense, dense),
+        1e-12 if dtype is np.float64 else 3e-4,
+    )
     assert_allclose(whole, exact, rtol=0, atol=rounding * abs(exact).max())
 
 
@@ -78,34 +82,52 @@ def test_distances_keep_their_digits_far_from_zero(dtype):
     kernel = at(X + dtype(1e3), "rbf", dtype)
     points = kernel.points(X + dtype(1e3))
     tolerance = 1e-3 if dtype is np.float32 else 1e-11  # the offset rounds X itself
-    assert_allclose(kernel.matrix(points, points), MATRICES["rbf"](X, X), atol=tolerance)
+    assert_allclose(
+        kernel.matrix(points, points), MATRICES["rbf"](X, X), atol=tolerance
+    )
     kernel = Kernel("rbf", 1.0, dtype, np.zeros(0))
-    points = kernel.points(np.array([[-10.0], [0.0], [15.0]]))  # which have nothing in common
+    points = kernel.points(
+        np.array([[-10.0], [0.0], [15.0]])
+    )  # which have nothing in common
     assert_allclose(kernel.matrix(points, points), np.eye(3), atol=1e-5)
 
 
 @each("dtype, digits, least", [("f4", 4e-7, -90), ("f8", 4e-16, -900)])
 def test_the_exponential_is_exact_to_its_last_digits(dtype, digits, least):
-    t = -np.concatenate([[0.0, 1e-9], np.logspace(-20, np.log10(-least), 2000)]).astype(dtype)
+    t = -np.concatenate([[0.0, 1e-9], np.logspace(-20, np.log10(-least), 2000)]).astype(
+        dtype
+    )
     out = t[None, :].copy()
     gaussian_of_products(out, np.zeros(1, dtype), np.zeros(len(t), dtype))
     assert_allclose(out[0], np.exp2(t.astype(np.longdouble)), rtol=digits)
     far = np.array([[-1e9, -5e8, least]], dtype)
     gaussian_of_products(far, np.zeros(1, dtype), np.zeros(3, dtype))
     assert_allclose(far, 2.0**least, rtol=digits)
-    assert (far * 1e-9 >= np.finfo(dtype).tiny).all()  # with a small weight it is normal, too
+    assert (
+        far * 1e-9 >= np.finfo(dtype).tiny
+    ).all()  # with a small weight it is normal, too
 
 
 @each("wrap", [np.asarray, sp.csr_matrix, np.float32])
 @each("offset", [0.0, 1e7])
-def test_gamma_is_scikit_learn_s_and_of_weighted_rows_that_of_repeated_ones(wrap, offset, blobs):
+def test_gamma_is_scikit_learn_s_and_of_weighted_rows_that_of_repeated_ones(
+    wrap, offset, blobs
+):
     problem, times = blobs(n=30), np.arange(30) % 3 + 1
     X = wrap(problem.X + offset)
     rows = X.toarray() if sp.issparse(X) else X.astype(float)
-    expected = SVC(gamma="scale").fit(np.repeat(rows, times, axis=0), problem.y.repeat(times))
+    expected = SVC(gamma="scale").fit(
+        np.repeat(rows, times, axis=0), problem.y.repeat(times)
+    )
     weighed = replace(as_problem(X, problem.y), weights=1e6 * times)
-    assert scale(weighed) == pytest.approx(expected._gamma, rel=1e-12 if not offset else 1e-7)
-    assert scale(as_problem(0 * X, problem.y)) == scale(as_problem(0 * rows + 0.1, problem.y)) == 1
+    assert scale(weighed) == pytest.approx(
+        expected._gamma, rel=1e-12 if not offset else 1e-7
+    )
+    assert (
+        scale(as_problem(0 * X, problem.y))
+        == scale(as_problem(0 * rows + 0.1, problem.y))
+        == 1
+    )
 
 
 def test_the_rows_kept_are_within_their_budget_and_those_used_last(blobs, rng):

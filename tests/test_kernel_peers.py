@@ -1,4 +1,5 @@
-"""Kernel peers: their fits are scikit-learn's, their objectives those of the definition."""
+"""Kernel peers: their fits are scikit-learn's, their objectives those of the
+definition."""
 
 from itertools import combinations
 
@@ -36,11 +37,17 @@ def test_libsvm_is_scikit_learns(settings, k, blobs):
         theirs = model.decision_function(new)
         ours = state.scores(new) @ [-1, 1] if k == 2 else decisions
         assert_allclose(ours, theirs, atol=1e-10)
-    if k == 6:  # of labels that mean nothing many votes are equal, and the first class wins
-        noise = as_problem(np.random.default_rng(0).normal(size=(60, 2)), np.arange(60) % 6)
+    if (
+        k == 6
+    ):  # of labels that mean nothing many votes are equal, and the first class wins
+        noise = as_problem(
+            np.random.default_rng(0).normal(size=(60, 2)), np.arange(60) % 6
+        )
         new, model = 2 * new[:, :2], SVC(C=0.1).fit(noise.X, noise.y)
         scores = fitted("libsvm", noise, C=0.1).scores(new)
-        assert np.sum(np.sum(scores == scores.max(axis=1, keepdims=True), axis=1) > 1) > 5
+        assert (
+            np.sum(np.sum(scores == scores.max(axis=1, keepdims=True), axis=1) > 1) > 5
+        )
         assert_array_equal(np.argmax(scores, axis=1), model.predict(new))
 
 
@@ -73,11 +80,15 @@ def test_the_control_is_a_linear_svm_of_features(k, blobs):
     settings = {"C": 0.5, "tol": 1e-6}
     state = fitted("nystroem_svm", problem, gamma=0.3, landmarks=15, seed=3, **settings)
     L = state.X
-    assert L.shape == (15, 4) and {tuple(row) for row in L} <= {tuple(row) for row in problem.X}
+    assert L.shape == (15, 4) and {tuple(row) for row in L} <= {
+        tuple(row) for row in problem.X
+    }
     root = inverse_root(rbf_kernel(L, gamma=0.3))
     Z = rbf_kernel(problem.X, L, gamma=0.3) @ root
     how = {"loss": "hinge"} if k == 2 else {"multi_class": "crammer_singer"}
-    model = LinearSVC(fit_intercept=False, random_state=3, max_iter=10_000, **how, **settings)
+    model = LinearSVC(
+        fit_intercept=False, random_state=3, max_iter=10_000, **how, **settings
+    )
     F = rbf_kernel(new, L, gamma=0.3) @ root @ model.fit(Z, problem.y).coef_.T
     own = np.hstack([-F / 2, F / 2]) if k == 2 else F
     assert_allclose(state.scores(new), own, atol=1e-3)
@@ -87,6 +98,10 @@ def test_the_control_is_a_linear_svm_of_features(k, blobs):
     assert trace.last["span_lower"] - 1e-6 <= state.primal
     assert state.primal == pytest.approx(trace.last["span_upper"], rel=1e-4)
     if k == 2:  # with all rows as landmarks the space is the kernel's own
-        exact, _ = run("cuts_exact", problem, parameters={"gamma": 0.3, "C": 0.5, "eps": 1e-5})
-        whole = fitted("nystroem_svm", problem, gamma=0.3, landmarks=1000, **settings).primal
+        exact, _ = run(
+            "cuts_exact", problem, parameters={"gamma": 0.3, "C": 0.5, "eps": 1e-5}
+        )
+        whole = fitted(
+            "nystroem_svm", problem, gamma=0.3, landmarks=1000, **settings
+        ).primal
         assert state.primal > whole == pytest.approx(exact.last["upper"], rel=1e-4)

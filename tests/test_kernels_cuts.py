@@ -1,4 +1,5 @@
-"""The compiled kernel of the sampled cuts: the quadratic program over a simplex, step by step."""
+"""The compiled kernel of the sampled cuts: the quadratic program over a simplex, step
+by step."""
 
 import numpy as np
 import pytest
@@ -9,7 +10,8 @@ from workbench.sampled_cuts.qp import best_of_face, objective, pairwise, solve_q
 
 
 def programs():
-    """Programs of up to four cuts: full rank and less, the same cut twice, and a flat one."""
+    """Programs of up to four cuts: full rank and less, the same cut twice, and a flat
+    one."""
     rng = np.random.default_rng(0)
     for trial in range(24):
         T = 1 + trial % 4
@@ -22,7 +24,8 @@ def programs():
 
 
 def starts(T, C):
-    """Feasible points: nothing, a corner, half of the way to it, and the middle of the face."""
+    """Feasible points: nothing, a corner, half of the way to it, and the middle of the
+    face."""
     yield np.zeros(T)
     yield C * np.eye(T)[0]
     yield C / 2 * np.eye(T)[-1]
@@ -30,7 +33,8 @@ def starts(T, C):
 
 
 def check_optimal(G, h, C, alpha, tolerance):
-    """Solve from a start; no feasible point may be better than the one found by C tolerance."""
+    """Solve from a start; no feasible point may be better than the one found by C
+    tolerance."""
     value = solve_qp(G, h, C, alpha)
     assert (alpha >= 0).all() and alpha.sum() <= C * (1 + 1e-12)
     assert value == pytest.approx(objective(G, h, alpha), rel=1e-10, abs=1e-12 * C)
@@ -44,23 +48,31 @@ def test_the_optimum_is_found_from_any_start():
         for alpha in starts(len(h), C):
             value = check_optimal(G, h, C, alpha, 2e-9)
             assert value == pytest.approx(objective(G, h, alpha), rel=1e-14, abs=1e-14)
-            assert value == pytest.approx(h @ alpha - alpha @ G @ alpha / 2, rel=1e-11, abs=1e-11)
+            assert value == pytest.approx(
+                h @ alpha - alpha @ G @ alpha / 2, rel=1e-11, abs=1e-11
+            )
 
 
 def one_pair(G, h, C, alpha):
-    """One step as it is printed: over all partners of the largest gradient, and the slack.
+    """One step as it is printed: over all partners of the largest gradient, and the
+    slack.
 
     Nothing where two gradients are the largest up to rounding.
     """
     G = np.pad(G, (0, 1))
-    alpha, q = np.append(alpha, max(0.0, C - alpha.sum())), np.append(h - G[:-1, :-1] @ alpha, 0.0)
+    alpha, q = (
+        np.append(alpha, max(0.0, C - alpha.sum())),
+        np.append(h - G[:-1, :-1] @ alpha, 0.0),
+    )
     i = q.argmax()
     if (q > q[i] - 1e-9).sum() > 1:
         return None
     gains, moves = np.zeros(len(q)), np.zeros(len(q))
     for j in range(len(q)):
         if alpha[j] > 0 and q[j] < q[i]:
-            curved = max(G[i, i] + G[j, j] - 2 * G[i, j], 1e-15 * G.diagonal().max(), 1e-300)
+            curved = max(
+                G[i, i] + G[j, j] - 2 * G[i, j], 1e-15 * G.diagonal().max(), 1e-300
+            )
             gains[j] = (q[i] - q[j]) ** 2 / curved
             moves[j] = min((q[i] - q[j]) / curved, alpha[j])
     j = gains.argmax()
@@ -84,7 +96,9 @@ def test_each_step_is_the_second_order_choice():
 def test_steps_end_when_no_pair_violates_by_more_than_the_tolerance():
     G, h = np.diag([1.0, 2.0]), np.array([1.0, 0.5])
     alpha = np.zeros(2)
-    assert pairwise(G, h, 10.0, alpha, 1.0, 50) == 0  # the violation is exactly the tolerance
+    assert (
+        pairwise(G, h, 10.0, alpha, 1.0, 50) == 0
+    )  # the violation is exactly the tolerance
     assert pairwise(G, h, 10.0, alpha, 0.999, 50) == 1
     assert alpha.tolist() == [1.0, 0.0]
     assert pairwise(G, h, 10.0, alpha, 0.0, 50) == 1
@@ -92,7 +106,10 @@ def test_steps_end_when_no_pair_violates_by_more_than_the_tolerance():
     assert pairwise(G, h, 10.0, alpha, 0.0, 50) == 0
     assert pairwise(G, -h, 10.0, np.zeros(2), 0.0, 50) == 0
     many = np.zeros(2)
-    assert pairwise(np.array([[1.0, 0.9], [0.9, 1.0]]), np.ones(2), 9.0, many, 1e-12, 3) == 3
+    assert (
+        pairwise(np.array([[1.0, 0.9], [0.9, 1.0]]), np.ones(2), 9.0, many, 1e-12, 3)
+        == 3
+    )
 
 
 LAM = (5.0 + 4.0 / 2 + 3.0 / 4 - 5.0) / 1.75
@@ -114,7 +131,9 @@ def test_a_face_ends_at_its_best_point_or_where_it_meets_zero(case):
     alpha = start.copy()
     best_of_face(np.diag(diagonal), h, float(C), alpha)
     assert_allclose(alpha, end, atol=1e-9)
-    assert (alpha == 0).tolist() == (end == 0).tolist() or case.startswith("the second is")
+    assert (alpha == 0).tolist() == (end == 0).tolist() or case.startswith(
+        "the second is"
+    )
     assert alpha.sum() <= C * (1 + 1e-15)
     assert "step" not in case or alpha.tolist() == start.tolist()
 

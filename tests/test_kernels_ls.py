@@ -1,4 +1,5 @@
-"""The kernels of least squares revisited on problems of a few rows, against the formulas."""
+"""The kernels of least squares revisited on problems of a few rows, against the
+formulas."""
 
 from copy import deepcopy
 from dataclasses import replace
@@ -13,13 +14,19 @@ from scipy.special import log_softmax
 from workbench.least_squares import products
 from workbench.least_squares.block_visits import RAISES
 from workbench.least_squares.calibrated import ls_calibrated, project
-from workbench.least_squares.generalized import extrapolated, ls_accelerated, ls_generalized
+from workbench.least_squares.generalized import (
+    extrapolated,
+    ls_accelerated,
+    ls_generalized,
+)
 from workbench.least_squares.generators import fitted
 from workbench.least_squares.links import LINKS
 from workbench.least_squares.passes import ls_stagewise_passes
 from workbench.least_squares.stagewise import ls_stagewise
 
-F = np.array([[0.5, -1.0, 2.0], [0.0, 0.0, 0.0], [-3.0, 1.5, 1.0], [800.0, -400.0, 2.0]])
+F = np.array(
+    [[0.5, -1.0, 2.0], [0.0, 0.0, 0.0], [-3.0, 1.5, 1.0], [800.0, -400.0, 2.0]]
+)
 Y = np.array([2, 0, 1, 0])
 
 
@@ -38,9 +45,14 @@ def by_formula(name, F, T, weights):
 
 
 def weighted(problem):
-    """The problem with weights from 1 to 3, their sum, and zeros and ones for its labels."""
+    """The problem with weights from 1 to 3, their sum, and zeros and ones for its
+    labels."""
     weights = 1.0 + np.arange(problem.n) % 5 / 2
-    return replace(problem, weights=weights), weights.sum(), np.eye(problem.k)[problem.y]
+    return (
+        replace(problem, weights=weights),
+        weights.sum(),
+        np.eye(problem.k)[problem.y],
+    )
 
 
 @each("name", LINKS)
@@ -55,7 +67,9 @@ def test_links_by_their_formulas(name):
 
 
 def test_projections_by_hand():
-    V = np.array([[0.5, 0.5, 0.5], [2.0, 0.0, 0.0], [1.0, 0.8, -3.0], [-5.0, -5.0, -6.0]])
+    V = np.array(
+        [[0.5, 0.5, 0.5], [2.0, 0.0, 0.0], [1.0, 0.8, -3.0], [-5.0, -5.0, -6.0]]
+    )
     project(V)
     third = 1 / 3
     expected = [[third] * 3, [1.0, 0.0, 0.0], [0.6, 0.4, 0.0], [0.5, 0.5, 0.0]]
@@ -73,7 +87,9 @@ def test_momentum_by_hand():
     point, after = extrapolated(W, before, -np.ones((1, 2)), 2.0)
     assert after == (1 + np.sqrt(17)) / 2
     assert_allclose(point, W + (W - before) / after, rtol=1e-15)
-    point, after = extrapolated(W, before, np.full((1, 2), 0.1), 2.0)  # uphill: it restarts
+    point, after = extrapolated(
+        W, before, np.full((1, 2), 0.1), 2.0
+    )  # uphill: it restarts
     assert after == (1 + np.sqrt(5)) / 2 and point.tolist() == W.tolist()
     _, after = extrapolated(W, before, np.zeros((1, 2)), 2.0)  # neither
     assert after == (1 + np.sqrt(17)) / 2
@@ -148,7 +164,9 @@ def test_the_rounds_of_algorithm_2(power, hinges, blobs):
             G = np.hstack([between, *((between - t).clip(0) for t in (1 / 3, 2 / 3))])
         q = power * k
         ridge = 1e-8 * (weights * G**2).sum() / q * np.eye(q)
-        fitted = np.linalg.solve(G.T @ (weights * G) + ridge, G.T @ (weights * (T - between)))
+        fitted = np.linalg.solve(
+            G.T @ (weights * G) + ridge, G.T @ (weights * (T - between))
+        )
         V = np.eye(q, k) + fitted
         refitted = G @ V
         P = refitted.copy()
@@ -197,7 +215,9 @@ def test_the_rounds_of_algorithm_3(link, features, solver, calibrated, blobs):
         if calibrated:
             ZF, V = np.hstack([ZF, F]), np.vstack([V, np.zeros((k, k))])
             old = np.vstack([old, np.zeros((k, k))])
-            m = np.block([[m, np.zeros((len(m), k))], [np.zeros((k, len(m))), np.eye(k)]])
+            m = np.block(
+                [[m, np.zeros((len(m), k))], [np.zeros((k, len(m))), np.eye(k)]]
+            )
         H = ZF.T @ (weights[:, None] * ZF) / n + alpha / L * m
         stepped, theta = V, 1.0
         for _ in range(1 if link == "identity" else 3):
@@ -218,7 +238,9 @@ def test_the_rounds_of_algorithm_3(link, features, solver, calibrated, blobs):
 
 def test_a_block_stays_where_every_step_leads_uphill(blobs, monkeypatch):
     solve, shares = products.Factor.solve, []
-    monkeypatch.setattr(products.Factor, "solve", lambda self, G: -0.05 * solve(self, G))
+    monkeypatch.setattr(
+        products.Factor, "solve", lambda self, G: -0.05 * solve(self, G)
+    )
 
     def raised(self, share):
         shares.append(share)

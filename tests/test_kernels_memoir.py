@@ -1,4 +1,5 @@
-"""MEMOIR's compiled steps and hash blocks, against dense matrices that take the same changes."""
+"""MEMOIR's compiled steps and hash blocks, against dense matrices that take the same
+changes."""
 
 import numpy as np
 import pytest
@@ -10,9 +11,24 @@ from pytest import approx
 
 from workbench.kernels.rows import rows_of
 from workbench.memoir import blocks, steps
-from workbench.memoir.blocks import WHOLE, dense, empty, matrix_of, position, roomier, slots_for
+from workbench.memoir.blocks import (
+    WHOLE,
+    dense,
+    empty,
+    matrix_of,
+    position,
+    roomier,
+    slots_for,
+)
 from workbench.memoir.products import add_outer, add_scores, lacks_room, set_scores
-from workbench.memoir.steps import NO_ANSWERS, Batch, none_taken, square_of, truncate, visit
+from workbench.memoir.steps import (
+    NO_ANSWERS,
+    Batch,
+    none_taken,
+    square_of,
+    truncate,
+    visit,
+)
 
 D = 30
 # Without compilation, large numbers of classes would take minutes.
@@ -23,7 +39,8 @@ uncompiled = pytest.mark.skipif(
 
 
 def slot_of(b, f, c, k):
-    """Return the slot of class c in the block of feature f, which it enters if it must."""
+    """Return the slot of class c in the block of feature f, which it enters if it
+    must."""
     blocks.reserve(b, f, 1)
     p = position(b.starts, b.sizes, b.classes, f, c, k)
     return p if p >= 0 else blocks.insert(b.used, b.classes, f, c, p)
@@ -37,7 +54,8 @@ def test_a_step_ends_in_the_ball():
 
     assert scale_after(0.25, 100.0) == approx(0.2, rel=1e-15)  # |W| = 8, radius 2
     assert scale_after(0.25, 9.0) == approx(0.8 / 1.2, rel=1e-15)
-    # Inside of it, inside of a ball of radius 1/2, without a ball, and negative by rounding.
+    # Inside of it, inside of a ball of radius 1/2, without a ball, and negative by
+    # rounding.
     for lam, square in ((0.25, 1.0), (4.0, 0.01), (0.0, 1e9), (0.25, -1e-9)):
         assert scale_after(lam, square) == 0.8
 
@@ -74,13 +92,22 @@ def test_what_steps_carry_along():
     assert_allclose(b.values.reshape(2, k), W, rtol=1e-6, atol=1e-6)
     assert_allclose(b.sums.reshape(2, k), S, rtol=1e-6, atol=1e-6)
     assert_allclose(numbers, [scale, (W**2).sum()], rtol=1e-6)
-    assert taken.classes.tolist() == met and 0 < violated == np.count_nonzero(taken.steps) < 4
+    assert (
+        taken.classes.tolist() == met
+        and 0 < violated == np.count_nonzero(taken.steps) < 4
+    )
     weights = np.zeros((4, k))
     weights[order, taken.classes] = taken.steps
     A = np.eye(k)[y] * weights.sum(axis=1)[:, None] - weights
     assert_allclose(X.T @ A, W, rtol=1e-6, atol=1e-6)
-    assert steps.best_wrong(np.array([3.0, 7.0, 5.0, 9.0]), 1) == (2, 2.0)  # no class is the last
-    assert steps.best_wrong(np.array([4.0, 6.0, 6.0, 6.0, 0.0]), 0) == (1, -2.0)  # of equals
+    assert steps.best_wrong(np.array([3.0, 7.0, 5.0, 9.0]), 1) == (
+        2,
+        2.0,
+    )  # no class is the last
+    assert steps.best_wrong(np.array([4.0, 6.0, 6.0, 6.0, 0.0]), 0) == (
+        1,
+        -2.0,
+    )  # of equals
     b.values[:] = [-1.0] * 4 + [2.0, 0.0, -1.0, 0.0]
     one = batch._replace(j=np.array([1]), y=np.zeros(4, "i4"))
     for answer, r in ((NO_ANSWERS, 1), (np.array([2], "i4"), 2)):
@@ -89,7 +116,9 @@ def test_what_steps_carry_along():
         assert taken.classes[0] == r and not taken.steps[0]
     b.values[4:] = 1e-9 * np.arange(4)
     visited(b, one, numbers, taken)
-    assert taken.classes[0] == 3  # of scores that hardly differ, which single precision keeps
+    assert (
+        taken.classes[0] == 3
+    )  # of scores that hardly differ, which single precision keeps
 
 
 def test_blocks_grow_when_they_are_nearly_full():
@@ -103,7 +132,12 @@ def test_blocks_grow_when_they_are_nearly_full():
         b.values[p] += met
         b.sums[p] -= met
         sizes.append(int(b.sizes[0]))
-    assert [sizes.count(size) for size in (2, 3, 4, 5)] == [3, 3, 6, 13]  # up to 0.8 of the slots
+    assert [sizes.count(size) for size in (2, 3, 4, 5)] == [
+        3,
+        3,
+        6,
+        13,
+    ]  # up to 0.8 of the slots
     assert sizes[25:] == [WHOLE] * 34  # 64 slots would be more than half of all classes
     dense = np.zeros(k)
     dense[[7 * met % k for met in range(1, 60)]] = range(1, 60)
@@ -139,22 +173,27 @@ def test_a_row_lacks_what_more_classes_would_take():
         add_outer(b, rows, np.uint64(1), np.ones(1), np.array([7]), 0.0)
         assert b.end[0] == len(b.values) - free  # no room is taken before its time
         needs = [lacks_room(b, rows, np.uint64(i), 2) for i in range(4)]
-        # The first feature will want all 40 classes. The second has met one: its slots take three.
+        # The first feature will want all 40 classes. The second has met one: its slots
+        # take three.
         assert needs == [need if need > free else 0 for need in (40, 0, 40, 4)]
         assert lacks_room(b, rows, np.uint64(2), 3) == (48 if free < 48 else 0)
 
 
 def fill(k, *, sums=False):
-    """Return blocks after random changes, and the dense matrices of their values and sums.
+    """Return blocks after random changes, and the dense matrices of their values and
+    sums.
 
-    Feature f has met a share of (f / D)^4 of the classes in the end, or nearly so; feature 0 none.
+    Feature f has met a share of (f / D)^4 of the classes in the end, or nearly so;
+    feature 0 none.
     """
     rng = np.random.default_rng(0)
     b, W, S = empty(D, k, sums=sums, slots=8), np.zeros((D, k)), np.zeros((D, k))
     pools = 1
     for _ in range(500 if config.DISABLE_JIT else 1500):
         f = 1 + int((D - 1) * rng.random() ** 0.5)
-        c = int(rng.integers(max(1, round(k * (f / D) ** 4)), endpoint=True) * (1 - 1e-9))
+        c = int(
+            rng.integers(max(1, round(k * (f / D) ** 4)), endpoint=True) * (1 - 1e-9)
+        )
         value = np.float32(rng.normal())
         size = slots_for(b.sizes[f], b.used[f] + 1, k)
         need = 0 if size == b.sizes[f] else blocks.length_of(size, k)
@@ -171,7 +210,8 @@ def fill(k, *, sums=False):
 
 
 def filled(k, kind, **given):
-    """Return such blocks, from the first slot of a pool on, or those of the same dense matrix."""
+    """Return such blocks, from the first slot of a pool on, or those of the same dense
+    matrix."""
     b, W, S = fill(k, **given)
     b = roomier(b, 8)
     if kind == "dense":
@@ -197,7 +237,11 @@ def test_blocks_are_the_matrix_whose_changes_they_took(k):
         assert (b.sizes == WHOLE).any() and ((b.sizes > 0) & (b.sizes < WHOLE)).any()
     for f in range(D):  # every class is found, and no other
         met = np.flatnonzero(W[f])
-        for c in [*met[:200], *np.setdiff1d(np.arange(min(k, 200)), met)] if b.sizes[f] else met:
+        for c in (
+            [*met[:200], *np.setdiff1d(np.arange(min(k, 200)), met)]
+            if b.sizes[f]
+            else met
+        ):
             p = position(b.starts, b.sizes, b.classes, f, c, k)
             if W[f, c]:
                 assert b.classes[p] == c and b.values[p] == approx(W[f, c], abs=1e-5)
@@ -205,11 +249,16 @@ def test_blocks_are_the_matrix_whose_changes_they_took(k):
                 assert b.values[p] == 0 if b.sizes[f] == WHOLE else p < 0
     # Blocks lie side by side and are never full.
     hashed = (b.sizes > 0) & (b.sizes < WHOLE)
-    lengths = np.where(hashed, 2.0 ** np.minimum(b.sizes, 31), np.where(b.sizes == WHOLE, k, 0))
+    lengths = np.where(
+        hashed, 2.0 ** np.minimum(b.sizes, 31), np.where(b.sizes == WHOLE, k, 0)
+    )
     assert_array_equal(b.used[hashed], (W != 0).sum(axis=1)[hashed])
     assert (b.used[hashed] <= blocks.FULL * lengths[hashed]).all()
     order = np.argsort(b.starts[lengths > 0])
-    starts, ends = b.starts[lengths > 0][order], (b.starts + lengths)[lengths > 0][order]
+    starts, ends = (
+        b.starts[lengths > 0][order],
+        (b.starts + lengths)[lengths > 0][order],
+    )
     assert (starts[1:] >= ends[:-1]).all() and ends[-1] <= b.end[0] <= len(b.values)
 
 
@@ -233,8 +282,12 @@ def test_a_new_pool_is_without_gaps_and_zeros(k):
 
 
 def documents():
-    """Yield ten sparse and ten full rows, one of each empty, and the compiled form of both."""
-    for share, store, dtype in ((0.2, sp.csr_array, np.float32), (1.0, np.asarray, np.float64)):
+    """Yield ten sparse and ten full rows, one of each empty, and the compiled form of
+    both."""
+    for share, store, dtype in (
+        (0.2, sp.csr_array, np.float32),
+        (1.0, np.asarray, np.float64),
+    ):
         rng = np.random.default_rng(1)
         X = (rng.normal(size=(10, D)) * (rng.random((10, D)) < share)).astype(dtype)
         X[3] = 0
@@ -254,7 +307,9 @@ def test_scores_are_the_product_with_the_values_taken_towards_zero(k, kind):
                 out, g = np.full(k + 1, 2, "f4"), np.empty(2)
                 add_scores(b, rows, np.uint64(i), l1, out)
                 assert_allclose(out[:k] - 2, X[i] @ nearer, atol=1e-4)
-                assert out[k] == 2  # empty slots add nothing, to a class that does not exist
+                assert (
+                    out[k] == 2
+                )  # empty slots add nothing, to a class that does not exist
                 pair = np.random.default_rng(i).choice(k, 2, replace=False)
                 set_scores(b, rows, np.uint64(i), pair, l1, g)
                 assert_allclose(g, X[i] @ nearer[:, pair], atol=1e-4)
@@ -273,13 +328,18 @@ def test_a_row_finds_the_room_that_was_asked_for_and_changes_its_classes(k, kind
                 assert need > len(b.values) - b.end[0]
                 b = roomier(b, need)
                 need = lacks_room(b, rows, np.uint64(i), 2)
-            pair, steps = np.random.default_rng(i).choice(k, 2, replace=False), (0.5, -2.0)
+            pair, steps = (
+                np.random.default_rng(i).choice(k, 2, replace=False),
+                (0.5, -2.0),
+            )
             add_outer(b, rows, np.uint64(i), np.array(steps), pair, 3.0)
             W[:, pair] += np.outer(X[i], steps)
             S[:, pair] += 3.0 * np.outer(X[i], steps)
             assert b.end[0] <= len(b.values)
     thresholds = np.random.default_rng(0).choice([0.0, 0.5, 3.0], k).astype("f4")
-    for _ in range(2):  # as they are, and each class taken towards zero by its threshold
+    for _ in range(
+        2
+    ):  # as they are, and each class taken towards zero by its threshold
         assert_allclose(entries(b), W, atol=1e-4)
         assert square_of(b) == approx((W**2).sum(), rel=1e-5)
         truncate(b, thresholds)

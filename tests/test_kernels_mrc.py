@@ -31,7 +31,9 @@ def thresholded(Z, mass):
     low, high = clipped.min() - mass, clipped.max()
     for _ in range(200):
         phi = (low + high) / 2
-        low, high = (phi, high) if np.maximum(clipped - phi, 0).sum() > mass else (low, phi)
+        low, high = (
+            (phi, high) if np.maximum(clipped - phi, 0).sum() > mass else (low, phi)
+        )
     return np.maximum(clipped - phi, 0), phi
 
 
@@ -69,5 +71,8 @@ def test_relaxation_and_soft_thresholds_by_hand():
     Z, S, P = np.array([[1.0, 2.0]]), np.array([[4.0, 0.5]]), np.array([[0.25, 0.0]])
     relax(Z, S, P, 1.5)
     assert Z.tolist() == [[1.0 + 1.5 * 3.25, 2.0 + 1.5 * -1.5]]
-    M, t = np.array([[3.0, -3.0, 0.5, -0.5, 0.0]]), np.array([[1.0, 1.0, 1.0, 0.25, 1.0]])
+    M, t = (
+        np.array([[3.0, -3.0, 0.5, -0.5, 0.0]]),
+        np.array([[1.0, 1.0, 1.0, 0.25, 1.0]]),
+    )
     assert soft_threshold(M, t).tolist() == [[2.0, -2.0, 0.0, -0.25, 0.0]]

@@ -18,7 +18,8 @@ from workbench.weston_watkins.walrus import MAX_INSERTION, breakpoint, descendin
 
 
 def root(v, C):
-    """The root of F, the one of the linear pieces between two breakpoints that holds it."""
+    """The root of F, the one of the linear pieces between two breakpoints that holds
+    it."""
     points = np.unique(np.maximum(np.concatenate([v, v - C, [0.0]]), 0.0))
     F = np.array([np.clip(v - g, 0.0, C).sum() - g for g in points])
     at = np.flatnonzero(F >= 0.0)[-1]
@@ -42,14 +43,23 @@ def test_sweep_and_newton_s_method_find_the_root(C):
         g = root(v, C)
         assert sweep(v, C) == pytest.approx(g, rel=1e-14, abs=1e-15), v
         for start in (0.0, g, g / 2, 2 * g + 0.1, -1.0, v.max() + 1.0, 1e300):
-            assert threshold(v, C, start) == pytest.approx(g, rel=1e-14, abs=1e-15), (v, start)
+            assert threshold(v, C, start) == pytest.approx(g, rel=1e-14, abs=1e-15), (
+                v,
+                start,
+            )
 
 
-@pytest.mark.skipif(not config.DISABLE_JIT, reason="counts calls, with NUMBA_DISABLE_JIT=1")
+@pytest.mark.skipif(
+    not config.DISABLE_JIT, reason="counts calls, with NUMBA_DISABLE_JIT=1"
+)
 def test_newton_s_method_takes_few_passes_and_rarely_the_sweep(monkeypatch):
     passes, swept = [], []
-    monkeypatch.setattr(fast, "evaluate", lambda *given: (passes.append(1), evaluate(*given))[1])
-    monkeypatch.setattr(fast, "sweep", lambda *given: (swept.append(1), sweep(*given))[1])
+    monkeypatch.setattr(
+        fast, "evaluate", lambda *given: (passes.append(1), evaluate(*given))[1]
+    )
+    monkeypatch.setattr(
+        fast, "sweep", lambda *given: (swept.append(1), sweep(*given))[1]
+    )
     for v in vectors():
         threshold(v, 8.0, 0.0)  # F is convex there
         assert len(passes) <= len(v) + 2 and not swept, v
@@ -110,7 +120,10 @@ def epoch_by_hand(X, y, costs, order, W, B):
 def test_the_arguments_of_a_block_by_hand():
     data = samples(as_problem([[2.0, 1.0], [1.0, 0.0], [0.0, 1.0]], [1, 0, 2]), 1.0)
     i, z = np.uint64(0), np.empty(4)
-    W, B = np.array([[1.0, 2.0, 0.5, 0.0], [0.0, 1.0, 3.0, 0.0]]), np.array([[0.25, 0.0, 0.5, 0.0]])
+    W, B = (
+        np.array([[1.0, 2.0, 0.5, 0.0], [0.0, 1.0, 3.0, 0.0]]),
+        np.array([[0.25, 0.0, 0.5, 0.0]]),
+    )
     margins(data, i, W, z)  # scores 2, 5, 4
     assert z.tolist() == [-2.0, -1.0, 0.0, -4.0]
     assert arguments(data, i, B, z) == 0.75
@@ -131,7 +144,11 @@ def test_an_epoch_of_walrus(sparse, k):
     problem = replace(problem, classes=np.arange(k))  # of 66 only the first have rows
     W, B = np.zeros((d, lanes(k))), np.zeros((n, lanes(k)))
     W_own, B_own = np.zeros((d, k)), np.zeros((n, k))
-    for C, weights in ((0.05, np.ones(n)), (0.3, np.ones(n)), (0.2, rng.uniform(0.5, 2.0, n))):
+    for C, weights in (
+        (0.05, np.ones(n)),
+        (0.3, np.ones(n)),
+        (0.2, rng.uniform(0.5, 2.0, n)),
+    ):
         order = rng.permutation(n)
         data = samples(replace(problem, weights=weights), C)
         found = epoch(data, W, B, order.astype(np.uint64))
@@ -144,6 +161,9 @@ def test_an_epoch_of_walrus(sparse, k):
 
 
 def test_a_row_that_is_solved_changes_nothing():
-    data, order = samples(as_problem(2.0 * np.eye(2), [0, 1]), 10.0), np.arange(2, dtype=np.uint64)
+    data, order = (
+        samples(as_problem(2.0 * np.eye(2), [0, 1]), 10.0),
+        np.arange(2, dtype=np.uint64),
+    )
     W, B = np.zeros((2, 4)), np.zeros((2, 4))
     assert [epoch(data, W, B, order) for _ in range(2)] == [2, 0]

@@ -1,4 +1,5 @@
-"""Content keys: equal where nothing differs, different where anything does that can matter."""
+"""Content keys: equal where nothing differs, different where anything does that can
+matter."""
 
 import sys
 from dataclasses import replace
@@ -43,7 +44,9 @@ def same(a, b):
         return len(a) == len(b) and all(map(same, a, b))
     number = (int, float)
     if isinstance(a, number) and isinstance(b, number):
-        return isinstance(a, bool) == isinstance(b, bool) and (a == b or (a != a and b != b))
+        return isinstance(a, bool) == isinstance(b, bool) and (
+            a == b or (a != a and b != b)
+        )
     return type(a) is type(b) and a == b
 
 
@@ -53,7 +56,9 @@ def point():
     return point
 
 
-@given(st.dictionaries(st.text(min_size=1, max_size=3), plain, max_size=5), st.randoms())
+@given(
+    st.dictionaries(st.text(min_size=1, max_size=3), plain, max_size=5), st.randoms()
+)
 def test_the_order_of_names_does_not_count(parts, random):
     names = list(parts)
     random.shuffle(names)
@@ -64,7 +69,13 @@ def test_the_order_of_names_does_not_count(parts, random):
 @given(plain, plain)
 def test_keys_differ_exactly_where_values_do(a, b):
     assert (key(value=a) == key(value=b)) == same(a, b)
-    assert key(n=1) == key(n=1.0) == key(n=np.int64(1)) == key(n=np.float32(1)) != key(n=True)
+    assert (
+        key(n=1)
+        == key(n=1.0)
+        == key(n=np.int64(1))
+        == key(n=np.float32(1))
+        != key(n=True)
+    )
 
 
 def test_whatever_changes_a_run_changes_its_key(point, iris):
@@ -88,7 +99,13 @@ def test_every_parameter_of_every_solver_is_in_the_key(name, iris):
         if isinstance(value, str):
             other = "linear"  # a kernel
         else:
-            other = 7 if value in (None, np.inf) else not value if value is True else value + 1
+            other = (
+                7
+                if value in (None, np.inf)
+                else not value
+                if value is True
+                else value + 1
+            )
         parameters = {**point.parameters, parameter: other}
         seen.add(point_key(replace(point, parameters=parameters), iris.checksum, False))
     assert len(seen) == 1 + len(point.parameters)
@@ -97,7 +114,8 @@ def test_every_parameter_of_every_solver_is_in_the_key(name, iris):
 def test_timed_runs_are_apart_and_each_is_a_measurement(point, iris):
     untimed, timed = (point_key(point, iris.checksum, timed) for timed in (False, True))
     assert untimed != timed
-    # A seed that changes neither data nor parameters changes no result, but it is a run.
+    # A seed that changes neither data nor parameters changes no result, but it is a
+    # run.
     other = replace(point, seed=1)
     assert point_key(other, iris.checksum, False) == untimed
     assert point_key(other, iris.checksum, True) != timed
@@ -119,7 +137,9 @@ def test_the_versions_of_libraries_and_the_function_of_a_name_count(iris, monkey
     seen.append(keys_of("ww_walrus", iris))
     for library in engine.LIBRARIES:
         monkeypatch.setattr(
-            engine, "distributions", lambda n=library: [SimpleNamespace(name=n, version="0.0.1")]
+            engine,
+            "distributions",
+            lambda n=library: [SimpleNamespace(name=n, version="0.0.1")],
         )
         seen.append(keys_of("ww_walrus", iris))
     sources.cache_clear()
@@ -132,14 +152,20 @@ def hashed(solver, monkeypatch):
     found = set()
     monkeypatch.setattr(engine, "sources", lambda *places: found.update(places) or "")
     code(SOLVERS[solver].steps)
-    return {x for place in found for x in (place.rglob("*.py") if place.is_dir() else [place])}
+    return {
+        x
+        for place in found
+        for x in (place.rglob("*.py") if place.is_dir() else [place])
+    }
 
 
 @each("name", "mrc_splitting memoir_l1 ww_walrus cuts_linear_time libsvm ridge".split())
 def test_every_file_whose_functions_compute_counts(name, tmp_path, monkeypatch):
     """Ask the interpreter, and not the imports, what was run."""
     ran = set()
-    [point] = sweep.planned(grid(name, "digits + 20 fourier", stop={"rounds": 2}, test=0.3), False)
+    [point] = sweep.planned(
+        grid(name, "digits + 20 fourier", stop={"rounds": 2}, test=0.3), False
+    )
     sweep._problem.cache_clear()
     sys.setprofile(lambda frame, event, argument: ran.add(frame.f_code.co_filename))
     try:
@@ -150,7 +176,9 @@ def test_every_file_whose_functions_compute_counts(name, tmp_path, monkeypatch):
     files = hashed(name, monkeypatch)
     others = {path.relative_to(PACKAGE).as_posix() for path in ours - files}
     # These plan, name and keep a run: they change none of its numbers.
-    assert others <= {f"runs/{n}.py" for n in ("engine", "grid", "parameters", "worker")}
+    assert others <= {
+        f"runs/{n}.py" for n in ("engine", "grid", "parameters", "worker")
+    }
     assert len(ours) > 10
     own = SOLVERS[name].steps.__module__.split(".")[1]
     rooms = {path.relative_to(PACKAGE).parts[0] for path in files}
@@ -159,7 +187,9 @@ def test_every_file_whose_functions_compute_counts(name, tmp_path, monkeypatch):
 
 def test_where_proofs_are_written_their_code_counts(monkeypatch):
     [point], rooms = grid("mrc_ccg", "wine", stop={"rounds": 1}), []
-    monkeypatch.setattr(sweep, "code", lambda steps, *others: rooms.append(others) or "")
+    monkeypatch.setattr(
+        sweep, "code", lambda steps, *others: rooms.append(others) or ""
+    )
     keys = {sweep.point_key(point, "", False, proofs) for proofs in (False, True)}
     assert rooms == [(), ("proofs",)] and len(keys) == 1
 
@@ -175,7 +205,11 @@ def test_any_change_of_a_source_counts_and_its_place_does_not(tmp_path, monkeypa
     import solver  # a solver from elsewhere: the modules next to it count
 
     before = code(solver.steps)
-    assert before != code(SOLVERS["mrc_lp"].steps) != code(SOLVERS["mrc_lp"].steps, "arena")
+    assert (
+        before
+        != code(SOLVERS["mrc_lp"].steps)
+        != code(SOLVERS["mrc_lp"].steps, "arena")
+    )
     (tmp_path / "one" / "helper.py").write_text("A = 2\n")
     assert code(solver.steps) == before  # as the modules of this process themselves
     sweep.planned([], False)  # a new sweep reads them again

@@ -1,4 +1,5 @@
-"""L1-norm support vector machines against cvxpy, each other, and their own certificates."""
+"""L1-norm support vector machines against cvxpy, each other, and their own
+certificates."""
 
 import numpy as np
 import pytest
@@ -19,7 +20,9 @@ def tiny(seed, k=2):
     """The same of k classes, the odd ones sparse, every third with a row of zeros."""
     problem, lam = of_mrc(seed, k)
     X = problem.X * (np.arange(problem.n) < problem.n - (seed % 3 == 0))[:, None]
-    return as_problem(sp.csr_matrix(X) if seed % 2 else X, problem.y, name=problem.name), lam
+    return as_problem(
+        sp.csr_matrix(X) if seed % 2 else X, problem.y, name=problem.name
+    ), lam
 
 
 def exact_value(name, problem, lam):
@@ -29,14 +32,20 @@ def exact_value(name, problem, lam):
 
 @pytest.fixture(scope="module")
 def answers():
-    """Problems of two classes, dense and sparse, with the optimum of the binary machine."""
+    """Problems of two classes, dense and sparse, with the optimum of the binary
+    machine."""
     return [(p, lam, exact_value("svm_lp", p, lam)) for p, lam in map(tiny, range(40))]
 
 
 @each(
     "name, parameters",
     [
-        *(("svm_lp", {}), ("svm_multi", {}), ("svm_ccg", {"eps": 1e-9}), ("svm_ccg", SMALL_STEPS)),
+        *(
+            ("svm_lp", {}),
+            ("svm_multi", {}),
+            ("svm_ccg", {"eps": 1e-9}),
+            ("svm_ccg", SMALL_STEPS),
+        ),
         *(("svm_ccg", {"eps": 0.1}), ("svm_ccg", {"eps": 0.0, "n_max": 3})),
     ],
 )
@@ -49,7 +58,9 @@ def test_machines_of_two_classes_have_bounds_in_every_round_and_agree_with_cvxpy
         for row, _ in watch(SOLVERS[name].steps(problem, lam=own, **parameters)):
             assert 0 <= row["lower"] <= exact + 1e-8 and exact <= row["upper"] + 1e-8
             seen += 1
-        for key in ("lower", "upper", "objective") if parameters.get("eps") != 0.1 else ():
+        for key in (
+            ("lower", "upper", "objective") if parameters.get("eps") != 0.1 else ()
+        ):
             assert row[key] == pytest.approx(exact, abs=1e-6), problem.name
     assert seen > len(answers) + 10 or name != "svm_ccg"
 
@@ -73,7 +84,9 @@ def test_what_is_left_unviolated_bounds_the_error(blobs):
     exact = run("svm_lp", problem, parameters={"lam": lam})[0].last["upper"]
     for eps in (1.0, 0.1, 1e-3):
         *_, s = svm_ccg(problem, lam=lam, eps=eps, n_max=10, m_max=2)
-        assert exact - eps - 1e-9 <= s.objective <= exact * (1 + eps / (200 * lam)) + 1e-9
+        assert (
+            exact - eps - 1e-9 <= s.objective <= exact * (1 + eps / (200 * lam)) + 1e-9
+        )
         assert np.delete(s.short, s.samples).max(initial=-np.inf) <= eps
 
 
@@ -85,7 +98,9 @@ def test_what_is_left_unviolated_bounds_the_error(blobs):
         ("mrc_lp", {"n": 100, "d": 10, "k": 8}, "mrc_ccg"),
     ],
 )
-def test_a_whole_program_has_limits_of_time_and_size(name, shape, instead, blobs, monkeypatch):
+def test_a_whole_program_has_limits_of_time_and_size(
+    name, shape, instead, blobs, monkeypatch
+):
     problem = blobs(**shape)
     trace, _ = run(name, problem, parameters={"max_seconds": 0.01}, warm_up=False)
     assert trace.last["round"] == 0 and trace.stopped_by == "finished"

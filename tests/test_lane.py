@@ -38,7 +38,9 @@ def same(state, other):
         return state.bit_generator.state == other.bit_generator.state
     if not is_dataclass(state):
         return np.array_equal(state, other)
-    return all(same(getattr(state, f.name), getattr(other, f.name)) for f in fields(state))
+    return all(
+        same(getattr(state, f.name), getattr(other, f.name)) for f in fields(state)
+    )
 
 
 def plain(row):
@@ -56,8 +58,12 @@ SETTINGS = {
 
 
 @each("solver", SETTINGS)
-def test_back_is_exactly_one_iterate_and_the_way_on_is_the_same(solver, iris, monkeypatch):
-    monkeypatch.setattr(lanes, "TIME_FRACTION", 1e-9)  # states are kept at the start alone
+def test_back_is_exactly_one_iterate_and_the_way_on_is_the_same(
+    solver, iris, monkeypatch
+):
+    monkeypatch.setattr(
+        lanes, "TIME_FRACTION", 1e-9
+    )  # states are kept at the start alone
     lane = Lane(solver, iris, SETTINGS[solver])
     assert lane.last == {} and not lane.back()
     first = dict(lane.advance())
@@ -78,15 +84,22 @@ def test_back_is_exactly_one_iterate_and_the_way_on_is_the_same(solver, iris, mo
 def test_a_lane_plays_until_it_is_told_otherwise_or_ends_and_can_turn_back_then(iris):
     lane = Lane(counting, iris, {"last": 9})
     assert len(lane.play(0.0)) == 1
-    assert len(lane.play(60.0, lambda: lane.state.round < 7)) == 7 and lane.last["round"] == 7
+    assert (
+        len(lane.play(60.0, lambda: lane.state.round < 7)) == 7
+        and lane.last["round"] == 7
+    )
     rows = lane.play(60.0)
     assert len(rows) == 2 and lane.rows[-2:] == rows and lane.ended == "finished"
     assert lane.advance() is None and lane.trace.stopped_by == "finished"
     rows = Lane("ww_walrus", iris, {}).play(60.0, budget=1e-3)
-    assert rows[-2]["seconds"] < 1e-3 <= rows[-1]["seconds"], "a round beyond the budget at most"
+    assert rows[-2]["seconds"] < 1e-3 <= rows[-1]["seconds"], (
+        "a round beyond the budget at most"
+    )
     assert lane.back() and not lane.ended and lane.trace.stopped_by == "paused"
     assert lane.advance()["primal"] == 9 and lane.advance() is None
-    assert closed({"gap": 1e-7, "upper": 100.0}) and not closed({"gap": 1e-7, "upper": 10.0})
+    assert closed({"gap": 1e-7, "upper": 100.0}) and not closed(
+        {"gap": 1e-7, "upper": 10.0}
+    )
 
 
 def test_a_branch_goes_on_from_the_same_iterate_and_leaves_the_other_unchanged(iris):
@@ -105,18 +118,27 @@ def test_a_branch_goes_on_from_the_same_iterate_and_leaves_the_other_unchanged(i
 def test_a_branch_that_cannot_be_is_refused_and_leaves_the_lane_unchanged(iris):
     lane = Lane("memoir_l2", iris, {"batch_size": 20})
     lane.advance()
-    for change, told in (({"eta0": 3.0}, "eta_1 must be below 1"), ({"lams": 32}, "no 'lams'")):
+    for change, told in (
+        ({"eta0": 3.0}, "eta_1 must be below 1"),
+        ({"lams": 32}, "no 'lams'"),
+    ):
         with refuses(told):
             lane.branch(lane.parameters | change)
     assert lane.advance()["round"] == 1 and not lane.error
 
 
 def test_a_failure_ends_the_run_and_the_iterate_before_it_can_be_had_again(iris):
-    lane = Lane(counting, iris, {"fails_at": 3}, lambda state: {"test_error": state.sum[0]})
+    lane = Lane(
+        counting, iris, {"fails_at": 3}, lambda state: {"test_error": state.sum[0]}
+    )
     assert [row["round"] for row in lane.play(60.0)] == [0, 1, 2]
-    assert lane.ended == "failed: the toy broke" and isinstance(lane.error, ArithmeticError)
+    assert lane.ended == "failed: the toy broke" and isinstance(
+        lane.error, ArithmeticError
+    )
     lane._evaluated, before = -1, dict(lane.last)
-    assert lane.advance() is None and lane.evaluate_now() == before, "not what failed in mid-round"
+    assert lane.advance() is None and lane.evaluate_now() == before, (
+        "not what failed in mid-round"
+    )
     assert lane.back() and lane.error is None and lane.state.sum[0] == 1
     # A measure that fails ends the run, too.
     lane = Lane(counting, iris, {}, lambda state: 1 / 0)
@@ -142,4 +164,7 @@ def test_old_rows_are_thinned_and_states_stay_within_their_memory(iris, monkeypa
         short.advance(wait=True)
         held = [state.round for state in short._states]
         assert held[0] == 0 and held[-1] == i and len(held) <= 11
-    assert lane.state.round == lane.last["round"] < 4950 and lane.state.sum[0] == lane.state.round
+    assert (
+        lane.state.round == lane.last["round"] < 4950
+        and lane.state.sum[0] == lane.state.round
+    )

@@ -1,4 +1,5 @@
-"""The lessons: every notebook runs, its checks tell right from wrong, its claims hold."""
+"""The lessons: every notebook runs, its checks tell right from wrong, its claims
+hold."""
 
 import io
 import re
@@ -13,7 +14,17 @@ from helpers import each_path, refuses, wait
 import course
 from checks import mrc as teach
 from checks import sum_over_rows
-from checks.exercise import SOLVED, Hint, Unfinished, array, ask, credit, exercise, given, number
+from checks.exercise import (
+    SOLVED,
+    Hint,
+    Unfinished,
+    array,
+    ask,
+    credit,
+    exercise,
+    given,
+    number,
+)
 from workbench.live.replay import Replay, embedded
 
 ROOT = Path(__file__).parents[1]
@@ -58,7 +69,9 @@ PLAYED = {
         [round(75 * run["test_error"]) for run in (small, large)] == [5, 3]
     ),
     "ls_1_second_order": lambda plain, fast: plain["round"] > 5 * fast["round"],
-    "ls_2_calibration": lambda run: "upper" not in run and near((53 * run["test_error"], 1)),
+    "ls_2_calibration": lambda run: (
+        "upper" not in run and near((53 * run["test_error"], 1))
+    ),
     "ls_3_stagewise": lambda narrow, middle, wide: (
         middle["primal"] < min(narrow["primal"], wide["primal"])
         and wide["test_error"] < min(narrow["test_error"], middle["test_error"])
@@ -67,7 +80,9 @@ PLAYED = {
         hinge["primal"] < softmax["primal"]
         and softmax["test_error"] < min(square["test_error"], hinge["test_error"])
     ),
-    "ls_4_recipe": lambda one, three, twelve: one["primal"] > three["primal"] > twelve["primal"],
+    "ls_4_recipe": lambda one, three, twelve: (
+        one["primal"] > three["primal"] > twelve["primal"]
+    ),
     "cuts_1_one_slack": lambda plain, line: (plain["round"], line["round"]) == (36, 23),
     "cuts_1b_labels_and_kernels": lambda wide, narrow: (
         abs(wide["round"] - narrow["round"]) < 4
@@ -80,10 +95,12 @@ PLAYED = {
         and many["test_error"] < few["test_error"]
     ),
     "memoir_1_inexact_margin": lambda exact, random: (
-        random["recall"] < 0.05 and near((random["test_error"], 0.447), (exact["test_error"], 0.38))
+        random["recall"] < 0.05
+        and near((random["test_error"], 0.447), (exact["test_error"], 0.38))
     ),
     "memoir_2_mips": lambda exact, hashes: (
-        hashes["recall"] < 0.1 and near((hashes["test_error"], 0.475), (exact["test_error"], 0.38))
+        hashes["recall"] < 0.1
+        and near((hashes["test_error"], 0.475), (exact["test_error"], 0.38))
     ),
     "memoir_3_details_matter": lambda paper, code: (
         code["primal"] < paper["primal"] and code["test_error"] < paper["test_error"]
@@ -100,18 +117,25 @@ PLAYED = {
 # Whether other runs of the package are as a lesson says, by the variables after a cell.
 CLAIMED = {
     "argmax_or_probabilities/solvers": lambda a: (
-        np.ptp(a["learnt"]["Weston-Watkins"][:2]) < 1e-3 > abs(a["learnt"]["Crammer-Singer"]).max()
+        np.ptp(a["learnt"]["Weston-Watkins"][:2])
+        < 1e-3
+        > abs(a["learnt"]["Crammer-Singer"]).max()
         and a["learnt"]["Weston-Watkins"][0] > 0.3
         and abs(a["softmax"](a["learnt"]["softmax"]) - [0.4, 0.35, 0.25]).max() < 1e-3
     ),
     "cuts_1_one_slack/recorded": lambda a: (
-        (rises := [np.diff(run.trace.column("primal")) > 0 for run in a["runs"]])[0].mean() > 0.3
+        (rises := [np.diff(run.trace.column("primal")) > 0 for run in a["runs"]])[
+            0
+        ].mean()
+        > 0.3
         and not rises[1].any()
     ),
     "cuts_1b_labels_and_kernels/kernel-loop": lambda a: (
         len(a["alpha"]) < 50 and abs(len(a["alpha"]) - a["theirs"].last["round"]) < 9
     ),
-    "cuts_2_sampling/above-run": lambda a: max(a["constant"].column("model")) > a["optimum"],
+    "cuts_2_sampling/above-run": lambda a: (
+        max(a["constant"].column("model")) > a["optimum"]
+    ),
     "five_answers/crossed": lambda a: (
         30 < np.argmax(a["model"] > a["star"]) < 60
         and 1.01 < a["model"][-1] / a["star"] < 1.05
@@ -122,10 +146,13 @@ CLAIMED = {
         == {"MRC-CCG", "Walrus", "working sets", "least squares", "exact cuts"}
     ),
     "ls_1b_newton/irls-run": lambda a: (
-        (plain := a["plain"]["as they are"])[3] < a["ours"]["ls_generalized", "as they are"][3] / 5
+        (plain := a["plain"]["as they are"])[3]
+        < a["ours"]["ls_generalized", "as they are"][3] / 5
         and plain[4] > 100
         and plain[6:].min() > 1e4
-        and 60 < a["ours"]["ls_generalized", (b := "and a constant")][8] / a["plain"][b][8] < 80
+        and 60
+        < a["ours"]["ls_generalized", (b := "and a constant")][8] / a["plain"][b][8]
+        < 80
     ),
     "ls_3b_links/package-run": lambda a: (
         a["ours"] == pytest.approx(a["trace"].last["primal"], rel=1e-4)
@@ -138,10 +165,15 @@ CLAIMED = {
     ),
     "ls_4_recipe/by-package": lambda a: a["off"] < 1e-3,
     "ww_4_how_good_can_C_be/package": lambda a: (
-        (a["state"].fewest, a["state"].achieved) == (3, 0) and 60 < a["state"].round < 80
+        (a["state"].fewest, a["state"].achieved) == (3, 0)
+        and 60 < a["state"].round < 80
     ),
     "mrc_5_which_feature/recorded": lambda a: all(
-        next(row for row in run.trace.rows if row["round"] == run.trace.last["round"] // 2)["lower"]
+        next(
+            row
+            for row in run.trace.rows
+            if row["round"] == run.trace.last["round"] // 2
+        )["lower"]
         < 0.6 * run.trace.last["lower"]
         for run in a["runs"][1:]
     ),
@@ -150,7 +182,8 @@ CLAIMED = {
     ),
     "sum_over_rows/package": lambda a: np.array_equal(a["here"].W, a["there"].W),
     "ww_3_coordinate_descent/draw-package": lambda a: (
-        np.ptp([a["runs"][name][0].last["round"] for name in ("ww_shark", "ww_walrus")]) < 17
+        np.ptp([a["runs"][name][0].last["round"] for name in ("ww_shark", "ww_walrus")])
+        < 17
     ),
 }
 
@@ -172,12 +205,18 @@ def test_a_check_prints_and_never_raises(capsys):
     ):
         assert check_half(answer) is None
         assert capsys.readouterr().out.startswith(told)
-        assert credit(lambda given=answer: check_half(given)) == told.startswith("right")
+        assert credit(lambda given=answer: check_half(given)) == told.startswith(
+            "right"
+        )
         assert capsys.readouterr().out.startswith(told)
-    decades = "try again: within 3.0e-02 of the optimum: 1.5 of 3 decades. Most of the loss"
+    decades = (
+        "try again: within 3.0e-02 of the optimum: 1.5 of 3 decades. Most of the loss"
+    )
     assert credit(lambda: print(decades)) == 0.5 and capsys.readouterr()
     teach.check_two_labels(lambda a, b: 1 / 0)
-    assert capsys.readouterr().out.startswith("try again: your answer raised ZeroDivisionError")
+    assert capsys.readouterr().out.startswith(
+        "try again: your answer raised ZeroDivisionError"
+    )
     with pytest.raises(Unfinished):
         ask(lambda: (1, ...))
     with pytest.raises(Hint, match=r"M should have the shape \(2,\), has \(3,\)"):
@@ -215,7 +254,9 @@ def test_every_exercise_has_its_check_and_a_hidden_solution(path):
             assert int(at) == len(kinds)
         elif "exercise" in tags:
             (check,) = re.findall(r"^teach\.check_\w+\(.*\)$", cell.source, flags=re.M)
-            assert waiting and "..." in cell.source and after.metadata.tags == ["solution"]
+            assert (
+                waiting and "..." in cell.source and after.metadata.tags == ["solution"]
+            )
             assert after.metadata.jupyter.source_hidden and after.source.endswith(check)
             waiting = False
     assert not waiting and len(kinds) >= 4 and set(kinds) == KINDS
@@ -225,7 +266,9 @@ def test_every_exercise_has_its_check_and_a_hidden_solution(path):
 def test_a_problem_set_has_solutions_and_its_copy_runs_without_them(path):
     text = "\n".join(cell.source for cell in course.read(path).cells)
     numbers = re.findall(r"^## Problem (\d+) · ", text, flags=re.M)
-    assert numbers == [str(i + 1) for i in range(len(numbers))] and 5 <= len(numbers) <= 8
+    assert (
+        numbers == [str(i + 1) for i in range(len(numbers))] and 5 <= len(numbers) <= 8
+    )
     assert text.count("<summary>Worked solution</summary>") == len(numbers)
     for word in ("*Time*: ", "*Assumed*: ", "## References", "](https://"):
         assert word in text
@@ -240,13 +283,18 @@ def test_a_problem_set_has_solutions_and_its_copy_runs_without_them(path):
 def test_notebook_runs_without_answers_and_its_checks_tell_right_from_wrong(
     path, execute, monkeypatch
 ):
-    """Run a notebook once, as a student's copy without answers: solutions leave no variables."""
+    """Run a notebook once, as a student's copy without answers: solutions leave no
+    variables."""
     monkeypatch.chdir(ROOT)
     SOLVED.clear()
     unanswered = {}
-    mistakes = {f"{cell}-solution": made for cell, made in SLIPS.get(path.stem, {}).items()}
+    mistakes = {
+        f"{cell}-solution": made for cell, made in SLIPS.get(path.stem, {}).items()
+    }
     own = f"{path.stem}/"
-    claims = {key.removeprefix(own): CLAIMED[key] for key in CLAIMED if key.startswith(own)}
+    claims = {
+        key.removeprefix(own): CLAIMED[key] for key in CLAIMED if key.startswith(own)
+    }
 
     def look(cell, namespace):
         tags = cell.metadata.get("tags", ())
@@ -261,7 +309,9 @@ def test_notebook_runs_without_answers_and_its_checks_tell_right_from_wrong(
             starts = (hint,) if hint == "right: " else ("try again: ", "not yet: ")
             assert answer.startswith(starts) and hint in answer, (text, other)
             assert "raised" not in answer or "raised" in hint, (text, other)
-        if "solution" in tags and unanswered:  # problem sets have solutions without exercises
+        if (
+            "solution" in tags and unanswered
+        ):  # problem sets have solutions without exercises
             SOLVED.clear()
             namespace.clear()
             namespace.update(unanswered)
@@ -270,7 +320,9 @@ def test_notebook_runs_without_answers_and_its_checks_tell_right_from_wrong(
             runs = namespace["runs"]
             assert PLAYED[path.stem](*[run.trace.last for run in runs])
             assert len(embedded(Replay(*runs).data)) < 500_000
-        if live := namespace.pop("live", None):  # the start page's chart, which moves by itself
+        if live := namespace.pop(
+            "live", None
+        ):  # the start page's chart, which moves by itself
             wait(lambda: live.chart.curves and live.chart.curves[0].seen > 2)
             live.retire()
             wait(lambda: live.player.status == "stopped" and not live.chart._timer)
@@ -279,7 +331,9 @@ def test_notebook_runs_without_answers_and_its_checks_tell_right_from_wrong(
     for cell, text, figures, _ in execute(path, after=look):
         tags = cell.metadata.get("tags", ())
         assert ("solution" in tags) == text.startswith("right:"), cell.source
-        assert "exercise" not in tags or text.splitlines()[-1].startswith("not yet:"), cell.source
+        assert "exercise" not in tags or text.splitlines()[-1].startswith("not yet:"), (
+            cell.source
+        )
         assert "try again" not in text
         pictures += figures
     assert (pictures or path not in LESSONS) and not mistakes and not claims

@@ -29,7 +29,9 @@ BY_TOLERANCE = {
     "liblinear_ovr": partial(svc, loss="hinge"),
 }
 PEERS = {
-    "liblinear_lr": lambda **given: OneVsRestClassifier(logistic(solver="liblinear", **given)),
+    "liblinear_lr": lambda **given: OneVsRestClassifier(
+        logistic(solver="liblinear", **given)
+    ),
     "liblinear_l2_dual": partial(svc, dual=True),
     "liblinear_l2_primal": partial(svc, dual=False),
     "liblinear_l1": partial(svc, penalty="l1", dual=False),
@@ -52,11 +54,16 @@ LOSSES = {
 
 def definition(name, problem, W, weight):
     """The objective as the docstring prints it."""
-    loss, squares = LOSSES.get(name, oracles.LINKS["squared_hinge"]), (W.astype(float) ** 2).sum()
+    loss, squares = (
+        LOSSES.get(name, oracles.LINKS["squared_hinge"]),
+        (W.astype(float) ** 2).sum(),
+    )
     losses = loss(problem.X.astype(float) @ W, np.eye(problem.k)[problem.y]).value
     if name == "ridge":
         return losses.mean() + weight / 2 * squares
-    return (abs(W).sum() if name == "liblinear_l1" else squares / 2) + weight * losses.sum()
+    return (
+        abs(W).sum() if name == "liblinear_l1" else squares / 2
+    ) + weight * losses.sum()
 
 
 def fitted(name, problem, **settings):
@@ -71,15 +78,26 @@ def fitted(name, problem, **settings):
 @each_k
 @each("name", [*BY_TOLERANCE, *PEERS])
 def test_a_round_is_one_fit_of_scikit_learn_to_the_last_bit(name, k, blobs):
-    least, seed = 2e-3 if name in BY_TOLERANCE else 1e-5, {"seed": 7} if name in SEEDED else {}
-    for problem in (blobs(80, 5, k), blobs(80, 5, k, sparse=True), blobs(80, 5, k, dtype="f4")):
+    least, seed = (
+        2e-3 if name in BY_TOLERANCE else 1e-5,
+        {"seed": 7} if name in SEEDED else {},
+    )
+    for problem in (
+        blobs(80, 5, k),
+        blobs(80, 5, k, sparse=True),
+        blobs(80, 5, k, dtype="f4"),
+    ):
         for s in islice(STREAMS[name](problem, C=0.3, tol=least, **seed), 1, 9):
             limits = {"tol": least, "max_iter": linear.budget(s.round)}
             if name in BY_TOLERANCE:
                 tol = max(10.0 * 10.0 ** (0.5 - s.round / 2), least)
                 limits = {"tol": tol, "max_iter": 10**5}
-            model, W = fitted(name, problem, C=0.3, random_state=7 if seed else 0, **limits)
-            own = np.diff(s.W) if k == 2 and name == "liblinear_cs" else s.W[:, k == 2 :]
+            model, W = fitted(
+                name, problem, C=0.3, random_state=7 if seed else 0, **limits
+            )
+            own = (
+                np.diff(s.W) if k == 2 and name == "liblinear_cs" else s.W[:, k == 2 :]
+            )
             assert_array_equal(own.T, W)
             assert s.W.dtype == W.dtype
             predicted = np.argmax(s.scores(problem.X), axis=1)
@@ -96,7 +114,9 @@ def test_ridge_is_the_normal_equations_and_scikit_learns(k, blobs):
         *_, last = STREAMS["ridge"](as_problem(made, problem.y), alpha=alpha)
         exact = np.linalg.solve(X.T @ X / 50 + alpha * np.eye(6), X.T @ Y / 50)
         assert_allclose(last.W, exact, atol=1e-6)
-        assert last.W.dtype == made.dtype and last.round == last.info()["iterations"] == 1
+        assert (
+            last.W.dtype == made.dtype and last.round == last.info()["iterations"] == 1
+        )
     model = Ridge(alpha=50 * alpha, fit_intercept=False).fit(X.astype("f4"), Y)
     assert_allclose(last.W.T, model.coef_, atol=1e-6)
 
@@ -121,7 +141,10 @@ def test_larger_budgets_come_closer_and_the_last_suffices(name, blobs):
     if name not in ("liblinear_l2_dual", "logistic_saga"):
         assert np.all(np.diff(primal) <= 1e-12 * primal[:-1])
     # scikit-learn's best, by another route if there is one.
-    pairs = ["liblinear_l2_dual", "liblinear_l2_primal"], ["logistic_lbfgs", "logistic_saga"]
+    pairs = (
+        ["liblinear_l2_dual", "liblinear_l2_primal"],
+        ["logistic_lbfgs", "logistic_saga"],
+    )
     other = {a: b for pair in pairs for a, b in (pair, pair[::-1])}.get(name, name)
     _, W = fitted(other, problem, C=0.3, tol=1e-9, max_iter=10**5)
     assert primal[-1] == pytest.approx(definition(name, problem, W.T, 0.3), rel=1e-7)
@@ -130,11 +153,15 @@ def test_larger_budgets_come_closer_and_the_last_suffices(name, blobs):
 
 
 @each("name", [*PEERS, *BY_TOLERANCE])
-def test_the_stream_ends_with_the_last_budget_or_at_its_tolerance(name, blobs, monkeypatch):
+def test_the_stream_ends_with_the_last_budget_or_at_its_tolerance(
+    name, blobs, monkeypatch
+):
     if name in BY_TOLERANCE:
         *_, s = STREAMS[name](blobs(k=4), tol=3.0)
         assert s.round == 3  # 10, 3.16, 3
-        assert [again.round for again in STREAMS[name](blobs(k=4), tol=3.0, state=s)] == [3]
+        assert [
+            again.round for again in STREAMS[name](blobs(k=4), tol=3.0, state=s)
+        ] == [3]
     if name == "liblinear_cs":
         return
     monkeypatch.setattr(linear, "ITERATIONS", 3)
@@ -144,7 +171,11 @@ def test_the_stream_ends_with_the_last_budget_or_at_its_tolerance(name, blobs, m
     assert len(list(STREAMS[name](blobs(), tol=1e-12, state=s))) == 1
 
 
-KINDS = {"liblinear_lr": LogisticRegression, "liblinear_l1": LinearSVC, "liblinear_cs": LinearSVC}
+KINDS = {
+    "liblinear_lr": LogisticRegression,
+    "liblinear_l1": LinearSVC,
+    "liblinear_cs": LinearSVC,
+}
 
 
 @each("name", KINDS)
@@ -160,6 +191,8 @@ def test_the_clock_shows_the_longest_fit_alone(name, blobs, clock, monkeypatch):
     monkeypatch.setattr(KINDS[name], "fit", slow)
     rows = list(islice(watch(STREAMS[name](problem)), 4))
     s = rows[-1][1]
-    more = islice(watch(STREAMS[name](problem, state=s), seconds=rows[-1][0]["seconds"]), 2)
+    more = islice(
+        watch(STREAMS[name](problem, state=s), seconds=rows[-1][0]["seconds"]), 2
+    )
     seconds = [row["seconds"] for row, _ in (*rows, *more)]
     assert_allclose(seconds, [0.0, 0.125, 0.25, 0.25, 0.25, 0.375], atol=1e-12)

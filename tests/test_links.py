@@ -1,4 +1,5 @@
-"""Links of the documents and notebooks: files and headings that they name exist here."""
+"""Links of the documents and notebooks: files and headings that they name exist
+here."""
 
 import re
 from pathlib import Path
@@ -8,7 +9,10 @@ from helpers import each
 
 ROOT = Path(__file__).parents[1]
 FOLDERS = "benchmarks data notebooks results tests/mutation workbench".split()
-DOCUMENTS = [*ROOT.glob("*.md"), *(p for f in FOLDERS for p in (ROOT / f).rglob("*.md"))]
+DOCUMENTS = [
+    *ROOT.glob("*.md"),
+    *(p for f in FOLDERS for p in (ROOT / f).rglob("*.md")),
+]
 DOCUMENTS += (ROOT / "notebooks").rglob("*.ipynb")
 LINK = re.compile(r"\]\(<?([^()\s>]+)>?\)|\b(?:href|src)=[\"']([^\"']+)[\"']")
 
@@ -24,7 +28,9 @@ def markdown(path):
 def anchors(path):
     """Return the names of a document's headings, as GitHub makes them."""
     titles = re.findall(r"^#+ (.+)", markdown(path), re.MULTILINE)
-    return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
+    return {
+        re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles
+    }
 
 
 @each("path", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))

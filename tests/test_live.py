@@ -41,14 +41,24 @@ def points(sent):
 def test_a_curve_sends_each_point_once_and_the_latest_row_always():
     curve = Curve(1, "toy", "#000000")
     bounds = enumerate([(0.0, 4.0), (1.0, 3.0), (0.5, 3.5)])
-    rows = [{"round": i, "seconds": i / 2, "lower": a, "upper": b} for i, (a, b) in bounds]
+    rows = [
+        {"round": i, "seconds": i / 2, "lower": a, "upper": b} for i, (a, b) in bounds
+    ]
     curve.add(rows[:2])
     words, sent = curve.news()
-    assert words["at"] == 0 and words["name"] == "toy" and words["numbers"]["round"] == 1
-    assert points(sent)[:, :4].tolist() == [[0, 0, 0, 4], [0.5, 1, 1, 3], [0.5, 1, 1, 3]]
+    assert (
+        words["at"] == 0 and words["name"] == "toy" and words["numbers"]["round"] == 1
+    )
+    assert points(sent)[:, :4].tolist() == [
+        [0, 0, 0, 4],
+        [0.5, 1, 1, 3],
+        [0.5, 1, 1, 3],
+    ]
     curve.add(rows[2:])
     words, sent = curve.news()
-    assert words["at"] == 2 and points(sent)[0, :4].tolist() == [1, 2, 1, 3], "the best bounds"
+    assert words["at"] == 2 and points(sent)[0, :4].tolist() == [1, 2, 1, 3], (
+        "the best bounds"
+    )
     assert np.isnan(points(sent)[:, 4]).all()
     curve.restart(rows[:2])
     words, sent = curve.news()
@@ -56,14 +66,19 @@ def test_a_curve_sends_each_point_once_and_the_latest_row_always():
     # Without a certificate there are an objective, which may rise, and errors.
     for key in ("primal", "squared_error"):
         curve = Curve(1, "toy", "#000000")
-        rows = [{"round": i, "seconds": float(i), key: v} for i, v in enumerate((2.0, 1.0, 3.0))]
+        rows = [
+            {"round": i, "seconds": float(i), key: v}
+            for i, v in enumerate((2.0, 1.0, 3.0))
+        ]
         curve.add([rows[0] | {"test_error": 0.5}, *rows[1:]])
         nan = np.nan
         expected = [[0, 0, nan, 2, 0.5], [1, 1, nan, 1, nan], [2, 2, nan, 3, nan]]
         assert_array_equal(points(curve.news()[1])[:3], expected)
     curve.add([{"round": i, "seconds": i / 10, key: 1.0} for i in range(3, 20_000)])
     _, sent = curve.news()
-    assert 500 < len(points(sent)) < 5000 and points(sent)[-1, 1] == 19_999, "some are left out"
+    assert 500 < len(points(sent)) < 5000 and points(sent)[-1, 1] == 19_999, (
+        "some are left out"
+    )
 
 
 @pytest.fixture
@@ -82,7 +97,9 @@ def test_the_chart_is_fed_a_few_times_a_second_and_a_new_page_gets_all(sent):
         chart.add(curve, [{"round": i, "seconds": i / 10, "lower": 0.0, "upper": 1.0}])
     wait(lambda: sent and sent[-1][0]["curves"][0]["numbers"]["round"] == 1999)
     wait(lambda: chart._timer is None)  # a last message without news may follow
-    assert len(sent) < 20 + 10 * (time.perf_counter() - tic), "a busy machine takes longer"
+    assert len(sent) < 20 + 10 * (time.perf_counter() - tic), (
+        "a busy machine takes longer"
+    )
     at = 0
     for content, (buffer,) in sent:
         assert content["curves"][0]["at"] == at
@@ -116,21 +133,31 @@ def test_only_the_newest_curves_are_kept_and_live_ones_always(sent):
 
 
 def test_sliders_are_shared_by_name_where_solvers_start_them_alike():
-    sliders = Sliders(("cuts_exact", "cuts_linear_time_fast", "cuts_constant_time"), {"gamma": 2.0})
-    assert {"eps (cuts_exact)", "eps (cuts_linear_time_fast)", "gamma"} <= set(sliders.widgets)
+    sliders = Sliders(
+        ("cuts_exact", "cuts_linear_time_fast", "cuts_constant_time"), {"gamma": 2.0}
+    )
+    assert {"eps (cuts_exact)", "eps (cuts_linear_time_fast)", "gamma"} <= set(
+        sliders.widgets
+    )
     sliders.widgets["eps (cuts_linear_time_fast)"].value = 0.1
     assert sliders.parameters("cuts_linear_time_fast")["eps"] == 0.1
-    assert sliders.parameters("cuts_exact").items() >= {"eps": 0.001, "gamma": 2.0}.items()
+    assert (
+        sliders.parameters("cuts_exact").items() >= {"eps": 0.001, "gamma": 2.0}.items()
+    )
     for solver in SOLVERS:
         declared = resolve(solver, {})[1]
         expected = {k: v for k, v in declared.items() if k in SLIDERS}
         assert Sliders((solver,), {}).parameters(solver) == expected
         for name in expected:  # a line of help, from a docstring
-            assert 5 < len(described(name, solver)) < 200 and ":`" not in described(name, solver)
+            assert 5 < len(described(name, solver)) < 200 and ":`" not in described(
+                name, solver
+            )
     assert described("gamma", "libsvm") == described("gamma", "cuts_nystroem") != ""
     assert described("eta0", "memoir_l1").startswith("length of the first step")
     sliders = Sliders(("memoir_l2", "cuts_linear_time"), {}).widgets
-    assert sliders["batch_size"].options[0] == ("default", "default"), "which depends on the data"
+    assert sliders["batch_size"].options[0] == ("default", "default"), (
+        "which depends on the data"
+    )
     kinds = [type(sliders[name]).__name__ for name in ("mips", "C")]
     assert kinds == ["Dropdown", "SelectionSlider"]
     with refuses("no slider is called 'seed'"):
@@ -158,7 +185,9 @@ def click(dashboard, name, *expected):
 
 
 def labels(dashboard):
-    return [", ".join([curve.name, *curve.settings]) for curve in dashboard.chart.curves]
+    return [
+        ", ".join([curve.name, *curve.settings]) for curve in dashboard.chart.curves
+    ]
 
 
 def steps(dashboard, *rounds):
@@ -179,7 +208,9 @@ def test_steps_go_back_and_branch_and_a_parameter_that_cannot_change_starts_a_ne
     dashboard.sliders.widgets["n_max"].value = 50
     pends(sent, "pending until run or step is pressed: n_max")
     steps(dashboard, 3)
-    wait(lambda: len(dashboard.chart.curves) == 2 and dashboard.player.status == "paused")
+    wait(
+        lambda: len(dashboard.chart.curves) == 2 and dashboard.player.status == "paused"
+    )
     assert labels(dashboard)[1] == f"MRC-CCG, {IRIS}, n_max = 50, from round 2"
     assert [curve.live for curve in dashboard.chart.curves] == [False, True]
     assert [row["round"] for row in dashboard.player.lanes[0].rows] == [2, 3]
@@ -190,8 +221,14 @@ def test_steps_go_back_and_branch_and_a_parameter_that_cannot_change_starts_a_ne
     assert {curve.colour for curve in old} == {GREY} and new.colour != GREY
     assert not any(curve.live or curve.lane for curve in old), "data released"
     click(dashboard, "run", "finished")
-    wait(lambda: len(dashboard.chart.curves) == 4 and dashboard.player.status == "finished")
-    assert labels(dashboard)[3] == labels(dashboard)[2], "a run that has ended starts again"
+    wait(
+        lambda: (
+            len(dashboard.chart.curves) == 4 and dashboard.player.status == "finished"
+        )
+    )
+    assert labels(dashboard)[3] == labels(dashboard)[2], (
+        "a run that has ended starts again"
+    )
     lane = weakref.ref(dashboard.player.lanes[0])
     for number in (3, 4):  # an old run, and one that has just finished
         assert dashboard.inside.shown[0]["title"]
@@ -199,7 +236,9 @@ def test_steps_go_back_and_branch_and_a_parameter_that_cannot_change_starts_a_ne
     wait(lambda: gc.collect() is None or lane() is None)
     assert not dashboard.inside.shown[0]["title"], "nothing of it is left"
     dashboard.chart._answer(None, {"undo": True}, [])
-    assert [curve.live for curve in dashboard.chart.curves] == [False] * 3, "only a curve is back"
+    assert [curve.live for curve in dashboard.chart.curves] == [False] * 3, (
+        "only a curve is back"
+    )
 
 
 @dataclass
@@ -230,10 +269,16 @@ def toy(problem, *, C=1.0, alpha=0.01, eps=0.1, block=64, state=None):
 
 @pytest.fixture
 def toys(sent, monkeypatch):
-    """Return a dashboard of two solvers that share their sliders; C is live in one of them."""
+    """Return a dashboard of two solvers that share their sliders; C is live in one of
+    them."""
     monkeypatch.setattr(toy, "round", lambda: time.sleep(0.001), raising=False)
-    for name, live in {"ww_toy": ("C", "alpha", "eps"), "ls_toy": ("alpha", "eps")}.items():
-        monkeypatch.setitem(SOLVERS, name, Solver(resumable(*live)(toy), name, "#000000"))
+    for name, live in {
+        "ww_toy": ("C", "alpha", "eps"),
+        "ls_toy": ("alpha", "eps"),
+    }.items():
+        monkeypatch.setitem(
+            SOLVERS, name, Solver(resumable(*live)(toy), name, "#000000")
+        )
     dashboard = explore(("iris", "wine"), ("ww_toy", "ls_toy"))
     yield dashboard
     dashboard.reset()
@@ -241,7 +286,9 @@ def toys(sent, monkeypatch):
 
 def test_the_page_knows_that_data_are_being_loaded(dashboard, sent, monkeypatch):
     def slow(spec):
-        wait(lambda: any(words.get("doing") == "loading the data" for words, *_ in sent))
+        wait(
+            lambda: any(words.get("doing") == "loading the data" for words, *_ in sent)
+        )
         return load(spec)
 
     monkeypatch.setattr("workbench.live.dashboard.load", slow)
@@ -249,12 +296,16 @@ def test_the_page_knows_that_data_are_being_loaded(dashboard, sent, monkeypatch)
     wait(lambda: not sent[-1][0].get("doing"))
 
 
-def test_sliders_that_moved_in_mid_run_count_from_the_next_press_of_run_on(toys, sent, monkeypatch):
+def test_sliders_that_moved_in_mid_run_count_from_the_next_press_of_run_on(
+    toys, sent, monkeypatch
+):
     gate = threading.Semaphore(3)  # two rounds of the warm-up, and one
     # With a limit: a test that fails here must not hold the others' runs back forever.
     monkeypatch.setattr(toy, "round", partial(gate.acquire, timeout=20))
     toys.run()
-    wait(lambda: any(lane.state and lane.state.round == 2 for lane in toys.player.lanes))
+    wait(
+        lambda: any(lane.state and lane.state.round == 2 for lane in toys.player.lanes)
+    )
     sliders = toys.sliders.widgets
     sliders["alpha"].value, sliders["C"].value = 1e-4, 0.25
     pends(sent, "pending until run or step is pressed: C, alpha")
@@ -267,10 +318,18 @@ def test_sliders_that_moved_in_mid_run_count_from_the_next_press_of_run_on(toys,
     (lane,) = toys.player.lanes
     assert lane.state.parameters == (0.25, 1e-4, 0.1, 64) and lane.since == 2
     assert labels(toys)[1] == "ww_toy, iris, C = 0.25, alpha = 0.0001, from round 2"
-    toys.data.value, sliders["block"].value = "wine", 128  # which cannot change in mid-run
+    toys.data.value, sliders["block"].value = (
+        "wine",
+        128,
+    )  # which cannot change in mid-run
     pends(sent, "pending until run or step is pressed: data, block")
     toys.run()
-    wait(lambda: toys.player.lanes[0].parameters["block"] == 128 and not sent[-1][0]["pending"])
+    wait(
+        lambda: (
+            toys.player.lanes[0].parameters["block"] == 128
+            and not sent[-1][0]["pending"]
+        )
+    )
     toys.player.stop()
     wait(lambda: not any(curve.live for curve in toys.chart.curves))
 
@@ -285,7 +344,13 @@ def test_what_runs_is_what_the_controls_said_when_run_was_pressed(seed, toys):
         slider.index = int(rng.integers(len(slider.options)))
 
     acts = [move] * 8 + [toys.run] * 2
-    acts += [toys.step, toys.player.back, toys.player.pause, toys.player.stop, toys.reset]
+    acts += [
+        toys.step,
+        toys.player.back,
+        toys.player.pause,
+        toys.player.stop,
+        toys.reset,
+    ]
     acts += [lambda: setattr(toys.data, "value", rng.choice(["iris", "wine"]))]
     acts += [lambda: setattr(toys.solvers, "value", choices[rng.integers(3)])]
     for _ in range(4):
@@ -348,10 +413,14 @@ def test_solvers_run_side_by_side_for_the_same_seconds(sent):
     content, (buffer, _) = sent[-1]
     shown, (*_, lower, upper, error) = content["curves"][0], points(buffer)[-1]
     assert content["error"] == "" and shown["numbers"]["lower"].startswith("0.4")
-    assert shown["settings"] == [iris.name, "n_max = 20"] and shown["ended"] == ccg.ended
+    assert (
+        shown["settings"] == [iris.name, "n_max = 20"] and shown["ended"] == ccg.ended
+    )
     assert lower <= upper <= lower + 1e-2 and 0 < error < 0.5
     dashboard.watched.value = "mrc_subgradient"
-    assert dashboard.inside.shown[0]["title"].startswith("MRC-SUB, iris, standardised: round ")
+    assert dashboard.inside.shown[0]["title"].startswith(
+        "MRC-SUB, iris, standardised: round "
+    )
     dashboard.budget.value = 1
     click(dashboard, "run", "running")
     status(dashboard, "finished")
@@ -362,7 +431,12 @@ def test_solvers_run_side_by_side_for_the_same_seconds(sent):
 def test_a_failure_is_shown_and_the_dashboard_lives_on(sent, monkeypatch):
     dashboard = explore(("iris", "no_such_data"), ("mrc_ccg", "memoir_l2"))
     for control, wrong, right, told in (
-        (dashboard.data, "no_such_data", "iris", "no data set or file is called 'no_such_data'"),
+        (
+            dashboard.data,
+            "no_such_data",
+            "iris",
+            "no data set or file is called 'no_such_data'",
+        ),
         (dashboard.solvers, (), ("memoir_l2",), "choose at least one solver"),
         (dashboard.sliders.widgets["eta0"], 3.0, 0.1, "lam * eta_1 must be below 1"),
     ):
@@ -398,8 +472,12 @@ def test_a_new_dashboard_stops_the_old_one_and_wrong_names_do_not(dashboard):
 
 
 def shown(path):
-    """Return the dashboard of a notebook's cell `live`, run by itself as after a restart."""
-    exec(next(cell.source for cell in nbformat.read(path, 4).cells if cell.id == "live"), {})
+    """Return the dashboard of a notebook's cell `live`, run by itself as after a
+    restart."""
+    exec(
+        next(cell.source for cell in nbformat.read(path, 4).cells if cell.id == "live"),
+        {},
+    )
     return workbench.live._shown
 
 
@@ -411,7 +489,9 @@ def test_the_cell_with_the_dashboard_needs_no_other_cell(path):
 def test_memoir_learns_with_the_settings_that_its_dashboard_starts_from():
     dashboard = shown(next(path for path in DASHBOARDS if path.stem == "memoir"))
     (solver,), problem = dashboard.solvers.value, load(dashboard.data.value)
-    lane = Lane(solver, problem, dashboard.sliders.parameters(solver), held_out(problem))
+    lane = Lane(
+        solver, problem, dashboard.sliders.parameters(solver), held_out(problem)
+    )
     first, *_, last = (lane.advance(wait=True) for _ in range(25))
     assert last["primal"] < first["primal"] and last["test_error"] < 0.45
 
@@ -419,5 +499,8 @@ def test_memoir_learns_with_the_settings_that_its_dashboard_starts_from():
 @pytest.mark.slow
 @each_path(DASHBOARDS)
 def test_a_notebook_runs_at_its_smallest_scale(path, execute):
-    ran = {cell.id: rest for cell, *rest in execute(path, {"data": IRIS, "max_seconds": 0.1})}
+    ran = {
+        cell.id: rest
+        for cell, *rest in execute(path, {"data": IRIS, "max_seconds": 0.1})
+    }
     assert ran["still"][1] and isinstance(ran["live"][2], Dashboard)

@@ -1,4 +1,5 @@
-"""Generalized and calibrated least squares, against closed forms, cvxpy and the theorems."""
+"""Generalized and calibrated least squares, against closed forms, cvxpy and the
+theorems."""
 
 from dataclasses import replace
 from itertools import islice
@@ -23,7 +24,11 @@ from workbench.least_squares.generalized import (
 )
 from workbench.least_squares.links import LINKS
 
-SOLVERS = {"plain": ls_generalized, "accelerated": ls_accelerated, "calibrated": ls_calibrated}
+SOLVERS = {
+    "plain": ls_generalized,
+    "accelerated": ls_accelerated,
+    "calibrated": ls_calibrated,
+}
 each_solver = each("solver", SOLVERS.values(), ids=SOLVERS)
 certified = each("solver", [ls_generalized, ls_accelerated])
 each_link = each("link", LINKS)
@@ -34,7 +39,8 @@ def test_the_lipschitz_constant_holds_and_is_attained(link):
     rng = np.random.default_rng(1)
     L, of = LINKS[link]
     y, steepest = np.zeros(2, int), 0.0
-    # The softmax is steepest where two classes share all: at the ends of a very negative third.
+    # The softmax is steepest where two classes share all: at the ends of a very
+    # negative third.
     near = [np.array([0.0, 0.0, -40.0]) + 1e-4 * rng.normal(size=3) for _ in range(200)]
     for u in [*near, *rng.normal(size=(300, 3)) * 3]:
         v = u + 1e-4 * rng.normal(size=3)
@@ -61,8 +67,16 @@ def cvxpy_optimum(problem, link, alpha):
 @each(
     "dtype, sparse, offset, decades",
     [
-        *((np.float64, False, 0.0, 0), (np.float32, False, 1e4, 0), (np.float32, True, 1e3, 0)),
-        *((np.float64, False, 1e6, 0), (np.float32, False, 0, 26), (np.float64, True, 0, 26)),
+        *(
+            (np.float64, False, 0.0, 0),
+            (np.float32, False, 1e4, 0),
+            (np.float32, True, 1e3, 0),
+        ),
+        *(
+            (np.float64, False, 1e6, 0),
+            (np.float32, False, 0, 26),
+            (np.float64, True, 0, 26),
+        ),
     ],
 )
 def test_the_bounds_hold_far_from_zero_and_for_any_weights(
@@ -83,9 +97,13 @@ def test_the_bounds_hold_far_from_zero_and_for_any_weights(
     assert state.upper - state.lower < 1e-6 or offset or decades
 
 
-def test_the_loss_falls_faster_with_momentum_and_whatever_the_condition_of_the_rows(blobs):
+def test_the_loss_falls_faster_with_momentum_and_whatever_the_condition_of_the_rows(
+    blobs,
+):
     problem = blobs(n=80, d=5, k=4, seed=3)
-    plain = np.array([s.primal for s in islice(ls_generalized(problem, alpha=1e-4), 51)])
+    plain = np.array(
+        [s.primal for s in islice(ls_generalized(problem, alpha=1e-4), 51)]
+    )
     assert (np.diff(plain) < 0).all()
     (faster,) = islice(ls_accelerated(problem, alpha=1e-4), 25, 26)
     assert faster.primal < plain[50]
@@ -96,10 +114,13 @@ def test_the_loss_falls_faster_with_momentum_and_whatever_the_condition_of_the_r
 
 
 def test_irls_diverges_where_algorithm_1_makes_progress():
-    """Two rows x = 1 of labels 0 and 1: the slope is tanh(w / 2) / 2, and w - sinh(w) is IRLS."""
+    """Two rows x = 1 of labels 0 and 1: the slope is tanh(w / 2) / 2, and w - sinh(w)
+    is IRLS."""
     w, start = 2.25, np.full((1, 1), 2.25)
     state = Iterate(0, start, start, 1.0)
-    steps = updates(state, lambda W: np.tanh(W / 2) / 2, products.Factor(np.eye(1)), 0.25, False)
+    steps = updates(
+        state, lambda W: np.tanh(W / 2) / 2, products.Factor(np.eye(1)), 0.25, False
+    )
     irls, ours = [w], [w]
     for _ in range(4):
         irls.append(irls[-1] - np.sinh(irls[-1]))
@@ -112,9 +133,12 @@ def test_the_accelerated_form_has_the_rate_of_section_4(iris):
     best = next(islice(ls_accelerated(iris, alpha=1e-4), 2000, None))
     t, L = np.arange(1, 500), LINKS["softmax"].L
     H = iris.X.T @ iris.X / iris.n + 1e-4 / L * np.eye(iris.d)
-    size = 2 * L * np.vdot(best.W, H @ best.W)  # the length of W* is that of the second moment
+    size = (
+        2 * L * np.vdot(best.W, H @ best.W)
+    )  # the length of W* is that of the second moment
     plain, fast = (
-        np.array([s.upper for s in islice(solver(iris, alpha=1e-4), 1, 500)]) - best.lower
+        np.array([s.upper for s in islice(solver(iris, alpha=1e-4), 1, 500)])
+        - best.lower
         for solver in (ls_generalized, ls_accelerated)
     )
     assert (fast <= size / (t + 1) ** 2).all()
@@ -135,7 +159,9 @@ def test_the_minimiser_of_the_expected_loss_has_the_true_probabilities(rng):
 @each_solver
 def test_too_many_features_for_one_gram_matrix_are_refused(solver):
     d = products.LARGEST + 1
-    wide = as_problem(sp.csr_matrix((np.ones(2), ([0, 1], [0, d - 1])), shape=(2, d)), [0, 1])
+    wide = as_problem(
+        sp.csr_matrix((np.ones(2), ([0, 1], [0, d - 1])), shape=(2, d)), [0, 1]
+    )
     with refuses("features are too many for one Gram matrix"):
         next(solver(wide))
     huge = replace(wide, X=np.full((2, 3), 1e200))  # whose products overflow
@@ -158,14 +184,16 @@ def test_no_step_of_algorithm_2_raises_the_squared_error(basis, seed, blobs):
 
 
 def test_calibration_is_by_theorem_2_within_22_kappa_squared_over_t(rng):
-    # Without noise: y = g(W'x) for a g between the identity and the uniform distribution.
+    # Without noise: y = g(W'x) for a g between the identity and the uniform
+    # distribution.
     X = rng.normal(size=(300, 4)) / 4
     U = X @ rng.normal(size=(4, 3))
     Y = 1 / 3 + 0.1 * (U - U.mean(axis=1, keepdims=True))
     assert Y.min() > 0
-    # On the complement of (1, 1, 1) g has L = mu, so that kappa is 1. It takes until the last round
-    # for the bound to be half of what predicting nothing costs. A label for each class, with its
-    # probability as weight, leaves an error of 1 - |Y|^2 that no prediction avoids.
+    # On the complement of (1, 1, 1) g has L = mu, so that kappa is 1. It takes until
+    # the last round for the bound to be half of what predicting nothing costs. A label
+    # for each class, with its probability as weight, leaves an error of 1 - |Y|^2 that
+    # no prediction avoids.
     size = (Y**2).sum(axis=1).mean()
     rounds = int(44 / size) + 1
     labels = as_problem(np.repeat(X, 3, axis=0), np.tile(np.arange(3), 300))

@@ -1,4 +1,5 @@
-"""Rows in a memory-mapped .npy file: read as an array, without a copy, and refused in one line."""
+"""Rows in a memory-mapped .npy file: read as an array, without a copy, and refused in
+one line."""
 
 import os
 import re
@@ -28,7 +29,10 @@ def twins(blobs, tmp_path):
 def test_the_file_is_mapped_and_not_copied(twins, tmp_path, capsys):
     memory, file = twins
     assert isinstance(file.X.base, np.memmap) and not file.X.flags.owndata
-    assert file.checksum == memory.checksum and file.classes.tolist() == memory.classes.tolist()
+    assert (
+        file.checksum == memory.checksum
+        and file.classes.tolist() == memory.classes.tolist()
+    )
     for name in ("ls_accelerated", "ww_walrus", "memoir_pegasos"):
         one, other = (next(islice(SOLVERS[name].steps(p), 3, None)) for p in twins)
         assert one.info() == other.info()
@@ -39,7 +43,11 @@ def test_the_file_is_mapped_and_not_copied(twins, tmp_path, capsys):
     assert main(["run", "ls_accelerated", "--rounds", "3", str(path), *more]) == 0
     assert f"n = {N}, d = {D}, k = 2" in capsys.readouterr().out
     ones = np.ones((4, 2))  # of other types and orders there is a copy
-    for rows in (ones.astype(np.float16), ones.astype(">f4"), np.asfortranarray(np.eye(4)[:, :2])):
+    for rows in (
+        ones.astype(np.float16),
+        ones.astype(">f4"),
+        np.asfortranarray(np.eye(4)[:, :2]),
+    ):
         np.save(tmp_path / "other.npy", rows)
         X = load(tmp_path / "other.npy", labels=[0, 1, 0, 1]).X
         assert np.array_equal(X, rows) and X.flags.c_contiguous and X.dtype.isnative
@@ -49,7 +57,12 @@ def test_labels_are_an_array_or_a_file(twins, tmp_path):
     memory, file = twins
     path, labels = tmp_path / "rows.npy", memory.classes[memory.y]
     np.save(tmp_path / "other.npy", labels)
-    for given in (labels, labels.tolist(), tmp_path / "other.npy", str(tmp_path / "other.npy")):
+    for given in (
+        labels,
+        labels.tolist(),
+        tmp_path / "other.npy",
+        str(tmp_path / "other.npy"),
+    ):
         assert load(path, labels=given).checksum == file.checksum
     with refuses("y: has 199 labels for 200 rows"):
         load(path, labels=labels[1:])
@@ -66,7 +79,10 @@ def test_labels_are_an_array_or_a_file(twins, tmp_path):
     [
         (np.full((4, 2), np.nan), "X: contains NaN or infinite values"),
         (np.array([[1, {}]], object), "rows.npy: cannot be read as an .npy file"),
-        *((rows, "rows.npy: cannot be read as an .npy file") for rows in (b"", b"PK\3\4", "cut")),
+        *(
+            (rows, "rows.npy: cannot be read as an .npy file")
+            for rows in (b"", b"PK\3\4", "cut")
+        ),
     ],
 )
 def test_a_file_without_rows_is_refused(rows, message, tmp_path):
@@ -74,7 +90,11 @@ def test_a_file_without_rows_is_refused(rows, message, tmp_path):
     if isinstance(rows, bytes):
         path.write_bytes(rows)
     else:
-        np.save(path, np.ones((40, 20)) if isinstance(rows, str) else rows, allow_pickle=True)
+        np.save(
+            path,
+            np.ones((40, 20)) if isinstance(rows, str) else rows,
+            allow_pickle=True,
+        )
     if isinstance(rows, str):
         os.truncate(path, 1000)
     with refuses(message) as refused:
@@ -85,7 +105,10 @@ def test_a_file_without_rows_is_refused(rows, message, tmp_path):
 TABLE = (Path(__file__).parents[1] / "data" / "README.md").read_text("utf-8")
 TABLE = TABLE.split("do not copy it whole:")[1].split("Every other solver")[0]
 WITHOUT_A_COPY = sorted(set(re.findall(r"`(\w+_\w+)`", TABLE)))
-SETTINGS = {"ls_stagewise": {"n_features": 64, "block": 32}, "ls_columns": {"block": 50}}
+SETTINGS = {
+    "ls_stagewise": {"n_features": 64, "block": 32},
+    "ls_columns": {"block": 50},
+}
 
 
 @each("name", WITHOUT_A_COPY)
@@ -98,7 +121,10 @@ def test_a_solver_does_not_copy_the_rows(name, tmp_path, monkeypatch):
     rng, y = np.random.default_rng(0), np.arange(20_000) % 2
     X = rng.standard_normal((20_000, 300), np.float32)
     np.save(tmp_path / "rows.npy", X)
-    steps, settings = SOLVERS[name].steps, SETTINGS.get("_".join(name.split("_")[:2]), {})
+    steps, settings = (
+        SOLVERS[name].steps,
+        SETTINGS.get("_".join(name.split("_")[:2]), {}),
+    )
     list(islice(steps(as_problem(X[:99], y[:99]), **settings), 2))  # compiles
     tracemalloc.start()
     list(islice(steps(load(tmp_path / "rows.npy", labels=y), **settings), 3))

@@ -12,7 +12,8 @@ from workbench.core.measures import errors, macro, predictions
 
 
 class Linear:
-    """A state whose scores are a product, and who remembers for how many rows they were asked."""
+    """A state whose scores are a product, and who remembers for how many rows they were
+    asked."""
 
     def __init__(self, W):
         self.W, self.asked = W, []
@@ -27,7 +28,9 @@ def with_test_rows(n=300, d=5, k=40, n_test=90, seed=0):
     y = np.concatenate([np.arange(k), rng.integers(k, size=n - k)])
     y_test = rng.integers(k, size=n_test)
     X, X_test = rng.normal(size=(n, d)), rng.normal(size=(n_test, d))
-    return as_problem(X, y, X_test=X_test, y_test=y_test), Linear(rng.normal(size=(d, k)))
+    return as_problem(X, y, X_test=X_test, y_test=y_test), Linear(
+        rng.normal(size=(d, k))
+    )
 
 
 @each("seed", range(4))
@@ -56,7 +59,9 @@ def test_errors_are_of_both_kinds_of_rows():
     problem, state = with_test_rows()
     row = errors(problem)(state)
     assert sum(state.asked) == 300 + 90  # each row once
-    assert row["train_error"] == np.mean(np.argmax(problem.X @ state.W, axis=1) != problem.y)
+    assert row["train_error"] == np.mean(
+        np.argmax(problem.X @ state.W, axis=1) != problem.y
+    )
     assert row["test_error"] == macro(problem)(state)["test_error"]
     without = as_problem(problem.X, problem.y)
     assert set(errors(without)(state)) == {"train_error"}

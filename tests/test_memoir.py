@@ -1,4 +1,5 @@
-"""MEMOIR: the boxes and averaged steps, iterate by iterate against their plain form; runs."""
+"""MEMOIR: the boxes and averaged steps, iterate by iterate against their plain form;
+runs."""
 
 import inspect
 from itertools import islice
@@ -19,11 +20,17 @@ from workbench.memoir.averaged import memoir_averaged
 from workbench.memoir.mips.oracle import Random
 from workbench.memoir.state import default_batch
 
-SOLVERS = {"l1": memoir_l1, "l2": memoir_l2, "lsh": memoir_lsh, "averaged": memoir_averaged}
+SOLVERS = {
+    "l1": memoir_l1,
+    "l2": memoir_l2,
+    "lsh": memoir_lsh,
+    "averaged": memoir_averaged,
+}
 
 
 def documents(n=150, d=40, k=12, *, seed=0, sparse=True, words=6):
-    """Return rows of unit length with a few features each, which depend on the class."""
+    """Return rows of unit length with a few features each, which depend on the
+    class."""
     rng = np.random.default_rng(seed)
     y = np.concatenate([np.arange(k), rng.integers(k, size=n - k)])
     X = rng.random((n, d)) * (rng.random((n, d)) < words / d)
@@ -33,9 +40,11 @@ def documents(n=150, d=40, k=12, *, seed=0, sparse=True, words=6):
 
 
 def plain(problem, kind, *, lam=0.0, eta0=0.1, eta_step=0.02, batch_size=20, **given):
-    """Yield W (d, C), in double precision, after every step: both printed boxes, line by line.
+    """Yield W (d, C), in double precision, after every step: both printed boxes, line
+    by line.
 
-    Of averaged steps, one a row in random order, it is the mean of all W after every pass.
+    Of averaged steps, one a row in random order, it is the mean of all W after every
+    pass.
     """
     X = problem.X.toarray() if problem.is_sparse else problem.X
     y, k, rng = problem.y, problem.k, np.random.default_rng(given["seed"])
@@ -69,7 +78,11 @@ def plain(problem, kind, *, lam=0.0, eta0=0.1, eta_step=0.02, batch_size=20, **g
         yield total / t if kind == "averaged" else W
 
 
-SHRINKING = {"lam": 1.0, "eta0": 0.5, "eta_step": 0.0}  # by half each step: scales are folded in
+SHRINKING = {
+    "lam": 1.0,
+    "eta0": 0.5,
+    "eta_step": 0.0,
+}  # by half each step: scales are folded in
 CASES = {
     "l2": ("l2", {"lam": 1.0}),
     "l2, smaller ball": ("l2", {"lam": 3.0, "eta0": 0.3, "eta_step": 0.1}),
@@ -84,7 +97,11 @@ CASES = {
     "averaged": ("averaged", {"eta0": 1.0, "eta_step": 0.1}),
 }
 # Storage of the rows, features in each, and whether the weights are dense.
-FORMS = {"dense": (False, 6, True), "sparse": (True, 6, False), "full rows": (False, 20, False)}
+FORMS = {
+    "dense": (False, 6, True),
+    "sparse": (True, 6, False),
+    "full rows": (False, 20, False),
+}
 
 
 @each("form", FORMS)
@@ -103,7 +120,9 @@ def test_every_iterate_is_that_of_the_printed_box(case, form):
         own = as_dense(state.model())
         assert_allclose(own, W, atol=near * max(abs(W).max(), 1e-9), rtol=0)
         assert state.step == place * (problem.n if averaged else every)
-        assert averaged or state.info()["norm"] == pytest.approx(np.linalg.norm(W), rel=1e-6)
+        assert averaged or state.info()["norm"] == pytest.approx(
+            np.linalg.norm(W), rel=1e-6
+        )
 
 
 def after(count, kind, problem, **given):
@@ -114,7 +133,9 @@ def after(count, kind, problem, **given):
 
 def test_sparse_weights_take_few_bytes_and_forget_zeros():
     problem, given = documents(2000, 400, 150), {"dense": False, "batch_size": 100}
-    whole, cut = (after(20, "l1", problem, lam=g, eta0=1.0, **given) for g in (0.0, 0.3))
+    whole, cut = (
+        after(20, "l1", problem, lam=g, eta0=1.0, **given) for g in (0.0, 0.3)
+    )
     for state in (whole, cut):
         entries = state.info()["nonzeros"]
         assert entries == state.model().nnz
@@ -136,8 +157,12 @@ def test_the_shortfall_of_a_search_is_in_its_rows():
 
 def test_dense_weights_that_do_not_fit_are_refused():
     n, k = 300, 300
-    X = sp.csr_matrix((np.ones(n), (np.arange(n), np.arange(n) * 10**6)), shape=(n, 3 * 10**8))
-    problem = as_problem(X, np.arange(n) % k)  # a list of their places alone would be 2.4 GB
+    X = sp.csr_matrix(
+        (np.ones(n), (np.arange(n), np.arange(n) * 10**6)), shape=(n, 3 * 10**8)
+    )
+    problem = as_problem(
+        X, np.arange(n) % k
+    )  # a list of their places alone would be 2.4 GB
     with refuses(r"^problem: too large for dense weights of 3"):
         next(memoir_l2(problem, dense=True))
 
@@ -149,13 +174,17 @@ NAMES = {"lambda": "lam", "hash_length": "bits"}  # of Table 4 and ours
 def test_the_defaults_are_those_of_table_4(name):
     solver, table = ENTRIES[name], printed("memoir").query("table == '4'")
     own = solver.label.replace("ℓ", "l")
-    given = {p.name: p.default for p in inspect.signature(solver.steps).parameters.values()}
+    given = {
+        p.name: p.default for p in inspect.signature(solver.steps).parameters.values()
+    }
     # A batch of None has 100 sqrt(C) rows; T is for `rounds`.
     given |= {"b": default_batch(documents(2000, 40, 12)) / np.sqrt(12)}
     of = table["method"].isin(["MEMOIR-*", own]) & (table["setting"] != "parameter=T")
     for row in table[of].itertuples():
         parameter = row.setting.removeprefix("parameter=")
-        assert given[NAMES.get(parameter, parameter)] == pytest.approx(row.value, rel=2e-3)
+        assert given[NAMES.get(parameter, parameter)] == pytest.approx(
+            row.value, rel=2e-3
+        )
     assert of.sum() == 5 * (5 if name == "memoir_lsh" else 4)
 
 
@@ -174,12 +203,18 @@ def sector():
     try:
         return load("sector @ unit")
     except FileNotFoundError:
-        pytest.skip("needs sector, not on this machine; WORKBENCH_DATA may name its folder")
+        pytest.skip(
+            "needs sector, not on this machine; WORKBENCH_DATA may name its folder"
+        )
 
 
 @each(
     "kind, count, dense, accuracy",
-    [("l2", 25, None, 0.66), ("l1", 25, None, 0.93), *(("averaged", 5, d, 0.939) for d in (0, 1))],
+    [
+        ("l2", 25, None, 0.66),
+        ("l1", 25, None, 0.93),
+        *(("averaged", 5, d, 0.939) for d in (0, 1)),
+    ],
 )
 def test_accuracies_on_sector(kind, count, dense, accuracy, sector):
     state = after(count, kind, sector, dense=dense if dense is None else bool(dense))

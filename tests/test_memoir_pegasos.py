@@ -1,4 +1,5 @@
-"""Multiclass Pegasos against the optimum, against the box of the paper, and its certificate."""
+"""Multiclass Pegasos against the optimum, against the box of the paper, and its
+certificate."""
 
 from itertools import islice
 
@@ -20,7 +21,8 @@ def after(rounds, problem, **parameters):
 
 
 def weights(problem, a, lam):
-    """Return the primal weights (d, k) of dual weights a (n, k), which are of wrong classes."""
+    """Return the primal weights (d, k) of dual weights a (n, k), which are of wrong
+    classes."""
     own = np.eye(problem.k)[problem.y]
     return problem.X.T @ (own * a.sum(axis=1, keepdims=True) - a) / lam
 
@@ -51,7 +53,10 @@ def by_the_box(problem, lam, batch_size, seed, rounds):
 
 KINDS = {  # in addition to the awkward ones of test_solvers.py
     "two classes": lambda X, y: (X, y % 2),
-    "sparse zero rows": lambda X, y: (sp.csr_array(X * (np.arange(60) % 6 > 0)[:, None]), y),
+    "sparse zero rows": lambda X, y: (
+        sp.csr_array(X * (np.arange(60) % 6 > 0)[:, None]),
+        y,
+    ),
     "imbalanced": lambda X, y: (X, np.where(np.arange(60) < 54, 2, y)),
 }
 

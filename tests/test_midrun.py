@@ -1,4 +1,5 @@
-"""A live parameter that changes in mid-run: the solver goes on, and all is true of the new value.
+"""A live parameter that changes in mid-run: the solver goes on, and all is true of the
+new value.
 
 A new solver, which no table here knows, is compared with a run of its own.
 """
@@ -59,7 +60,8 @@ VALUES = {
     "eta_step": (0.02, 1.0),
     "mips": ("exact", "simple_lsh"),
 }
-# Settings in addition to those of SHORT: linear classifiers, and problems that are solved soon.
+# Settings in addition to those of SHORT: linear classifiers, and problems that are
+# solved soon.
 OWN = {name: {"kernel": "linear"} for name in SOLVERS if name.startswith("cuts")}
 STEPS = {"batch_size": 20, "eta0": 0.005, "eta_step": 0.1}
 OWN["cuts_constant_time"]["r"] = 40
@@ -96,7 +98,9 @@ FOUND = {}  # the optima, by what they depend on
 
 def settings(name, parameter):
     given = SHORT.get(name, {}) | OWN.get(name, {})
-    return given | ({"columns": True} if name.startswith("mrc") and parameter in COLUMNS else {})
+    return given | (
+        {"columns": True} if name.startswith("mrc") and parameter in COLUMNS else {}
+    )
 
 
 def made(name, blobs):
@@ -120,8 +124,11 @@ def value(name, parameters, key):
 
 
 def optimum(name, problem, parameters, state):
-    """Return the ends of a narrow interval around the optimum; a new solver finds its own."""
-    of_problem = {p: v for p, v in parameters.items() if p in (*WEIGHTS, "l1", "link", "kernel")}
+    """Return the ends of a narrow interval around the optimum; a new solver finds its
+    own."""
+    of_problem = {
+        p: v for p, v in parameters.items() if p in (*WEIGHTS, "l1", "link", "kernel")
+    }
     known = name.split("_")[0], problem.checksum, *of_problem.items()
     if known not in FOUND and name in NEW:
         rules = below("gap", 1e-6), rounds(400)
@@ -143,12 +150,15 @@ def own(name, row):
 
 
 def stated(name, problem, s, parameters):
-    """The same of a state's classifier, by definition; None of an estimate or a new objective."""
+    """The same of a state's classifier, by definition; None of an estimate or a new
+    objective."""
     if name == "cuts_constant_time":
         return None
     if name.startswith("ls") and name in UNCERTIFIED:
         link = "identity" if name in ("ls_calibrated", "ls_columns") else "softmax"
-        loss = LINKS[link](s.scores(problem.X).astype(float), np.eye(problem.k)[problem.y])
+        loss = LINKS[link](
+            s.scores(problem.X).astype(float), np.eye(problem.k)[problem.y]
+        )
         if name == "ls_calibrated":
             return 2 * loss.value.mean()
         return loss.value.mean() + value(name, parameters, "alpha") / 2 * (s.W**2).sum()
@@ -162,9 +172,13 @@ def stated(name, problem, s, parameters):
 
 def test_every_solver_says_which_of_its_parameters_are_live():
     for name, solver in SOLVERS.items():
-        assert set(solver.live) <= set(inspect.signature(solver.steps).parameters) - {"state"}
+        assert set(solver.live) <= set(inspect.signature(solver.steps).parameters) - {
+            "state"
+        }
         assert len(set(solver.live)) == len(solver.live)
-        assert set(solver.live) <= set(VALUES), f"{name}: VALUES has to have two values of each"
+        assert set(solver.live) <= set(VALUES), (
+            f"{name}: VALUES has to have two values of each"
+        )
         assert name in NEW or bool(solver.live) != (name in RESTARTED)
 
 
@@ -172,7 +186,9 @@ def test_every_solver_says_which_of_its_parameters_are_live():
 def test_all_is_true_of_the_new_value(name, parameter, old, new, blobs):
     problem, base = made(name, blobs), settings(name, parameter)
     # Bounds of the old value, if they stay, are seen to be false when they are narrow.
-    state = halted(name, problem, base | {parameter: old}, 400 if name in NEW else BEFORE)
+    state = halted(
+        name, problem, base | {parameter: old}, 400 if name in NEW else BEFORE
+    )
     before = pickle.dumps(state)
     after = base | {parameter: new}
     branch, fresh = seen(name, problem, after, state), seen(name, problem, after)
@@ -180,7 +196,9 @@ def test_all_is_true_of_the_new_value(name, parameter, old, new, blobs):
     assert branch[0][0]["round"] == state.round
     for row, s in branch[:: 1 if len(branch) < 20 else 6]:
         claim = stated(name, problem, s, after)
-        assert claim is None or own(name, row) == pytest.approx(claim, rel=1e-4, abs=1e-6)
+        assert claim is None or own(name, row) == pytest.approx(
+            claim, rel=1e-4, abs=1e-6
+        )
     (first, _), (last, _), (end, _) = branch[0], branch[-1], fresh[-1]
     if value(name, after, "mips") == "exact":
         assert last["recall"] == 1.0
@@ -191,7 +209,9 @@ def test_all_is_true_of_the_new_value(name, parameter, old, new, blobs):
     lower, upper = optimum(name, problem, after, state)
     if name in NEW and parameter == weight(name):
         other = optimum(name, problem, base | {parameter: old}, state)
-        assert lower > other[1] or upper < other[0], "the two optima are too near each other"
+        assert lower > other[1] or upper < other[0], (
+            "the two optima are too near each other"
+        )
     best = [[row[key] for row, _ in branch] for key in ("lower", "upper", "gap")]
     assert max(best[0]) <= upper + 1e-6 and min(best[1]) >= lower - 1e-6
     assert np.all(np.diff(best[0]) >= 0) and np.all(np.diff(best[1]) <= 0)
@@ -206,13 +226,19 @@ SEEN = [pair for pair in PAIRS if pair.values[1] not in UNSEEN]
 
 
 @each("name, parameter, old, new", SEEN)
-def test_the_next_rounds_or_the_end_are_those_of_the_new_value(name, parameter, old, new, blobs):
+def test_the_next_rounds_or_the_end_are_those_of_the_new_value(
+    name, parameter, old, new, blobs
+):
     problem, base = made(name, blobs), settings(name, parameter)
     if parameter not in STOPS:
         state = halted(name, problem, base | {parameter: old}, 0)
-        runs = [seen(name, problem, base | {parameter: v}, state, 4)[1:] for v in (old, new)]
+        runs = [
+            seen(name, problem, base | {parameter: v}, state, 4)[1:] for v in (old, new)
+        ]
         scores = [[s.scores(problem.X).tolist() for _, s in found] for found in runs]
-        assert scores[0] != scores[1] or [r for r, _ in runs[0]] != [r for r, _ in runs[1]]
+        assert scores[0] != scores[1] or [r for r, _ in runs[0]] != [
+            r for r, _ in runs[1]
+        ]
         return
     state = halted(name, problem, base | {parameter: old}, 100)
     more = len(seen(name, problem, base | {parameter: new}, state, 100))
@@ -229,4 +255,8 @@ def test_the_interior_point_method_outlives_a_lambda0_that_leaves_no_component(b
     after = {"lambda0": 0.01}
     *_, (row, _) = seen("mrc_interior_point", problem, after, state)
     lower, upper = optimum("mrc_interior_point", problem, after, state)
-    assert row["lower"] <= upper + 1e-6 and row["upper"] >= lower - 1e-6 and row["gap"] < 1e-3
+    assert (
+        row["lower"] <= upper + 1e-6
+        and row["upper"] >= lower - 1e-6
+        and row["gap"] < 1e-3
+    )

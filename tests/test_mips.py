@@ -1,4 +1,5 @@
-"""Searches for the best wrong class: exact, by chance, by hashes and by graphs; what is refused."""
+"""Searches for the best wrong class: exact, by chance, by hashes and by graphs; what is
+refused."""
 
 import itertools
 import sys
@@ -59,12 +60,16 @@ def built(name, W, **options):
 
 
 def ask(name, X, W, y, rows=None, **options):
-    return built(name, W, **options).query(X, np.arange(X.shape[0]) if rows is None else rows, y)
+    return built(name, W, **options).query(
+        X, np.arange(X.shape[0]) if rows is None else rows, y
+    )
 
 
 @each_storage
 @single_or_double
-def test_exact_is_brute_force_with_ties_going_to_the_lowest_class(x_sparse, w_sparse, dtype):
+def test_exact_is_brute_force_with_ties_going_to_the_lowest_class(
+    x_sparse, w_sparse, dtype
+):
     X, W, y = eighths(dtype=dtype)
     W = W.astype(np.float32 if w_sparse else dtype)
     W[:, 5] = W[:, 17]  # a tie in every row
@@ -80,7 +85,9 @@ def test_exact_is_brute_force_with_ties_going_to_the_lowest_class(x_sparse, w_sp
 
 @each_storage
 @each("block", [4 * D * 7, 2**24])
-def test_scores_are_the_product_however_many_blocks(x_sparse, w_sparse, block, monkeypatch):
+def test_scores_are_the_product_however_many_blocks(
+    x_sparse, w_sparse, block, monkeypatch
+):
     monkeypatch.setattr("workbench.memoir.mips.oracle.BLOCK_BYTES", block)
     X, W, y = eighths(2)
     stores = stored(X, x_sparse), stored(W, w_sparse)
@@ -157,10 +164,16 @@ def test_inexactness_of_answers_that_are_known(sparse):
         return np.array([2, 1, 3, 4], "i4")
 
     oracle.query = query
-    W, X = stored(np.array([[9, 4, 3, 1, 4]], "f4"), sparse), stored(np.ones((4, 1)), sparse)
+    W, X = (
+        stored(np.array([[9, 4, 3, 1, 4]], "f4"), sparse),
+        stored(np.ones((4, 1)), sparse),
+    )
     found = inexactness(oracle, W, X, np.arange(4), np.zeros(4, int))
     assert oracle.query_seconds == 7.0
-    assert found == {"recall": 0.5, "epsilon_mean": 1.0}  # answers 1 and 4 share the best score
+    assert found == {
+        "recall": 0.5,
+        "epsilon_mean": 1.0,
+    }  # answers 1 and 4 share the best score
 
 
 def differing_bits(a, b):
@@ -181,7 +194,10 @@ def test_bits_agree_as_often_as_theory_says(sparse, bits, rng):
     theory = mips.collision_probability(x @ W / (np.linalg.norm(x) * longest))
     assert np.ptp(theory) > 0.4
     lsh = SimpleLSH(9, D, 1, bits=bits)
-    codes = lsh.hash_weights(stored(W, sparse)), lsh.hash_rows(7 * stored(x[None], sparse))
+    codes = (
+        lsh.hash_weights(stored(W, sparse)),
+        lsh.hash_rows(7 * stored(x[None], sparse)),
+    )
     deviation = np.sqrt(theory * (1 - theory) / bits)
     assert (abs(1 - differing_bits(*codes) / bits - theory) <= 4 * deviation).all()
 
@@ -195,18 +211,29 @@ def test_the_exponent_is_that_of_the_bits_and_not_the_printed_one(rng):
     agree = 1 - differing_bits(*codes) / 100_000
     measured = np.log(agree[:4]) / np.log(agree[4:])
     assert_allclose(measured, mips.hash_exponent(c, S), rtol=0.03)
-    assert (np.diff(measured) < 0).all()  # the larger the best product, the fewer hashes
-    # As (9) prints it, with cos for arccos, opposite vectors would agree as often as equal ones.
+    assert (
+        np.diff(measured) < 0
+    ).all()  # the larger the best product, the fewer hashes
+    # As (9) prints it, with cos for arccos, opposite vectors would agree as often as
+    # equal ones.
     printed = np.log(1 - np.cos(S) / np.pi) / np.log(1 - np.cos(c * S) / np.pi)
-    assert (printed - measured > 0.05).all() and 1 - np.cos(-1) / np.pi == 1 - np.cos(1) / np.pi
+    assert (printed - measured > 0.05).all() and 1 - np.cos(-1) / np.pi == 1 - np.cos(
+        1
+    ) / np.pi
     codes = lsh.hash_rows(np.stack([x, -x]))
-    assert differing_bits(codes[:1], codes[:1]) == 0 and differing_bits(*codes[:, None]) == 100_000
+    assert (
+        differing_bits(codes[:1], codes[:1]) == 0
+        and differing_bits(*codes[:, None]) == 100_000
+    )
 
 
 @each_storage
 @each("rerank", [None, 1, 20, C])
-def test_the_nearest_hashes_are_found_and_ranked_exactly(rerank, x_sparse, w_sparse, monkeypatch):
-    """Against a count of bits in Python, for a hash of two words, the second not full."""
+def test_the_nearest_hashes_are_found_and_ranked_exactly(
+    rerank, x_sparse, w_sparse, monkeypatch
+):
+    """Against a count of bits in Python, for a hash of two words, the second not
+    full."""
     X, W, y = reals(3, False)
     W[:, 3] = W[:, 90]
     lsh = SimpleLSH(C, D, 5, bits=100, rerank=rerank)
@@ -218,7 +245,9 @@ def test_the_nearest_hashes_are_found_and_ranked_exactly(rerank, x_sparse, w_spa
     for i in range(N):
         distances = differing_bits(weights, rows[[i]])
         distances[y[i]] = 101
-        nearest = np.sort(np.argsort(distances, kind="stable")[: min(rerank or 1, C - 1)])
+        nearest = np.sort(
+            np.argsort(distances, kind="stable")[: min(rerank or 1, C - 1)]
+        )
         assert r[i] == nearest[F[i, nearest].argmax()]
     monkeypatch.setattr("workbench.memoir.mips.oracle.BLOCK_BYTES", 4 * 64 * 7)
     assert_array_equal(lsh.query(given, np.arange(N), y), r)
@@ -230,7 +259,11 @@ def test_graphs_find_nearly_all_of_an_easy_problem_after_each_update(name, spars
     X, W, y = reals(6, sparse)
     oracle = make_oracle(name, k=C, d=D)
     few = stored(np.where(np.arange(C) % 11, 0, W.toarray() if sparse else W), sparse)
-    for weights in (-W, few, W):  # few classes have weights: a graph keeps them as sparse vectors
+    for weights in (
+        -W,
+        few,
+        W,
+    ):  # few classes have weights: a graph keeps them as sparse vectors
         oracle.update(weights)
         found = inexactness(oracle, weights, X, np.arange(N), y)
         assert found["recall"] >= 0.95 and found["epsilon_mean"] < 0.05
@@ -258,7 +291,9 @@ def updated(W):
 
 
 def queried(rows, y, X=np.zeros((2, D))):  # noqa: B008
-    return lambda: built("exact", np.zeros((D, C))).query(X, np.array(rows), np.array(y))
+    return lambda: built("exact", np.zeros((D, C))).query(
+        X, np.array(rows), np.array(y)
+    )
 
 
 REFUSED = [
@@ -266,9 +301,18 @@ REFUSED = [
     (made("simple_lsh", rerank=0), "rerank: must be a whole"),
     (made("hnsw", links=1), "links: must be a whole number of at least 2"),
     (made("hnsw", ef_build=1.5), "ef_build: must be a whole"),
-    (made("simple_lsh", d=10**13), "problem: too large for hyperplanes of 10000000000000 features"),
-    (updated(np.zeros((C, D))), "W: must be CSR or dense floats, 40 features by 150 classes"),
-    (queried([0], [0], np.zeros((2, D + 1))), "X: must be dense or CSR with 40 features"),
+    (
+        made("simple_lsh", d=10**13),
+        "problem: too large for hyperplanes of 10000000000000 features",
+    ),
+    (
+        updated(np.zeros((C, D))),
+        "W: must be CSR or dense floats, 40 features by 150 classes",
+    ),
+    (
+        queried([0], [0], np.zeros((2, D + 1))),
+        "X: must be dense or CSR with 40 features",
+    ),
     (queried([0], [C]), "y: must be a label from 0"),
 ]
 

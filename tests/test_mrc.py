@@ -1,4 +1,5 @@
-"""Minimax risk classifiers against brute force, cvxpy, the paper's theorems and real data."""
+"""Minimax risk classifiers against brute force, cvxpy, the paper's theorems and real
+data."""
 
 import os
 from dataclasses import replace
@@ -25,8 +26,9 @@ from workbench.mrc.risk import greedy_subset, minimax_risk, psi
 from workbench.mrc.subgradient import mrc_subgradient
 
 EXACT = {"eps1": 0.0, "eps2": 0.0}
-# The gap that a solver must certify on every problem of a few rows, the gap that it reaches on half
-# of them, its rounds at most, and of how many problems it solves one: fewer if it is slow.
+# The gap that a solver must certify on every problem of a few rows, the gap that it
+# reaches on half of them, its rounds at most, and of how many problems it solves one:
+# fewer if it is slow.
 CASES = [
     ("mrc_lp", {}, 1e-7, 1e-6, 200, 1),
     ("mrc_ccg", EXACT | {"columns": True, "n_max": 5, "m_max": 3}, 1e-7, 1e-6, 200, 2),
@@ -40,7 +42,8 @@ PROBLEMS = 72
 
 
 def tiny(seed, k=None):
-    """A problem of k or 2 to 5 classes and at most 12 rows; every third has ties and duplicates."""
+    """A problem of k or 2 to 5 classes and at most 12 rows; every third has ties and
+    duplicates."""
     rng = np.random.default_rng(seed)
     k, d = k or int(rng.integers(2, 6)), int(rng.integers(1, 5))
     n = int(rng.integers(k, 13))
@@ -57,7 +60,10 @@ def answers():
     """The problems with their textbook solutions."""
     cases = []
     for problem, lambda0 in map(tiny, range(PROBLEMS)):
-        header = {"family": "mrc", "lambda0": lambda0}  # formula (3) as it is printed, by cvxpy
+        header = {
+            "family": "mrc",
+            "lambda0": lambda0,
+        }  # formula (3) as it is printed, by cvxpy
         cases.append((problem, lambda0, *solve(header, problem.X, problem.y)[:2]))
     return cases
 
@@ -97,7 +103,8 @@ def test_the_subgradient_method_takes_the_steps_of_the_paper(rng):
 
 
 def vectors(k, count, seed):
-    """Random vectors, most of them with ties, of several scales and far from the origin too."""
+    """Random vectors, most of them with ties, of several scales and far from the origin
+    too."""
     rng = np.random.default_rng(seed)
     V = rng.normal(size=(count, k)) * rng.choice([0.1, 1.0, 10.0], size=(count, 1))
     tied = rng.random(count) < 0.6
@@ -117,7 +124,9 @@ def test_psi_and_algorithm_2_equal_brute_force(k):
         value, mask = greedy_subset(v)
         assert value == approx(expected, abs=2e-11)
         assert (v[mask].sum() - 1.0) / mask.sum() == approx(expected, abs=2e-11)
-    assert psi(np.array([[1e17, 0.0]])).tolist() == [1e17]  # where subtracting 1 changes nothing
+    assert psi(np.array([[1e17, 0.0]])).tolist() == [
+        1e17
+    ]  # where subtracting 1 changes nothing
     assert greedy_subset(np.array([2.0, 0.5, -1.0]))[1].tolist() == [True, False, False]
     assert greedy_subset(np.array([0.25, 1.0, 0.75]))[1].tolist() == [False, True, True]
     assert greedy_subset(np.array([1.5, 0.5, 0.5]))[1].all()  # a tie is taken
@@ -148,7 +157,11 @@ def test_any_classifier_and_any_distribution_give_a_bound(answers, rng):
 def test_components_without_spread_are_left_out():
     X = np.array([[1.0, 0.0], [2.0, 0.0], [0.0, 3.0], [0.0, 5.0], [1.0, 1.0]])
     risk = minimax_risk(as_problem(X, [0, 0, 1, 1, 2]), 0.1)
-    assert risk.active.tolist() == [[True, False, True], [False, True, True], [True, True, True]]
+    assert risk.active.tolist() == [
+        [True, False, True],
+        [False, True, True],
+        [True, True, True],
+    ]
     assert not risk.lam[~risk.active].any() and not risk.tau[~risk.active].any()
     assert risk.rho(np.full((3, 3), 1.0) * ~risk.active + risk.tau) == 1.0
 
@@ -156,7 +169,8 @@ def test_components_without_spread_are_left_out():
 @each("ratio", [1.0, 1e8, 1e26, 1e60])
 @dense_or_sparse
 def test_lambda_is_by_the_definition_also_with_weights(kind, ratio):
-    """A feature that is constant in the heavy rows has the deviation that the light ones give."""
+    """A feature that is constant in the heavy rows has the deviation that the light
+    ones give."""
     rows = [[0.3, 0.7, 0.2, 1, 0.1], [0, 0.8, 0.2, 1e4, 0.1]]
     rows += [[0.3, 0.2, 0.5, 7, 0], [0, 0.9, 1.1, 0, 2]]
     counts = [31, 1, 3, 1]
@@ -178,10 +192,14 @@ def check_theorem_2(row, exact, M):
 
 
 def test_features_are_generated_for_the_sets_of_which_the_paper_says_so():
-    """Section IV-B, with 80 % of the rows of Table I and 400 more features where it adds them."""
+    """Section IV-B, with 80 % of the rows of Table I and 400 more features where it
+    adds them."""
     rows_only = [(17898, 408), (22784, 416), (23262, 512), (37921, 512)]
     features_too = [(20242, 47236), (72309, 20958), (19996, 1355191)]
-    sizes = [SimpleNamespace(n=4 * n // 5, X=np.empty((0, d))) for n, d in rows_only + features_too]
+    sizes = [
+        SimpleNamespace(n=4 * n // 5, X=np.empty((0, d)))
+        for n, d in rows_only + features_too
+    ]
     assert [*map(many_features, sizes)] == [False] * 4 + [True] * 3
 
 
@@ -192,25 +210,38 @@ def test_theorem_2_holds_in_every_round(columns, answers):
     most = {"n_max": 2, "m_max": 2} if columns else {"n_max": 1}
     for problem, lambda0, exact, M in answers[::3]:
         R = []
-        for row, _ in watch(mrc_ccg(problem, lambda0=lambda0, columns=columns, **most, **EXACT)):
+        for row, _ in watch(
+            mrc_ccg(problem, lambda0=lambda0, columns=columns, **most, **EXACT)
+        ):
             check_theorem_2(row, exact, M)
             checked += row["eps1_hat"] > 1e-3
             R.append(row["R"])
         assert columns or np.all(np.diff(R) >= -1e-9), problem.name
         risen += len(R) > 3
-    assert checked > 50 and risen > 10  # in rounds, that is, where the theorem says something
+    assert (
+        checked > 50 and risen > 10
+    )  # in rounds, that is, where the theorem says something
 
 
 @each("columns", [True, False])
-def test_a_start_from_the_splitting_keeps_theorem_2_and_saves_rounds(columns, answers, monkeypatch):
+def test_a_start_from_the_splitting_keeps_theorem_2_and_saves_rounds(
+    columns, answers, monkeypatch
+):
     taken = []
     for large in (np.inf, 0):
         monkeypatch.setattr(fast, "LARGE", large)
         monkeypatch.setattr(master, "LARGE", large)
         taken.append(0)
         for problem, lambda0, exact, M in answers[::6]:
-            given = {"lambda0": lambda0, "columns": columns, "n_max": 2, "m_max": 2} | EXACT
-            rows = [row for row, _ in watch(SOLVERS["mrc_ccg_fast"].steps(problem, **given))]
+            given = {
+                "lambda0": lambda0,
+                "columns": columns,
+                "n_max": 2,
+                "m_max": 2,
+            } | EXACT
+            rows = [
+                row for row, _ in watch(SOLVERS["mrc_ccg_fast"].steps(problem, **given))
+            ]
             for row in rows:
                 check_theorem_2(row, exact, M)
             assert row["gap"] < 1e-6, problem.name
@@ -231,9 +262,14 @@ def test_a_constraint_with_a_multiplier_stays_whatever_its_rounding_error(blobs)
     assert set(numbers[s.alpha > 0]) <= set(kept) and len(kept) < len(numbers)
 
 
-def test_rounds_of_ccg_add_at_most_what_they_may_and_remove_among_many_samples_only(blobs):
+def test_rounds_of_ccg_add_at_most_what_they_may_and_remove_among_many_samples_only(
+    blobs,
+):
     problem = blobs(d=30)
-    rows = [row for row, _ in watch(mrc_ccg(problem, n_max=7, m_max=3, columns=True, **EXACT))]
+    rows = [
+        row
+        for row, _ in watch(mrc_ccg(problem, n_max=7, m_max=3, columns=True, **EXACT))
+    ]
     for key, most in (("constraints", 7), ("features", 3)):
         added = np.diff([row[key] for row in rows])
         assert 0 <= added.min() and added.max() == most
@@ -250,7 +286,9 @@ def test_rounds_of_ccg_add_at_most_what_they_may_and_remove_among_many_samples_o
     [
         ("satellite", "mrc_ccg", 0.490, 0.006),
         ("optdigits", "mrc_interior_point", 0.345, 0.003),
-        pytest.param("letter", "mrc_interior_point", 0.833, 0.003, marks=pytest.mark.slow),
+        pytest.param(
+            "letter", "mrc_interior_point", 0.833, 0.003, marks=pytest.mark.slow
+        ),
     ],
 )
 def test_real_data_reach_a_certified_gap_of_1e_6(name, solver, expected, tolerance):
@@ -258,14 +296,17 @@ def test_real_data_reach_a_certified_gap_of_1e_6(name, solver, expected, toleran
         pytest.skip(f"needs {name}.npz in the folder that WORKBENCH_DATA names")
     problem = load(f"{name} @ standard", test=0.2)
     parameters = EXACT | {"n_max": 400} if solver == "mrc_ccg" else {}
-    trace, _ = run(solver, problem, below("gap", 1e-6), rounds(100), parameters=parameters)
+    trace, _ = run(
+        solver, problem, below("gap", 1e-6), rounds(100), parameters=parameters
+    )
     assert trace.stopped_by == "gap <= 1e-06" and trace.last["gap"] >= -1e-9
     assert trace.last["upper"] == approx(expected, abs=tolerance)
 
 
 @each("seed", [0, 1])
 def test_jammed_steps_begin_again_where_features_say_nearly_the_same(seed):
-    # Sizes and shapes of beans: without a new start the gap stays at 0.4 and products overflow.
+    # Sizes and shapes of beans: without a new start the gap stays at 0.4 and products
+    # overflow.
     rng = np.random.default_rng(seed)
     y, z = rng.integers(7, size=9000), rng.standard_normal((3, 9000))
     centre = rng.standard_normal((2, 7))
@@ -280,12 +321,17 @@ def test_jammed_steps_begin_again_where_features_say_nearly_the_same(seed):
 
 
 def test_the_interior_point_method_ends_where_rounding_is_all_that_is_left():
-    states = [*islice(SOLVERS["mrc_interior_point"].steps(load("iris @ given"), lambda0=0.01), 500)]
+    states = [
+        *islice(
+            SOLVERS["mrc_interior_point"].steps(load("iris @ given"), lambda0=0.01), 500
+        )
+    ]
     assert len(states) < 500 and states[-1].upper - states[-1].lower < 1e-8
 
 
 def test_pdhg_s_weights_that_do_not_sum_to_one_are_judged_as_if_they_did(blobs):
-    """Newton's method may end early; 1 - sum_i max_y p_iy is too high where sum p < 1."""
+    """Newton's method may end early; 1 - sum_i max_y p_iy is too high where sum p <
+    1."""
     problem = blobs(n=25)
     risk, *_, s = minimax_risk(problem, 0.1), *islice(mrc_pdhg(problem, lambda0=0.1), 6)
     p = np.maximum(s.p, 0.0)
@@ -297,4 +343,6 @@ def test_pdhg_s_weights_that_do_not_sum_to_one_are_judged_as_if_they_did(blobs):
 
     for total in (0.5, 1.001):
         assert lower(total * p) == approx(lower(p), rel=1e-9)
-    assert 0 < s.lower <= list(SOLVERS["mrc_lp"].steps(problem, lambda0=0.1))[-1].R + 1e-9
+    assert (
+        0 < s.lower <= list(SOLVERS["mrc_lp"].steps(problem, lambda0=0.1))[-1].R + 1e-9
+    )

@@ -69,7 +69,9 @@ if __name__ == "__main__":
 """
 
 
-def test_one_line_and_the_solver_is_everywhere_and_held_to_what_all_solvers_promise(tmp_path):
+def test_one_line_and_the_solver_is_everywhere_and_held_to_what_all_solvers_promise(
+    tmp_path,
+):
     """Also, a live parameter that the solver does not handle is found out."""
     said = (ROOT / "CONTRIBUTING.md").read_text("utf-8")
     assert "examples/frank_wolfe.py" in said and LINE.strip() in said
@@ -105,8 +107,12 @@ def test_one_line_and_the_solver_is_everywhere_and_held_to_what_all_solvers_prom
     tried, promised = re.findall(r"::(\w+)", honest), re.findall(r"`-k (\w+)`", said)
     own = {name for name in tried if f"{name}[frank_wolfe" in honest}
     assert not [name for name in own if not any(word in name for word in promised)]
-    tests = "".join(path.read_text("utf-8") for path in (ROOT / "tests").rglob("test_*.py"))
-    assert not [word for word in promised if not re.search(rf"def test_\w*{word}", tests)]
+    tests = "".join(
+        path.read_text("utf-8") for path in (ROOT / "tests").rglob("test_*.py")
+    )
+    assert not [
+        word for word in promised if not re.search(rf"def test_\w*{word}", tests)
+    ]
     assert "which_of_its_parameters_are_live" in honest and "colour" in honest
     found = dishonest.count(">" + 7 * " " + "assert max(best[0]) <= upper")
     assert found == 2, dishonest[-3000:]

@@ -1,4 +1,5 @@
-"""Packaging: one list of dependencies, its exports in step with it, and an install that works."""
+"""Packaging: one list of dependencies, its exports in step with it, and an install that
+works."""
 
 import ast
 import importlib.metadata
@@ -28,12 +29,15 @@ ENVIRONMENT = yaml.safe_load((ROOT / "environment.yml").read_text())
 RUNTIME = [Requirement(line) for line in PROJECT["dependencies"]]
 OPTIONAL = PROJECT["optional-dependencies"]
 PEERS = [*map(Requirement, OPTIONAL["vw"])]  # not locked: no wheels for every Python
-EXTRAS = [Requirement(x) for extra, lines in OPTIONAL.items() if extra != "vw" for x in lines]
+EXTRAS = [
+    Requirement(x) for extra, lines in OPTIONAL.items() if extra != "vw" for x in lines
+]
 BUILD = [Requirement(line) for line in PYPROJECT["build-system"]["requires"]]
 
 
 def pins(path):
-    """The `name==version ; marker` lines of an exported file, without hashes and comments."""
+    """The `name==version ; marker` lines of an exported file, without hashes and
+    comments."""
     lines = (ROOT / path).read_text().splitlines()
     return [line.removesuffix(" \\") for line in lines if re.match(r"[a-z0-9]", line)]
 
@@ -54,7 +58,9 @@ LOCK = versions(pins("requirements.lock"))
 
 
 def pip_part():
-    (pip,) = [line["pip"] for line in ENVIRONMENT["dependencies"] if isinstance(line, dict)]
+    (pip,) = [
+        line["pip"] for line in ENVIRONMENT["dependencies"] if isinstance(line, dict)
+    ]
     return pip
 
 
@@ -95,11 +101,17 @@ def test_the_package_imports_only_what_it_declares():
     undeclared = set()
     for path in (ROOT / "workbench").rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text())):
-            modules = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            modules = (
+                [alias.name for alias in node.names]
+                if isinstance(node, ast.Import)
+                else []
+            )
             if isinstance(node, ast.ImportFrom) and not node.level:
                 modules = [node.module]
             for top in {module.partition(".")[0] for module in modules} - known:
-                if not declared & {canonicalize_name(name) for name in owners.get(top, [top])}:
+                if not declared & {
+                    canonicalize_name(name) for name in owners.get(top, [top])
+                }:
                     undeclared.add(f"{path.relative_to(ROOT)}: {top}")
     assert not undeclared
 
@@ -108,7 +120,9 @@ def test_no_machine_path_and_no_registry_host_is_committed():
     if not (shutil.which("git") and (ROOT / ".git").exists()):
         pytest.skip("this is no git checkout")
     listing = "git ls-files -z --cached --others --exclude-standard".split()
-    names = subprocess.run(listing, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    names = subprocess.run(
+        listing, cwd=ROOT, capture_output=True, text=True, check=True
+    ).stdout
     unwanted = re.compile(
         r"(?<![\w.~-])/(work|farm|root|home|Users)/|pypi\.org|pythonhosted\.org|anaconda\.org"
         r"|registry\.npmjs\.org|deb\.debian\.org|--(extra-)?index-url|--find-link[s]"
@@ -118,13 +132,19 @@ def test_no_machine_path_and_no_registry_host_is_committed():
         path = ROOT / name
         if path.is_file() and b"\0" not in (raw := path.read_bytes()):
             for number, line in enumerate(raw.decode(errors="replace").splitlines(), 1):
-                found += [f"{name}:{number}: {match[0]}" for match in unwanted.finditer(line)]
+                found += [
+                    f"{name}:{number}: {match[0]}" for match in unwanted.finditer(line)
+                ]
     assert not found
 
 
 def test_the_public_workflow_calls_the_targets_of_our_own_ci():
-    texts = [(ROOT / name).read_text() for name in (".ci/run", ".github/workflows/ci.yml")]
-    own, public = ({*re.findall(r"^ *(?:- run: )?make ([a-z-]+)", t, re.M)} for t in texts)
+    texts = [
+        (ROOT / name).read_text() for name in (".ci/run", ".github/workflows/ci.yml")
+    ]
+    own, public = (
+        {*re.findall(r"^ *(?:- run: )?make ([a-z-]+)", t, re.M)} for t in texts
+    )
     assert own == public == {"lint", "test", "test-browser", "dist"}
 
 
@@ -143,12 +163,26 @@ def test_wheel_and_sdist_hold_what_they_should_and_no_more(built):
     assert tops == {"workbench", f"workbench_mc-{PROJECT['version']}.dist-info"}
     kinds = {Path(name).suffix for name in wheel if name.startswith("workbench/")}
     assert kinds == {*".py .typed .md .js .css .html .csv".split()}
-    own = {"workbench/py.typed", "workbench/live/chart.js", "workbench/figures/report/report.html"}
+    own = {
+        "workbench/py.typed",
+        "workbench/live/chart.js",
+        "workbench/figures/report/report.html",
+    }
     assert own < wheel and any(name.endswith("licenses/LICENSE") for name in wheel)
     with tarfile.open(built[1]) as sdist:
         names = {name.partition("/")[2] for name in sdist.getnames()}
-    wanted = {"Makefile", "requirements.lock", "CONTRIBUTING.md", "CHANGELOG.md", "THIRD_PARTY.md"}
-    wanted |= {"tests/test_stream.py", "examples/frank_wolfe.py", "notebooks/00_start_here.ipynb"}
+    wanted = {
+        "Makefile",
+        "requirements.lock",
+        "CONTRIBUTING.md",
+        "CHANGELOG.md",
+        "THIRD_PARTY.md",
+    }
+    wanted |= {
+        "tests/test_stream.py",
+        "examples/frank_wolfe.py",
+        "notebooks/00_start_here.ipynb",
+    }
     wanted |= {"data/reference/README.md"}
     assert wanted <= names
     tops = {name.partition("/")[0] for name in names}
@@ -175,13 +209,16 @@ print(workbench.__version__)
     reason="installs everything once more, two minutes: set WORKBENCH_INSTALL_TEST=1",
 )
 def test_wheel_and_sdist_work_outside_the_repository(built, tmp_path):
-    """Also what `conda env create` runs: the pins of the lock stand for conda's packages."""
+    """Also what `conda env create` runs: the pins of the lock stand for conda's
+    packages."""
     wheel, sdist = built
     venv.create(tmp_path / "venv", with_pip=True)
     python = tmp_path / "venv" / ("Scripts" if os.name == "nt" else "bin") / "python"
     here = tmp_path / "elsewhere"
     here.mkdir()
-    environment = {k: v for k, v in os.environ.items() if not k.startswith(("PYTHON", "WORKBENCH"))}
+    environment = {
+        k: v for k, v in os.environ.items() if not k.startswith(("PYTHON", "WORKBENCH"))
+    }
 
     def run(*arguments, cwd=here, program=python):
         kept = {"cwd": cwd, "env": environment, "capture_output": True, "text": True}
@@ -191,7 +228,9 @@ def test_wheel_and_sdist_work_outside_the_repository(built, tmp_path):
     requirements.write_text("\n".join([*pip_part()[:-1], str(wheel)]))
     pip = ["-m", "pip", "install", "--retries=2", "-c", ROOT / "constraints.txt"]
     installed = run(*pip, "-r", requirements)
-    if installed.returncode and (retried := re.search(r"Retrying \(.*", installed.stderr)):
+    if installed.returncode and (
+        retried := re.search(r"Retrying \(.*", installed.stderr)
+    ):
         pytest.skip(f"the package index cannot be reached: {retried[0]}")
     assert installed.returncode == 0, installed.stderr[-3000:]
     before = set(python.parents[1].rglob("site-packages/*"))
@@ -204,7 +243,8 @@ def test_wheel_and_sdist_work_outside_the_repository(built, tmp_path):
         assert done.returncode == 0 and done.stdout, (words, done.stderr)
     assert set(python.parents[1].rglob("site-packages/*")) == before
 
-    # The sdist is a checkout: its tests run, here with the packages that are there already.
+    # The sdist is a checkout: its tests run, here with the packages that are there
+    # already.
     with tarfile.open(sdist) as archive:
         archive.extractall(tmp_path, filter="data")
     (unpacked,) = tmp_path.glob("workbench_mc-*")

@@ -10,7 +10,8 @@ from workbench.live.player import Player
 
 
 class Toy:
-    """A lane whose rounds are let through one by one, or all if `free`; it counts them."""
+    """A lane whose rounds are let through one by one, or all if `free`; it counts
+    them."""
 
     busy = together = 0
 
@@ -28,7 +29,10 @@ class Toy:
         time.sleep(0.001)
         Toy.busy -= 1
         if self.at + 1 == self.fails_at:
-            self.ended, self.error = "failed: the toy broke", ArithmeticError("the toy broke")
+            self.ended, self.error = (
+                "failed: the toy broke",
+                ArithmeticError("the toy broke"),
+            )
             return None
         self.at += 1
         self.seconds += self.cost
@@ -57,9 +61,13 @@ class Heard(Player):
 
     def hear(self, lane, rows):
         if lane is None:
-            self.statuses += [self.status] if self.statuses[-1:] != [self.status] else []
+            self.statuses += (
+                [self.status] if self.statuses[-1:] != [self.status] else []
+            )
         else:
-            self.rounds += [("back to", lane.at)] if rows is None else [r["round"] for r in rows]
+            self.rounds += (
+                [("back to", lane.at)] if rows is None else [r["round"] for r in rows]
+            )
 
     def until(self, status):
         wait(lambda: self.status == status)
@@ -95,7 +103,10 @@ def test_nothing_is_asked_for_while_paused(player):
     player.run(always(toy))
     wait(lambda: len(player.rounds) > seen + 5)
     assert player.rounds == list(range(len(player.rounds))), "went on where it was"
-    Toy.together, second = 0, Toy(last=2)  # arranged in mid-run, it plays from the next round on
+    Toy.together, second = (
+        0,
+        Toy(last=2),
+    )  # arranged in mid-run, it plays from the next round on
     player.run(always(second))
     player.until("finished")
     assert second.at == 2 and player.lanes == [second] and Toy.together == 1
@@ -134,10 +145,14 @@ def test_the_lane_with_the_least_solver_time_goes_first(player):
         assert round(50 * budget) <= quick.asked <= round(50 * budget) + 1
         assert failing.asked == 3
         if budget == 1.0:
-            assert str(player.error) == "the toy broke", "it failed alone, and that is said"
+            assert str(player.error) == "the toy broke", (
+                "it failed alone, and that is said"
+            )
 
 
-def test_quick_presses_are_counted_and_a_round_in_progress_ends_before_the_pause(player):
+def test_quick_presses_are_counted_and_a_round_in_progress_ends_before_the_pause(
+    player,
+):
     toy = Toy(free=False)
     player.step(always(toy))
     wait(lambda: toy.asked == 1)
@@ -172,7 +187,9 @@ def test_an_abandoned_round_ends_before_the_next_run(player):
     assert player.lanes == [made[1]] and made[0].asked == 1
 
 
-def test_an_exception_of_a_lane_or_a_listener_ends_the_run_and_the_player_lives_on(player):
+def test_an_exception_of_a_lane_or_a_listener_ends_the_run_and_the_player_lives_on(
+    player,
+):
     player.run(always(Toy(fails_at=3)))
     player.until("failed")
     assert player.rounds == [0, 1, 2] and str(player.error) == "the toy broke"

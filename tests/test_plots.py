@@ -19,7 +19,8 @@ from workbench.figures.reference import measured, printed
 
 
 def trace(**columns):
-    """A trace whose rows hold these columns; None stands for a row without the value."""
+    """A trace whose rows hold these columns; None stands for a row without the
+    value."""
     rows = []
     for values in zip(*columns.values(), strict=True):
         row = dict(zip(columns, values, strict=True))
@@ -37,12 +38,19 @@ def ax():
 def test_every_solver_has_its_own_label_and_a_colour_unlike_all_others():
     looks = [style.look(name) for name in SOLVERS]
     assert len({look.label for look in looks}) == len(SOLVERS)
-    assert [look.colour for look in looks] == [solver.colour for solver in SOLVERS.values()]
-    others = {to_hex(style.look("a data set", i).colour) for i in range(len(style.PALETTE))}
+    assert [look.colour for look in looks] == [
+        solver.colour for solver in SOLVERS.values()
+    ]
+    others = {
+        to_hex(style.look("a data set", i).colour) for i in range(len(style.PALETTE))
+    }
     assert len(others) == len(style.PALETTE)
     assert not others & {to_hex(look.colour) for look in looks}
     for one, other in combinations(looks, 2):
-        assert np.linalg.norm(cielab(one.colour) - cielab(other.colour)) > 9.5, (one, other)
+        assert np.linalg.norm(cielab(one.colour) - cielab(other.colour)) > 9.5, (
+            one,
+            other,
+        )
 
 
 def test_a_curve_is_a_step_function_on_a_common_grid():
@@ -50,7 +58,13 @@ def test_a_curve_is_a_step_function_on_a_common_grid():
     second = (np.array([2.0, 4.0]), np.array([20.0, 40.0]))
     grid, values = curves.on_grid([first, second])
     assert grid[0] == 2.0 and grid[-1] == 4.0
-    at = {2.0: (10, 20), 2.9999: (10, 20), 3.0: (30, 20), 3.9999: (30, 20), 4.0: (30, 40)}
+    at = {
+        2.0: (10, 20),
+        2.9999: (10, 20),
+        3.0: (30, 20),
+        3.9999: (30, 20),
+        4.0: (30, 40),
+    }
     for x, expected in at.items():
         column = values[:, np.searchsorted(grid, x, side="right") - 1]
         assert tuple(column) == expected, x
@@ -115,7 +129,9 @@ def test_scaling_fits_the_exponent_of_the_finished_sizes(ax):
     runs += [sized(10_000, 60.0, reached=False)]
     assert not scaling_plots.scaling(ax, {"mrc_ccg": runs[3:]}, size, tolerance=1e-3)
     ax.clear()
-    exponents = scaling_plots.scaling(ax, {"mrc_ccg": runs}, size, tolerance=1e-3, symbol="k")
+    exponents = scaling_plots.scaling(
+        ax, {"mrc_ccg": runs}, size, tolerance=1e-3, symbol="k"
+    )
     assert exponents == {"mrc_ccg": approx(1.5)}
     label = f"{SOLVERS['mrc_ccg'].label}  ∝ $k^{{1.5}}$"
     assert ax.get_legend_handles_labels()[1] == [label]
@@ -125,7 +141,12 @@ def test_scaling_fits_the_exponent_of_the_finished_sizes(ax):
     scaling_plots.over(ax, {"a set": runs[:-1]}, size, ended)
     assert ax.lines[0].get_xdata().tolist() == SIZES
     assert ax.lines[0].get_ydata() == approx([1e-3 * n**1.5 for n in SIZES])
-    assert [tick.get_text() for tick in ax.get_xticklabels()] == ["10", "40", "100", "1,000"]
+    assert [tick.get_text() for tick in ax.get_xticklabels()] == [
+        "10",
+        "40",
+        "100",
+        "1,000",
+    ]
 
 
 def hollow(ax):
@@ -155,7 +176,9 @@ def test_a_run_that_the_clock_ended_is_hollow_and_says_so(ax, reason):
         ax.clear()
         draw(ax, *given)
         assert (point in hollow(ax)) == cut
-        assert ax.get_legend_handles_labels()[0][0].get_markerfacecolor() != "white" or cut
+        assert (
+            ax.get_legend_handles_labels()[0][0].get_markerfacecolor() != "white" or cut
+        )
     said = plots.ended_by_clock(runs)
     whole = f"{plots.ENDED} ({reason}): MRC-CCG in 1 of 2 runs."
     assert said == whole * cut
@@ -166,27 +189,45 @@ def test_small_plots_have_no_spare_axes_and_plain_numbers():
     assert axes.shape == (2, 3) and len(figure.axes) == 4
     axes[0, 0].set(xscale="log", xlim=(900, 9000))
     style.plain_log(axes[0, 0].xaxis)
-    assert {"1,000", "2,000", "5,000"} < {t.get_text() for t in axes[0, 0].get_xticklabels()}
+    assert {"1,000", "2,000", "5,000"} < {
+        t.get_text() for t in axes[0, 0].get_xticklabels()
+    }
 
 
 def test_ours_and_the_papers_are_drawn_side_by_side(ax):
-    ours = measured("mrc", ["II", "V"], "pulsar", "MRC-CCG", "training time", [1.0, 3.0], "s")
+    ours = measured(
+        "mrc", ["II", "V"], "pulsar", "MRC-CCG", "training time", [1.0, 3.0], "s"
+    )
     ours += measured("mrc", ["II"], "pulsar", "MRC-LP", "training time", [], "s")
-    assert [(row["table"], row["value"]) for row in ours] == [("II", 2.0), ("V", 2.0), ("II", None)]
+    assert [(row["table"], row["value"]) for row in ours] == [
+        ("II", 2.0),
+        ("V", 2.0),
+        ("II", None),
+    ]
     assert ours[0]["spread"] == approx(np.sqrt(2)) and ours[2]["runs"] == 0
-    ours += measured("mrc", ["II"], "pulsar", "MRC-SUB", "training time", [60.0], "s", cut=1)
+    ours += measured(
+        "mrc", ["II"], "pulsar", "MRC-SUB", "training time", [60.0], "s", cut=1
+    )
     beside(ax, ours, printed("mrc"), "training time")
     drawn = [(line.get_marker(), x) for line in ax.lines for x in line.get_xdata()]
     assert sorted(x for mark, x in drawn if mark == "|") == [7.2, 70.0, 250.0]
     assert [x for mark, x in drawn if mark == style.look("mrc_ccg").marker] == [2.0]
     assert [x for x, _ in hollow(ax)] == [60.0]
-    assert [tick.get_text() for tick in ax.get_yticklabels() if tick.get_text()] == ["pulsar"]
+    assert [tick.get_text() for tick in ax.get_yticklabels() if tick.get_text()] == [
+        "pulsar"
+    ]
 
 
 def cielab(colour):
     """Return L*, a*, b* of a colour, for the white of D65."""
     rgb = np.array(to_rgb(colour))
     linear = np.where(rgb <= 0.04045, rgb / 12.92, ((rgb + 0.055) / 1.055) ** 2.4)
-    to_xyz = [[0.4124, 0.3576, 0.1805], [0.2126, 0.7152, 0.0722], [0.0193, 0.1192, 0.9505]]
-    x, y, z = np.cbrt(to_xyz @ linear / [0.9505, 1, 1.089])  # none of ours is nearly black
+    to_xyz = [
+        [0.4124, 0.3576, 0.1805],
+        [0.2126, 0.7152, 0.0722],
+        [0.0193, 0.1192, 0.9505],
+    ]
+    x, y, z = np.cbrt(
+        to_xyz @ linear / [0.9505, 1, 1.089]
+    )  # none of ours is nearly black
     return np.array([116 * y - 16, 500 * (x - y), 200 * (y - z)])

@@ -54,9 +54,9 @@ NO_COMMAND = (
     "custom-compile-command 'make lock'",
     'f"workbench figures {notebook.name}',
 )
-# What is not run. Its names, options, parameters and files are checked. Figures, reports and sweeps
-# take minutes, and other tests run them; the data may not be there; the example of a solver becomes
-# one in test_own_solver.py.
+# What is not run. Its names, options, parameters and files are checked. Figures,
+# reports and sweeps take minutes, and other tests run them; the data may not be there;
+# the example of a solver becomes one in test_own_solver.py.
 LONG = "figures|report|sweep|data (fetch|check) letter|run frank_wolfe"
 # Calls that take long, or that need what is not there.
 LONG_CODE = r'contest\(|done\.table\(|load\("(letter|my)|sweep\(|report\(|Figures\(|figures\.save|'
@@ -71,7 +71,9 @@ checker.py: workbench/proofs/checker.py
 rows_child.py: notebooks/figures/rows_child.py
 mrc_epsilon.ipynb: notebooks/figures/mrc_epsilon.ipynb
 """
-STANDS_FOR = dict(line.split(": ") for line in STANDS_FOR.split("\n")[1:-1])  # placeholders
+STANDS_FOR = dict(
+    line.split(": ") for line in STANDS_FOR.split("\n")[1:-1]
+)  # placeholders
 PYTHON = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
 CALL = re.compile(r"(?<!`)`((?:load|run|contest|explore|grid|sweep|certify)\([^`]*\))`")
 FUNCTIONS = (below, certify, contest, explore, grid, load, record, report, run, sweep)
@@ -266,9 +268,13 @@ def examples(texts):
         for code in CALL.findall(text) if name.endswith((".md", ".ipynb")) else ():
             yield name, " ".join(code.split()), "call"
         if name.startswith("workbench/") and " +SKIP" in text:
-            module = name.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+            module = (
+                name.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+            )
             for node in ast.walk(ast.parse(text)):
-                documented = isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef)
+                documented = isinstance(
+                    node, ast.Module | ast.ClassDef | ast.FunctionDef
+                )
                 docstring = ast.get_docstring(node) if documented else None
                 if " +SKIP" in (docstring or ""):
                     for part in doctest.DocTestParser().get_examples(docstring):

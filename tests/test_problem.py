@@ -1,4 +1,5 @@
-"""The problem: what is accepted as rows and labels, what is refused, and its subsets."""
+"""The problem: what is accepted as rows and labels, what is refused, and its
+subsets."""
 
 from dataclasses import replace
 from functools import partial
@@ -23,7 +24,10 @@ def test_the_types_of_rows_and_labels():
         assert as_problem(X.astype(dtype), Y).X.dtype == np.float64
     frame = pd.DataFrame(X, columns=list("abc"))
     problem = as_problem(frame, ["yes", "no"] * 4, X_test=X[:2], y_test=["no", "yes"])
-    assert problem.features == ("a", "b", "c") and problem.classes.tolist() == ["no", "yes"]
+    assert problem.features == ("a", "b", "c") and problem.classes.tolist() == [
+        "no",
+        "yes",
+    ]
     assert problem.y.dtype == np.int32 and problem.y_test.tolist() == [0, 1]
     assert as_problem(X, [True, False] * 4).classes.tolist() == [False, True]
     assert as_problem(sp.csr_matrix(np.zeros((8, 3))), Y).X.nnz == 0
@@ -97,12 +101,22 @@ FRAME = pd.DataFrame(X, columns=list("abc")).assign(d=1.0)
 TWICE = [0, 0], [0, 0]
 NO_ROWS = [
     *(None, 3.0, X[None], X[:, :0], [*X.tolist(), [1.0]], X.astype("M8[D]")),
-    *(np.zeros((8, 3), "i4,f4"), sp.coo_array(X[:, 0]), np.array([[None, 1]] * 8, object)),
+    *(
+        np.zeros((8, 3), "i4,f4"),
+        sp.coo_array(X[:, 0]),
+        np.array([[None, 1]] * 8, object),
+    ),
     *(np.array([[10**400, 1]] * 8, object), (X + 1) * np.longdouble("1e4000")),
     sp.coo_matrix(([1.5e308] * 2, TWICE), (8, 3)),  # whose sum is infinite
 ]
 NO_LABELS = [
-    *(None, 3, [[1], *[[1, 2]] * 7], [{"a": i} for i in range(8)], sp.csr_matrix(np.eye(8))),
+    *(
+        None,
+        3,
+        [[1], *[[1, 2]] * 7],
+        [{"a": i} for i in range(8)],
+        sp.csr_matrix(np.eye(8)),
+    ),
     *(np.array(["NaT"] * 8, "M8[D]"), pd.array([None, *range(7)], "Int64")),
 ]
 
@@ -113,12 +127,18 @@ NO_LABELS = [
         ({"X": X[:, 0]}, "X: must have two dimensions"),
         ({"X": X[:0], "y": []}, "X: must not be empty"),
         ({"X": X.astype(str)}, "X: must contain real numbers"),
-        ({"X": sp.lil_matrix(X)}, r"X: is a sparse LIL matrix; convert it with \.tocsr\(\) first"),
+        (
+            {"X": sp.lil_matrix(X)},
+            r"X: is a sparse LIL matrix; convert it with \.tocsr\(\) first",
+        ),
         ({"X": np.ma.masked_equal(X, 5)}, "X: contains masked values"),
         ({"y": np.ones((8, 2))}, "y: must be one-dimensional"),
         ({"y": [1] * 8}, r"y: needs at least two classes, got only \[1\]"),
         ({"y": [0.5, np.nan] * 4}, "y: has 4 missing labels, such as nan; fill them"),
-        ({"y": np.array([1, None] * 4, object)}, "y: has 4 missing labels, such as None"),
+        (
+            {"y": np.array([1, None] * 4, object)},
+            "y: has 4 missing labels, such as None",
+        ),
         ({"y": ["u", np.nan] * 4}, "y: mixes labels of types float, str"),
         ({"y": Y[:-1]}, "y: has 7 labels for 8 rows"),
         ({"y": ["a", 1] * 4}, "y: mixes labels of types int, str"),
@@ -128,7 +148,10 @@ NO_LABELS = [
         ({"X_test": X}, "give both or neither"),
         ({"X_test": X, "y_test": [7] * 8}, r"y_test: labels \[7\] are not among"),
         ({"X_test": X[:, :2], "y_test": Y}, "X_test: has 2 features, X has 3"),
-        ({"X_test": sp.csr_matrix(X), "y_test": Y}, "X_test: must be sparse exactly when"),
+        (
+            {"X_test": sp.csr_matrix(X), "y_test": Y},
+            "X_test: must be sparse exactly when",
+        ),
         *(
             (
                 {"X": FRAME[list("abc")], "X_test": FRAME[list(names)], "y_test": Y},
@@ -137,13 +160,26 @@ NO_LABELS = [
             for names, odd in (("acb", "c"), ("abcd", "d"))
         ),
         *(
-            ({"y": NAMES, "X_test": X, "y_test": [name, *NAMES[1:]]}, "only in type, case, blanks")
+            (
+                {"y": NAMES, "X_test": X, "y_test": [name, *NAMES[1:]]},
+                "only in type, case, blanks",
+            )
             for name in ("oak ", "Oak", "o\u200bak", "\ufeffoak", "oak\xa0")
         ),
-        ({"X_test": X, "y_test": [*map(str, Y)]}, "'0' differs from the class 0 only in type"),
+        (
+            {"X_test": X, "y_test": [*map(str, Y)]},
+            "'0' differs from the class 0 only in type",
+        ),
         *(
-            ({"y": [one, other] * 4}, "y: labels .* differ only in invisible characters or Unicode")
-            for one, other in (("é", "e\u0301"), ("oak", "oak\u200b"), ("oak", "\ufeffoak"))
+            (
+                {"y": [one, other] * 4},
+                "y: labels .* differ only in invisible characters or Unicode",
+            )
+            for one, other in (
+                ("é", "e\u0301"),
+                ("oak", "oak\u200b"),
+                ("oak", "\ufeffoak"),
+            )
         ),
         ({"features": ["a"]}, "features: 1 names for 3 columns"),
         *(({"X": rows}, "^X: ") for rows in NO_ROWS),
@@ -186,14 +222,20 @@ def test_tiny_is_small_for_many_classes():
     assert tiny.k == 512 and np.bincount(tiny.y).tolist() == [2] * 512
     assert tiny.classes.tolist() == list(range(512))
     tiny = as_problem(np.ones((2**16, 2), "f4"), np.arange(2**16)).tiny()
-    assert tiny.k == 2**16 and tiny.n == 512  # codes of four bytes are for kernels of their own
+    assert (
+        tiny.k == 2**16 and tiny.n == 512
+    )  # codes of four bytes are for kernels of their own
 
 
 def test_checksum_tells_rows_labels_and_split_apart():
     problem = as_problem(X, Y)
     assert len(problem.checksum) == 16
     assert as_problem(X.copy(), Y).checksum == problem.checksum
-    others = [as_problem(X + 1, Y), as_problem(X, Y[::-1]), as_problem(X.astype("f4"), Y)]
+    others = [
+        as_problem(X + 1, Y),
+        as_problem(X, Y[::-1]),
+        as_problem(X.astype("f4"), Y),
+    ]
     others += [problem.split(0.5), as_problem(sp.csr_matrix(X), Y)]
     assert len({problem.checksum, *(other.checksum for other in others)}) == 6
 
@@ -202,7 +244,9 @@ def test_the_first_classes_keep_their_rows_and_their_test_rows():
     problem = as_problem(np.arange(24.0).reshape(12, 2), [0, 1, 2, 3] * 3).split(0.34)
     part = problem.first_classes(2)
     assert part.k == 2 and part.classes.tolist() == [0, 1]
-    assert part.n == np.sum(problem.y < 2) and len(part.y_test) == np.sum(problem.y_test < 2)
+    assert part.n == np.sum(problem.y < 2) and len(part.y_test) == np.sum(
+        problem.y_test < 2
+    )
     assert set(part.y) == set(part.y_test) == {0, 1}
     others = replace(problem, y_test=np.full_like(problem.y_test, 3)).first_classes(2)
     assert others.X_test is None and others.y_test is None

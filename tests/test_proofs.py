@@ -1,4 +1,5 @@
-"""Proofs written by solvers: they verify, agree with what the solvers claim, and are small."""
+"""Proofs written by solvers: they verify, agree with what the solvers claim, and are
+small."""
 
 import json
 from dataclasses import replace
@@ -19,12 +20,19 @@ from workbench.proofs import ProofError, bound_excess, read, verify, write
 from workbench.runs import sweep as room
 from workbench.runs.grid import grid
 
-# How far, as fractions of the optimum, the certified bounds may be outside the solver's own: the
-# best of its bounds may be of an earlier iterate, and single precision takes digits.
+# How far, as fractions of the optimum, the certified bounds may be outside the solver's
+# own: the best of its bounds may be of an earlier iterate, and single precision takes
+# digits.
 SAME = 1e-6
 CASES = {
-    **{name: (name, {"C": 0.1}, SAME) for name in ("ww_walrus", "ww_shark", "ww_walrus_fast")},
-    **{name: (name, {}, SAME) for name in "mrc_lp mrc_subgradient mrc_pdhg svm_lp svm_ccg".split()},
+    **{
+        name: (name, {"C": 0.1}, SAME)
+        for name in ("ww_walrus", "ww_shark", "ww_walrus_fast")
+    },
+    **{
+        name: (name, {}, SAME)
+        for name in "mrc_lp mrc_subgradient mrc_pdhg svm_lp svm_ccg".split()
+    },
     **{name: (name, {}, SAME) for name in ("mrc_splitting", "mrc_interior_point")},
     **{name: (name, {"n_max": 20}, SAME) for name in ("mrc_ccg", "mrc_ccg_fast")},
     "cs_working_set": ("cs_working_set", {"C": 0.1}, 1e-3),
@@ -32,13 +40,21 @@ CASES = {
     "memoir_pegasos": ("memoir_pegasos", {"lam": 0.1}, 0.05),
     "cuts_exact": ("cuts_exact", {"C": 1.0}, 1e-4),
     "cuts_exact_fast": ("cuts_exact_fast", {"C": 1.0}, 3e-3),
-    "cuts_exact linear": ("cuts_exact", {"C": 0.1, "kernel": "linear", "eps": 1e-5}, 1e-4),
+    "cuts_exact linear": (
+        "cuts_exact",
+        {"C": 0.1, "kernel": "linear", "eps": 1e-5},
+        1e-4,
+    ),
 }
 for link in ("identity", "softmax", "squared_hinge"):
     for name in ("ls_generalized", "ls_accelerated"):
         CASES[f"{name} {link}"] = name, {"alpha": 0.1, "link": link}, SAME
-CERTIFIED = {name for name, solver in SOLVERS.items() if ".peers." not in solver.steps.__module__}
-NONE = "memoir_l2 memoir_lsh memoir_averaged memoir_l1 ls_calibrated ls_stagewise".split()
+CERTIFIED = {
+    name for name, solver in SOLVERS.items() if ".peers." not in solver.steps.__module__
+}
+NONE = (
+    "memoir_l2 memoir_lsh memoir_averaged memoir_l1 ls_calibrated ls_stagewise".split()
+)
 NONE += "ls_columns ls_stagewise_passes ls_columns_logistic centroid".split()
 NONE = dict.fromkeys(NONE, "no dual point of a convex problem")
 NONE |= {"svm_multi": "its scores must sum to zero"}
@@ -47,7 +63,8 @@ each_case = each("case", CASES)
 
 
 def made(blobs, solver, **options):
-    """Return the problem of a case, its classes merged into two where a solver has no more."""
+    """Return the problem of a case, its classes merged into two where a solver has no
+    more."""
     problem = blobs(n=120, d=6, **options)
     if solver in ("svm_lp", "svm_ccg"):
         problem = as_problem(problem.X, problem.y % 2)
@@ -69,7 +86,9 @@ def test_every_solver_of_ours_has_a_proof_or_says_why_not(blobs, tmp_path):
 
 
 @each_case
-def test_a_proof_agrees_with_its_solver_and_is_about_these_rows_only(case, blobs, tmp_path):
+def test_a_proof_agrees_with_its_solver_and_is_about_these_rows_only(
+    case, blobs, tmp_path
+):
     solver, parameters, near = CASES[case]
     problem, path = made(blobs, solver), tmp_path / "proof.npz"
     rules = below("gap", 1e-6), rounds(60)
@@ -115,7 +134,9 @@ def test_what_has_no_proof_is_refused_before_its_first_round(blobs, tmp_path):
 
 
 @each("case", [c for c in CASES if c.startswith("mrc")])
-def test_the_best_lower_bound_is_proved_even_if_an_earlier_iterate_had_it(case, blobs, tmp_path):
+def test_the_best_lower_bound_is_proved_even_if_an_earlier_iterate_had_it(
+    case, blobs, tmp_path
+):
     solver, parameters, _ = CASES[case]
     problem, path = blobs(n=200, d=8, k=4), tmp_path / "proof.npz"
     for state in islice(SOLVERS[solver].steps(problem, **parameters), 25):
@@ -128,7 +149,9 @@ def test_the_best_lower_bound_is_proved_even_if_an_earlier_iterate_had_it(case, 
 def test_the_excess_of_weights(blobs, tmp_path):
     problem, path = blobs(n=150, d=5), tmp_path / "proof.npz"
     parameters = {"alpha": 1 / 150, "link": "squared_hinge"}
-    run("ls_accelerated", problem, below("gap", 1e-9), parameters=parameters, proof=path)
+    run(
+        "ls_accelerated", problem, below("gap", 1e-9), parameters=parameters, proof=path
+    )
     header = read(path).header  # LinearSVC's C sums what the mean divides by n
     good = LinearSVC(C=1.0, fit_intercept=False, tol=1e-10, max_iter=100_000)
     good.fit(problem.X, problem.y)
@@ -175,7 +198,11 @@ def test_a_constant_column_is_stated_as_an_intercept(name, blobs, tmp_path):
 def test_recipes(monkeypatch):
     problem = load("iris", scale="standard")
     assert problem.recipe == {"panel": "iris", "seed": 0, "scale": "standard"}
-    assert load("iris", test=0.3, seed=1).recipe == {"panel": "iris", "seed": 1, "test": 0.3}
+    assert load("iris", test=0.3, seed=1).recipe == {
+        "panel": "iris",
+        "seed": 1,
+        "test": 0.3,
+    }
     spec = load("iris | 2 classes", seed=2)
     for made_again in (problem, load("iris", test=0.3, seed=1), spec):
         assert remade(made_again.recipe).checksum == made_again.checksum
@@ -184,9 +211,14 @@ def test_recipes(monkeypatch):
     for bad in (*texts, {"panel": "iris", "target": "x"}, {"panel": ["iris"]}, {}, 7):
         with refuses(r"^recipe: cannot be followed: "):
             remade(bad)
-    monkeypatch.setattr("workbench.data.fetch_into_cache", lambda *_: pytest.fail("a download"))
+    monkeypatch.setattr(
+        "workbench.data.fetch_into_cache", lambda *_: pytest.fail("a download")
+    )
     monkeypatch.setattr("workbench.data.available_files", dict)
-    assert remade({"panel": "letter or iris | 2 classes", "seed": 2}).checksum == spec.checksum
+    assert (
+        remade({"panel": "letter or iris | 2 classes", "seed": 2}).checksum
+        == spec.checksum
+    )
     with refuses("letter is not available; run", FileNotFoundError):
         remade({"panel": "letter"})
 
@@ -234,7 +266,9 @@ def test_files_that_are_no_proofs_are_refused_in_one_sentence(tmp_path, capsys):
         assert cli.main(["verify", str(bad), str(path)]) == 1
         line, statement, interval = capsys.readouterr().out.splitlines()
         assert line.startswith(f"refused: {bad}: ") and said in line
-        assert statement.startswith("minimax risk classifier") and "optimum in" in interval
+        assert (
+            statement.startswith("minimax risk classifier") and "optimum in" in interval
+        )
 
 
 def test_sweeps_keep_proofs_on_request(no_workers, tmp_path):

@@ -1,4 +1,5 @@
-"""The checker of proofs: exact cases, attacks, what it may import, and its use as a script."""
+"""The checker of proofs: exact cases, attacks, what it may import, and its use as a
+script."""
 
 import json
 import math
@@ -27,11 +28,18 @@ SOURCE = Path(checker.__file__)
 
 
 def svm(seed=0, n=40, **changes):
-    """Return rows, labels and a proof without W of a Weston-Watkins SVM of three classes."""
+    """Return rows, labels and a proof without W of a Weston-Watkins SVM of three
+    classes."""
     rng = np.random.default_rng(seed)
     y = np.arange(n) % 3
     X = rng.normal(size=(n, 4)) + 2 * np.eye(3, 4)[y]
-    header = {"format": 1, "family": "linear", "loss": "weston_watkins", "over": "sum", "C": 0.5}
+    header = {
+        "format": 1,
+        "family": "linear",
+        "loss": "weston_watkins",
+        "over": "sum",
+        "C": 0.5,
+    }
     header |= {"alpha": 1, "outputs": 3, "checksum": checker.checksum(X, y)} | changes
     _, _, _, B = solve(header, X, y)
     return X, y, header, attack_proofs.sparse_arrays(B)
@@ -41,7 +49,10 @@ def test_the_written_format_has_every_name_and_constant():
     text = " ".join(SOURCE.with_name("FORMAT.md").read_text("utf-8").split())
     for name in (*checker.ACCEPTED, *checker.ARRAYS, *checker.LOSSES):
         assert f"`{name}`" in text or f"| {name} |" in text or f'"{name}"' in text, name
-    bits = f"TINY = 2^{np.log2(checker.TINY):.0f}", f"2^{np.log2(checker.NORM_FLOOR):.0f}"
+    bits = (
+        f"TINY = 2^{np.log2(checker.TINY):.0f}",
+        f"2^{np.log2(checker.NORM_FLOOR):.0f}",
+    )
     assert all(part in text for part in (*bits, f"B = {checker.BLOCK}", "256 MiB"))
 
 
@@ -59,23 +70,30 @@ def test_exact_cases_notice_rounding_that_is_not_counted(monkeypatch):
 def run_node(*command):
     """Return the lines that Node.js prints."""
     node = shutil.which("node") or pytest.skip("the second checker needs Node.js")
-    return subprocess.run([node, *command], capture_output=True, text=True, check=True).stdout
+    return subprocess.run(
+        [node, *command], capture_output=True, text=True, check=True
+    ).stdout
 
 
 def assert_second_checker_agrees(judged, folder, within=2e-12, options=()):
-    """Give (file, X, y, verdict or None) to the JavaScript checker, made from FORMAT.md alone."""
+    """Give (file, X, y, verdict or None) to the JavaScript checker, made from FORMAT.md
+    alone."""
     files = []
     for number, (blob, X, y, _) in enumerate(judged):
         files += [folder / str(number), folder / f"{checker.checksum(X, y)}.npz"]
         files[-2].write_bytes(blob)
         names = ("data", "indices", "indptr", "shape") if sp.issparse(X) else ()
-        np.savez(files[-1], y=y, **({name: getattr(X, name) for name in names} or {"X": X}))
+        np.savez(
+            files[-1], y=y, **({name: getattr(X, name) for name in names} or {"X": X})
+        )
     answers = run_node(*options, SOURCE.with_suffix(".js"), *files).strip().split("\n")
     for (blob, _, _, first), answer in zip(judged, answers, strict=True):
         second = json.loads(answer)
         assert (first is None) == ("refused" in second), (blob, first, second)
         if first:
-            assert [second["lower"], second["upper"]] == pytest.approx(first[:2], within, 1e-270)
+            assert [second["lower"], second["upper"]] == pytest.approx(
+                first[:2], within, 1e-270
+            )
 
 
 def test_bounds_against_exact_arithmetic(tmp_path, monkeypatch, record_property):
@@ -91,8 +109,15 @@ def test_bounds_against_exact_arithmetic(tmp_path, monkeypatch, record_property)
     counts = Counter(attack_proofs.check_case(rng) for _ in range(300))
     record_property("optima in exact arithmetic", counts.total())
     assert counts["close"] > 250  # an interval of any width would hold the optimum
-    X, y = 50 * np.eye(3), np.arange(3)  # its losses are far smaller than a unit of the scores
-    header = svm()[2] | {"loss": "softmax", "alpha": 1e-30, "checksum": checker.checksum(X, y)}
+    X, y = (
+        50 * np.eye(3),
+        np.arange(3),
+    )  # its losses are far smaller than a unit of the scores
+    header = svm()[2] | {
+        "loss": "softmax",
+        "alpha": 1e-30,
+        "checksum": checker.checksum(X, y),
+    }
     recorded(checker.Proof(header, {"W": np.eye(3)}), X, y)
     assert_second_checker_agrees(judged, tmp_path)
 
@@ -132,9 +157,13 @@ def test_a_lower_bound_above_the_upper_one_is_refused(tmp_path, monkeypatch):
     upper = checker.verify(proof, X, y).upper
     found = [Fraction(upper), Fraction(math.nextafter(upper, math.inf))]
     with monkeypatch.context() as patch:
-        patch.setattr(checker.RegularisedRisk, "dual", lambda self: (found.pop(0), self.W))
+        patch.setattr(
+            checker.RegularisedRisk, "dual", lambda self: (found.pop(0), self.W)
+        )
         assert checker.verify(proof, X, y).gap == 0
-        with pytest.raises(checker.ProofError, match="its bounds contradict each other"):
+        with pytest.raises(
+            checker.ProofError, match="its bounds contradict each other"
+        ):
             checker.verify(proof, X, y)
     # On a machine with a wrong logarithm, in both checkers.
     monkeypatch.setattr(np, "log1p", lambda x: 0 * x)
@@ -147,7 +176,9 @@ def test_a_lower_bound_above_the_upper_one_is_refused(tmp_path, monkeypatch):
 
 
 SMALLEST = {}  # the smallest proof of each kind that figures carry
-for path in sorted(CHECKOUT.glob("figures/**/*.npz"), key=lambda path: -path.stat().st_size):
+for path in sorted(
+    CHECKOUT.glob("figures/**/*.npz"), key=lambda path: -path.stat().st_size
+):
     header = checker.read(path).header
     SMALLEST[f"{header.get('loss', 'mrc')}, {header['outputs']} outputs"] = path
 
@@ -172,14 +203,20 @@ def test_both_checkers_verify_the_proofs_of_figures(path, tmp_path):
 def test_functions_are_right_to_32_units(language):
     points = {
         "exp": -np.geomspace(1e-12, 700, 400),
-        "log": np.r_[np.geomspace(1e-300, 1e10, 400), 1 + np.linspace(-1e-3, 1e-3, 101)],
-        "log1p": np.r_[np.geomspace(1e-300, 1e4, 400), -np.linspace(1e-9, 1 - 1e-9, 101)],
+        "log": np.r_[
+            np.geomspace(1e-300, 1e10, 400), 1 + np.linspace(-1e-3, 1e-3, 101)
+        ],
+        "log1p": np.r_[
+            np.geomspace(1e-300, 1e4, 400), -np.linspace(1e-9, 1 - 1e-9, 101)
+        ],
     }
     digits = Context(prec=400)
     for name, at in points.items():
         found = getattr(np, name)(at)
         if language == "JavaScript":
-            found = json.loads(run_node("-p", f"JSON.stringify({at.tolist()}.map(Math.{name}))"))
+            found = json.loads(
+                run_node("-p", f"JSON.stringify({at.tolist()}.map(Math.{name}))")
+            )
         for x, value in zip(at.tolist(), found):
             x = Decimal(x) if name != "log1p" else digits.add(Decimal(x), 1)
             true = Fraction(digits.exp(x) if name == "exp" else digits.ln(x))
@@ -195,7 +232,9 @@ def test_as_a_script_without_the_package(tmp_path):
     X, y, header, arrays = svm()
     shutil.copy(SOURCE, tmp_path / "alone.py")
     (tmp_path / "good.npz").write_bytes(attack_proofs.npz(header, arrays))
-    (tmp_path / "bad.npz").write_bytes(attack_proofs.npz(header | {"format": 2}, arrays))
+    (tmp_path / "bad.npz").write_bytes(
+        attack_proofs.npz(header | {"format": 2}, arrays)
+    )
     np.savez(tmp_path / "rows.npz", X=X, y=y)
     np.savetxt(tmp_path / "rows.csv", np.column_stack([X, y]), "%.17g", ",")
 
@@ -220,7 +259,9 @@ def test_huge_files_and_claims_are_refused_at_once(tmp_path):
     path = tmp_path / "p"
     with open(path, "wb") as file:
         file.truncate(2**33)
-    with pytest.raises(checker.ProofError, match="8589934592 bytes, more than any proof"):
+    with pytest.raises(
+        checker.ProofError, match="8589934592 bytes, more than any proof"
+    ):
         checker.read(path)
     np.savez_compressed(tmp_path / "small.npz", header=np.zeros(9, np.uint8), **arrays)
     with pytest.raises(checker.ProofError, match="is compressed"):
@@ -239,8 +280,16 @@ def test_huge_files_and_claims_are_refused_at_once(tmp_path):
 def test_memory_is_that_of_blocks():
     n = 5000
     X, y = np.random.default_rng(0).normal(size=(n, 3)), np.arange(n) % 2
-    header = svm()[2] | {"family": "kernel", "loss": "hinge", "over": "mean", "outputs": 1}
-    header |= {"kernel": {"name": "rbf", "gamma": 0.1}, "checksum": checker.checksum(X, y)}
+    header = svm()[2] | {
+        "family": "kernel",
+        "loss": "hinge",
+        "over": "mean",
+        "outputs": 1,
+    }
+    header |= {
+        "kernel": {"name": "rbf", "gamma": 0.1},
+        "checksum": checker.checksum(X, y),
+    }
     proof = checker.Proof(header, attack_proofs.sparse_arrays(np.full((n, 1), 0.5)))
     tracemalloc.start()
     checker.verify(proof, X, y)
@@ -253,17 +302,31 @@ def test_bounds_of_many_blocks():
     X, y, header, arrays = svm(n=2500)
     optimum = solve(header, X, y)[0]
     verdict = checker.verify(checker.Proof(header, arrays), X, y)
-    assert verdict.lower <= optimum * (1 + 1e-8) and optimum * (1 - 1e-8) <= verdict.upper
+    assert (
+        verdict.lower <= optimum * (1 + 1e-8) and optimum * (1 - 1e-8) <= verdict.upper
+    )
     assert 0 < verdict.gap < 1e-6
 
 
 def test_checksum_is_of_the_rows_whatever_their_layout():
     X, y = np.array([[0.0, 1.0], [2.0, 3.0], [0.0, 5.0]]), np.array([0, 1, 1])
-    swapped = sp.csr_matrix((np.array([1.0, 3, 2, 5]), [1, 1, 0, 1], [0, 1, 3, 4]), (3, 2))
-    doubled = sp.coo_matrix(([0.5, 0.5, 2, 3, 5], ([0, 0, 1, 1, 2], [1, 1, 0, 1, 1])), (3, 2))
-    assert checker.checksum(X, y) == checker.checksum(np.asfortranarray(X), y.astype(np.int8))
+    swapped = sp.csr_matrix(
+        (np.array([1.0, 3, 2, 5]), [1, 1, 0, 1], [0, 1, 3, 4]), (3, 2)
+    )
+    doubled = sp.coo_matrix(
+        ([0.5, 0.5, 2, 3, 5], ([0, 0, 1, 1, 2], [1, 1, 0, 1, 1])), (3, 2)
+    )
+    assert checker.checksum(X, y) == checker.checksum(
+        np.asfortranarray(X), y.astype(np.int8)
+    )
     assert checker.checksum(swapped, y) == checker.checksum(doubled, y)
-    others = [(X + 1, y), (X.astype(np.float32), y), (X, y[::-1]), (swapped, y), (X[:, ::-1], y)]
+    others = [
+        (X + 1, y),
+        (X.astype(np.float32), y),
+        (X, y[::-1]),
+        (swapped, y),
+        (X[:, ::-1], y),
+    ]
     assert len({checker.checksum(*other) for other in [(X, y), *others]}) == 6
     swapped.indices[1] = 10**6  # which leads out of memory
     with pytest.raises(ValueError):
@@ -293,7 +356,10 @@ def test_printed_interval_is_rounded_outwards(lower, upper, text):
         ({"C": [1, 2]}, "C: 2 costs, but the rows have 3 classes"),
         ({"alpha": 0.0}, "alpha, l1: one of them must be positive"),
         ({"colour": "red"}, "there is no field 'colour'"),
-        ({"loss": "softmax"}, "columns, ends, rows, values: are not arrays of such a proof"),
+        (
+            {"loss": "softmax"},
+            "columns, ends, rows, values: are not arrays of such a proof",
+        ),
     ],
 )
 def test_messages(changes, message):

@@ -1,4 +1,5 @@
-"""The papers' printed numbers: the files keep their rules, and say what the papers say."""
+"""The papers' printed numbers: the files keep their rules, and say what the papers
+say."""
 
 import math
 
@@ -20,14 +21,30 @@ QUANTITIES = QUANTITIES.strip().replace("\n", " ").split(", ")
 UNITS = ("", "fraction", "%", "s", "MB", "GB", "x", "thousand", "sqrt(C)")
 # Counted in the papers: rows times columns of numbers, with the empty cells.
 TABLES = {
-    "mrc": {"I": 14 * 3, "II": 7 * 8, "III": 7 * 3, "IV": 9 * 6, "V": 7 * 13, "VI": 7 * 8},
-    "weston_watkins": {"1": 8 * 3, "3": 8 * 3, "4": 8 * 10, "5": 8 * 10, "6": 8 * 10, "7": 24 * 10}
+    "mrc": {
+        "I": 14 * 3,
+        "II": 7 * 8,
+        "III": 7 * 3,
+        "IV": 9 * 6,
+        "V": 7 * 13,
+        "VI": 7 * 8,
+    },
+    "weston_watkins": {
+        "1": 8 * 3,
+        "3": 8 * 3,
+        "4": 8 * 10,
+        "5": 8 * 10,
+        "6": 8 * 10,
+        "7": 24 * 10,
+    }
     | {"8": 2 * 6, "9": 2 * 7},
     # Table 3 has also n, d and C in its first column.
     "memoir": {"1": 5 * 5, "2": 3 * 5, "3": 25 * 9 + 5 * 3, "4": 22 * 5},
     "least_squares": {"1": 3 * 3, "2": 3 * 4},
 }
-CELLS = {(paper, name): n for paper, tables in TABLES.items() for name, n in tables.items()}
+CELLS = {
+    (paper, name): n for paper, tables in TABLES.items() for name, n in tables.items()
+}
 
 
 @pytest.fixture(scope="module")
@@ -44,12 +61,16 @@ def test_the_tables_of_all_papers_are_whole(everything):
     assert (everything[["value", "spread"]].fillna(1.0) > 0).all(axis=None)
     assert set(everything["quantity"]) == set(QUANTITIES)
     assert set(everything["unit"]) == set(UNITS)
-    times = everything["quantity"].isin(["training time", "test time", "subproblem time"])
+    times = everything["quantity"].isin(
+        ["training time", "test time", "subproblem time"]
+    )
     assert (everything["hardware"][times] != "").all()
     for _, rows in everything.groupby("paper"):
         assert set(rows["dataset"]) <= {*SOURCES, "", "checkers", "rcv1_four_classes"}
         methods = rows["method"].unique()
-        assert len({method.lower() for method in methods}) == len(methods)  # one spelling
+        assert len({method.lower() for method in methods}) == len(
+            methods
+        )  # one spelling
     tables = everything[everything["table"].str.fullmatch(r"[IVX]+|\d+")]
     counted = tables.groupby(["paper", "table"]).size().to_dict()
     assert counted.pop(("sampled_cuts", "1")) > 0  # masked: they cannot be counted
@@ -108,16 +129,24 @@ def test_numbers_that_a_paper_prints_twice_agree(everything):
     ],
 )
 def test_a_row_on_other_data_than_the_papers_has_their_name(data, named):
-    (row,) = measured("mrc", ["VI"], "mnist", "MRC-CCG", "accuracy", [1.0], "%", data=data)
+    (row,) = measured(
+        "mrc", ["VI"], "mnist", "MRC-CCG", "accuracy", [1.0], "%", data=data
+    )
     assert (row["dataset"], row["data"]) == (named, data)
     (row,) = measured("memoir", ["2"], "", "MEMOIR", "accuracy", [1.0], "%", data=data)
     assert row["dataset"] == "", "it is about no data set"
 
 
-def test_every_table_has_a_caption_and_what_is_missing_or_was_tried_is_printed(everything):
+def test_every_table_has_a_caption_and_what_is_missing_or_was_tried_is_printed(
+    everything,
+):
     numbered = {(row.paper, row.table) for row in everything.itertuples()}
-    captions = {(row["paper"], row["table"]): row["caption"] for row in listed("captions")}
-    assert {where for where in numbered if where[1] not in ("", "text")} <= set(captions)
+    captions = {
+        (row["paper"], row["table"]): row["caption"] for row in listed("captions")
+    }
+    assert {where for where in numbered if where[1] not in ("", "text")} <= set(
+        captions
+    )
     assert all(captions.values()) and {paper for paper, _ in captions} == set(PAPERS)
     kinds = {row["kind"] for row in listed("missing")}
     assert kinds == {"not reached", "not public"} < {*STANDINGS}

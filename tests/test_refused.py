@@ -1,4 +1,5 @@
-"""Parameters outside their range: every solver refuses them by name and says what it accepts."""
+"""Parameters outside their range: every solver refuses them by name and says what it
+accepts."""
 
 import re
 from dataclasses import replace
@@ -21,7 +22,9 @@ LSH, GRAPH = {"mips": "simple_lsh"}, {"mips": "hnsw"}
 FRACTIONS, SMALL = (0, 0.5, True), (0, -1.0, np.nan)
 CUTS = "cuts_exact cuts_exact_fast cuts_linear_time cuts_linear_time_fast cuts_constant_time"
 CUTS += " cuts_nystroem"
-LIBLINEAR = "liblinear_cs liblinear_ovr liblinear_lr liblinear_l2_dual liblinear_l2_primal"
+LIBLINEAR = (
+    "liblinear_cs liblinear_ovr liblinear_lr liblinear_l2_dual liblinear_l2_primal"
+)
 LOGISTIC = "liblinear_l1 logistic_lbfgs logistic_saga"
 # Solvers, parameters, values, what is accepted, and settings that go with them if any.
 TABLE = [
@@ -31,10 +34,20 @@ TABLE = [
     ("svm_ccg", "eps", (-1e-9, np.nan), NOT_NEGATIVE),
     ("svm_ccg", "n_max m_max", (0,), COUNT),
     ("cuts_linear_time", "r", (*FRACTIONS, "2", np.nan), COUNT),
-    ("cuts_linear_time_fast cuts_constant_time", "r p", (*FRACTIONS, "2", np.nan), COUNT),
+    (
+        "cuts_linear_time_fast cuts_constant_time",
+        "r p",
+        (*FRACTIONS, "2", np.nan),
+        COUNT,
+    ),
     ("cuts_nystroem nystroem_svm", "landmarks", (0, None), COUNT),
     (CUTS, "eps", (0.0, np.nan, "small"), POSITIVE),
-    ("cuts_linear_time cuts_linear_time_fast", "cache_mb", (-1.0, np.nan, "1"), "must be a number"),
+    (
+        "cuts_linear_time cuts_linear_time_fast",
+        "cache_mb",
+        (-1.0, np.nan, "1"),
+        "must be a number",
+    ),
     ("libsvm", "cache_mb", (0,), "must be a (positive )?number"),
     *(
         (f"{CUTS} libsvm nystroem_svm", name, ("strange", b"x"), accepted, {})
@@ -57,7 +70,12 @@ TABLE = [
     ("cs_working_set", "added", (0,), COUNT),
     ("ls_generalized ls_stagewise ls_stagewise_passes", "link", ("x",), "unknown name"),
     ("ls_calibrated", "basis", (0,), "must be a whole number of at least 1"),
-    ("ls_stagewise_passes ls_columns ls_columns_logistic", "passes block", FRACTIONS, COUNT),
+    (
+        "ls_stagewise_passes ls_columns ls_columns_logistic",
+        "passes block",
+        FRACTIONS,
+        COUNT,
+    ),
     ("ls_stagewise ls_stagewise_passes", "inner n_features", FRACTIONS, COUNT),
     ("ls_calibrated", "hinges", ("x",), "must be True or False"),
     ("ls_stagewise", "features", ("wavelets",), "unknown name"),
@@ -66,7 +84,9 @@ TABLE = [
     ("vw_recall_tree", "bit_precision", (0, 2.5, 32), "must be"),
 ]
 CASES = [
-    pytest.param(solver, name, value, accepted, dict(*given), id=f"{solver} {name} {value}")
+    pytest.param(
+        solver, name, value, accepted, dict(*given), id=f"{solver} {name} {value}"
+    )
     for solvers, names, values, accepted, *given in TABLE
     for solver in solvers.split()
     for name in names.split()
@@ -75,7 +95,9 @@ CASES = [
 
 
 @each("solver, name, value, accepted, given", CASES)
-def test_a_value_outside_the_range_is_refused_by_name(solver, name, value, accepted, given, blobs):
+def test_a_value_outside_the_range_is_refused_by_name(
+    solver, name, value, accepted, given, blobs
+):
     if given == GRAPH and not find_spec("nmslib"):
         pytest.skip("needs nmslib")
     with refuses(f"^{name}: .*{accepted}") as refused:

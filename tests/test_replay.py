@@ -1,4 +1,5 @@
-"""Recorded runs: what they keep is what a dashboard shows, and their page plays it anywhere."""
+"""Recorded runs: what they keep is what a dashboard shows, and their page plays it
+anywhere."""
 
 import base64
 import json
@@ -30,7 +31,9 @@ def recorded():
 
 
 def unpacked(page):
-    data = re.search(r'<script type="text/plain" class="recording">([\w+/=]*)</script>', page)[1]
+    data = re.search(
+        r'<script type="text/plain" class="recording">([\w+/=]*)</script>', page
+    )[1]
     return json.loads(zlib.decompress(base64.b64decode(data)))
 
 
@@ -40,7 +43,10 @@ def points(run):
 
 def test_frames_are_what_a_dashboard_shows_in_that_round(recorded):
     walrus, _ = recorded
-    lane, frames = Lane("ww_walrus", load("wine", test=0.3), {"C": 0.5}), iter(walrus.frames)
+    lane, frames = (
+        Lane("ww_walrus", load("wine", test=0.3), {"C": 0.5}),
+        iter(walrus.frames),
+    )
     frame, seen = next(frames), 0
     while frame:
         lane.advance()
@@ -49,16 +55,26 @@ def test_frames_are_what_a_dashboard_shows_in_that_round(recorded):
             assert frame["words"]["pictures"] == words
             assert [base64.b64decode(text) for text in frame["buffers"]] == buffers
             frame, seen = next(frames, None), seen + 1
-    assert seen == len(walrus.frames) > 5 and lane.state.round == walrus.trace.last["round"]
+    assert (
+        seen == len(walrus.frames) > 5
+        and lane.state.round == walrus.trace.last["round"]
+    )
 
 
 def test_a_run_has_the_points_and_words_of_its_trace(recorded):
     first, second = Replay(*recorded).data["runs"]
-    assert (first["name"], first["settings"]) == ("Walrus", ["wine, standardised", "C = 0.5"])
+    assert (first["name"], first["settings"]) == (
+        "Walrus",
+        ["wine, standardised", "C = 0.5"],
+    )
     assert first["ended"] == "gap <= 0.001" and second["ended"] == "12 rounds"
     last = recorded[0].trace.last
     seconds, round_, lower, upper, error = points(first)[-1]
-    assert (seconds, round_, error) == (last["seconds"], last["round"], last["test_error"])
+    assert (seconds, round_, error) == (
+        last["seconds"],
+        last["round"],
+        last["test_error"],
+    )
     assert last["lower"] <= lower <= upper <= last["upper"]
     assert np.unique(points(second)[:, 1]).tolist() == list(range(13))
     assert record("centroid", load("iris")).trace.stopped_by == "finished"
@@ -72,7 +88,10 @@ def test_words_in_a_trace_are_never_markup(recorded):
     page, bundle = replay.page(bad), replay._repr_mimebundle_()
     assert "alert(1)" in page and "<script>alert" not in page
     assert unpacked(page)["runs"][0]["settings"][0] == bad
-    assert bundle["text/html"].startswith("<iframe srcdoc=") and len(bundle[MIME]["runs"]) == 1
+    assert (
+        bundle["text/html"].startswith("<iframe srcdoc=")
+        and len(bundle[MIME]["runs"]) == 1
+    )
 
 
 def test_what_cannot_be_played_is_refused(recorded, tmp_path, capsys):
@@ -126,16 +145,26 @@ def test_it_plays_in_a_browser_from_a_file(recorded, tmp_path, browser):
     assert browser.execute_script(title) == f"round {last}"
     browser.execute_script(slide, 0)
     until(lambda: browser.execute_script(title) == "round 0")
-    assert sum("\t0\t" in line for line in browser.execute_script(cells)) == 1, "the first moment"
+    assert sum("\t0\t" in line for line in browser.execute_script(cells)) == 1, (
+        "the first moment"
+    )
     axis = browser.execute_script(foot)
     browser.execute_script("document.querySelector('.replay button').click()")
     until(lambda: f"\t{last}\t" in browser.execute_script(cells)[0])
-    label = browser.execute_script("return document.querySelector('.replay button').textContent")
+    label = browser.execute_script(
+        "return document.querySelector('.replay button').textContent"
+    )
     assert label == "play"
     assert browser.execute_script(foot) == axis, "it stays as it is while the runs play"
     browser.execute_script("document.querySelector('tbody .hide').click()")
-    until(lambda: browser.execute_script("return !!document.querySelector('tbody.hidden')"))
-    page.write_text(Scrub("C", [1, 2], lambda C: plt.bar([0], [C])).page(), encoding="utf-8")
+    until(
+        lambda: browser.execute_script(
+            "return !!document.querySelector('tbody.hidden')"
+        )
+    )
+    page.write_text(
+        Scrub("C", [1, 2], lambda C: plt.bar([0], [C])).page(), encoding="utf-8"
+    )
     browser.get(page.as_uri())
     image = "return document.querySelector('.replay img')?.src"
     until(lambda: (first := browser.execute_script(image)) and first[:5] == "data:")

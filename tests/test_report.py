@@ -18,7 +18,13 @@ from workbench.figures import reference
 from workbench.figures.report import report
 from workbench.figures.report import rows as room
 from workbench.figures.report.comparison import Number, compare
-from workbench.figures.report.rows import Measurement, caveat, counts, measurements, side_by_side
+from workbench.figures.report.rows import (
+    Measurement,
+    caveat,
+    counts,
+    measurements,
+    side_by_side,
+)
 from workbench.figures.report.sidecars import collect
 from workbench.papers import PAPERS, base, same_data, title
 from workbench.runs.mill import make
@@ -38,10 +44,19 @@ PRINTED = PRINTED.astype({"value": float, "spread": float})
 
 
 def measured(
-    value, unit="%", spread=None, data="dna", synthetic=False, timed=True, cpu="EPYC", **row
+    value,
+    unit="%",
+    spread=None,
+    data="dna",
+    synthetic=False,
+    timed=True,
+    cpu="EPYC",
+    **row,
 ):
     number = Number(value, spread, unit)
-    return Measurement(row, number, data, synthetic, timed, cpu, "figure", (True, 1, timed, ""))
+    return Measurement(
+        row, number, data, synthetic, timed, cpu, "figure", (True, 1, timed, "")
+    )
 
 
 def read(text):
@@ -53,8 +68,8 @@ def read(text):
     return Number(value, float(spread) if spread else None, unit)
 
 
-# A quantity, the paper's number, ours of twenty runs, the verdict and what is shown. Half of the
-# interval is 0.387 times their spread.
+# A quantity, the paper's number, ours of twenty runs, the verdict and what is shown.
+# Half of the interval is 0.387 times their spread.
 AGREEMENT = """
 classification error | 8.1 % | 8.4 % ± 0.5 | agrees | +0.30 ± 0.19 points
 classification error | 8.1 % | 8.4 % ± 0.6 | undecided | +0.30 ± 0.23 points
@@ -83,7 +98,10 @@ def test_agreement(case):
     verdict = compare(quantity, paper, ours, runs=20)
     assert (verdict.tone, verdict.amount) == (tone, shown)
     if tone not in ("none", "context"):
-        assert compare(quantity, paper, ours, caveat="other data", runs=20).tone == "context"
+        assert (
+            compare(quantity, paper, ours, caveat="other data", runs=20).tone
+            == "context"
+        )
 
 
 @each("runs", (2, 3, 10))
@@ -98,12 +116,16 @@ def test_a_mean_at_the_margin_is_said_to_agree_in_one_case_of_twenty(runs):
 
 
 def test_only_like_and_like_is_a_claim():
-    assert same_data("dna", "dna, standardised") and same_data("Fashion-MNIST", "fashion_mnist")
+    assert same_data("dna", "dna, standardised") and same_data(
+        "Fashion-MNIST", "fashion_mnist"
+    )
     assert base("synthetic 20000x30x2, standardised") == "synthetic"
     assert base("breast_cancer, standardised + 200 Fourier") == "breast_cancer"
     assert not same_data("dna", "") and not same_data("dna", "letter")
     assert not same_data("dna", "dna", synthetic=True)
-    assert not same_data("mnist", "mnist, 5000 rows") and not same_data("mnist", "mnist[:500]")
+    assert not same_data("mnist", "mnist, 5000 rows") and not same_data(
+        "mnist", "mnist[:500]"
+    )
     for ours, expected in [
         (measured(1.0, "s", cpu="Intel Core i7-6850K"), ""),
         (measured(1.0, "s"), "other machine"),
@@ -113,36 +135,56 @@ def test_only_like_and_like_is_a_claim():
     ]:
         assert caveat("training time", "dna", HARDWARE, ours) == expected
     assert caveat("classification error", "dna", "", measured(8.0, timed=False)) == ""
-    assert caveat("classification error", "dna", "", measured(8.0, cut=2)) == "ended by the clock"
+    assert (
+        caveat("classification error", "dna", "", measured(8.0, cut=2))
+        == "ended by the clock"
+    )
 
 
 @pytest.fixture(scope="module")
 def committed():
     """Return the papers' numbers with those of the committed figures."""
-    return side_by_side(reference.printed(), measurements(collect(CHECKOUT / "figures")[0]))
+    return side_by_side(
+        reference.printed(), measurements(collect(CHECKOUT / "figures")[0])
+    )
 
 
 def given_by(command):
     """Return the notebook of a command, and the parameters that it sets."""
     words = shlex.split(command)
-    assert words[:2] == ["workbench", "figures"] and "--out" in words, "the committed figures stay"
+    assert words[:2] == ["workbench", "figures"] and "--out" in words, (
+        "the committed figures stay"
+    )
     pairs = [words[i + 1].split("=", 1) for i, word in enumerate(words) if word == "-p"]
     return find([words[2]])[0], dict(pairs)
 
 
 def test_every_number_has_a_command_for_its_own_data_and_setting(committed):
-    rows = [row for row in committed if row.standing in ("agrees", "undecided", "differs")]
+    rows = [
+        row for row in committed if row.standing in ("agrees", "undecided", "differs")
+    ]
     assert len(rows) > 150
     for row in rows:
         notebook, given = given_by(row.ours.command)
         usual, values = notebook.values("paper"), notebook.values("paper", given)
         narrowed = any(values[name] != usual[name] for name in given)
-        assert narrowed or notebook.name == "ls_recipe", row.ours.command  # one number of all runs
+        assert narrowed or notebook.name == "ls_recipe", (
+            row.ours.command
+        )  # one number of all runs
         assert row.standing != "differs" or row.tried, f"what was tried? {row.names}"
-        if notebook.name in ("mrc_tables", "ww_accuracy"):  # which have several data sets
-            assert base(row.ours.data) in {text.split(" ")[0] for text in given.values()}
-        for name, value in re.findall(r"(C|delta|features)=([\d.]+)", row.names["setting"]):
-            parameter = {"C": "C_grid", "delta": "deltas", "features": "n_features"}[name]
+        if notebook.name in (
+            "mrc_tables",
+            "ww_accuracy",
+        ):  # which have several data sets
+            assert base(row.ours.data) in {
+                text.split(" ")[0] for text in given.values()
+            }
+        for name, value in re.findall(
+            r"(C|delta|features)=([\d.]+)", row.names["setting"]
+        ):
+            parameter = {"C": "C_grid", "delta": "deltas", "features": "n_features"}[
+                name
+            ]
             assert str(usual[parameter]) == value or str(values[parameter]) == value
 
 
@@ -154,26 +196,43 @@ def test_every_number_has_a_command_for_its_own_data_and_setting(committed):
         ("II", "house16", "SVM-CCG", "average error", ""),
     ],
 )
-def test_the_command_of_a_number_runs_what_it_is_made_of(wanted, committed, tmp_path, no_kernels):
-    """Drawn from the results, the narrowed notebook finds its runs and has the same number."""
+def test_the_command_of_a_number_runs_what_it_is_made_of(
+    wanted, committed, tmp_path, no_kernels
+):
+    """Drawn from the results, the narrowed notebook finds its runs and has the same
+    number."""
 
     def of(rows):
-        (row,) = [row for row in rows if row.ours and tuple(row.names.values())[1:] == wanted]
+        (row,) = [
+            row for row in rows if row.ours and tuple(row.names.values())[1:] == wanted
+        ]
         return row.ours
 
     notebook, given = given_by(of(committed).command)
-    idle = {"multiclass", "more"} if "multiclass" in given else set()  # there is always some run
+    idle = (
+        {"multiclass", "more"} if "multiclass" in given else set()
+    )  # there is always some run
     given = {name: value for name, value in given.items() if name not in idle}
-    options = {"results": CHECKOUT / "results", "figures": tmp_path, "executed": tmp_path / "ran"}
+    options = {
+        "results": CHECKOUT / "results",
+        "figures": tmp_path,
+        "executed": tmp_path / "ran",
+    }
     assert not make([notebook.name], overrides=given, **options)
     again = of(side_by_side(reference.printed(), measurements(collect(tmp_path)[0])))
-    assert again.number == of(committed).number and again.row["runs"] == of(committed).row["runs"]
+    assert (
+        again.number == of(committed).number
+        and again.row["runs"] == of(committed).row["runs"]
+    )
 
 
 def test_every_number_in_print_has_one_standing_and_a_page_counts_them(committed):
     text = (CHECKOUT / "data" / "reference" / "CLAIMS.md").read_text("utf-8")
     found = counts(committed)
-    assert f"print {found['printed']} distinct numbers, of which {found['settings']} are" in text
+    assert (
+        f"print {found['printed']} distinct numbers, of which {found['settings']} are"
+        in text
+    )
     for paper in PAPERS:
         found = counts(row for row in committed if row.names["paper"] == paper)
         names = "results, own, agrees, undecided, differs, no claim".split(", ")
@@ -193,11 +252,15 @@ def test_every_number_in_print_has_one_standing_and_a_page_counts_them(committed
     for row in rows:
         known = row.paper.value is not None or row.printed == "masked"
         assert (row.standing in room.STANDINGS) == known, row.names
-    by_names = {(row.names["dataset"], row.names["quantity"]): row for row in rows[::-1]}
+    by_names = {
+        (row.names["dataset"], row.names["quantity"]): row for row in rows[::-1]
+    }
     assert by_names["pulsar", "samples"].standing == "settings"
     assert by_names["pulsar", "samples"].remarks == ["here 17,898"]
     lost = by_names["dmoz", "training time"]
-    assert lost.standing == "not reached" and "lshtc.iit.demokritos.gr" in lost.remarks[0]
+    assert (
+        lost.standing == "not reached" and "lshtc.iit.demokritos.gr" in lost.remarks[0]
+    )
     assert len(rows) == len(reference.printed())
 
 
@@ -205,19 +268,40 @@ def write(folder, notebook, name, **record):
     folder = folder / notebook
     folder.mkdir(parents=True, exist_ok=True)
     Image.new("RGB", (320, 160), "white").save(folder / f"{name}.png")
-    usual = {"caption": f"The caption of {name}. And more.", "profile": "quick", "timed": True}
-    text = json.dumps(usual | {"machine": {"cpu": "EPYC"}, "date": "2026-01-01"} | record)
+    usual = {
+        "caption": f"The caption of {name}. And more.",
+        "profile": "quick",
+        "timed": True,
+    }
+    text = json.dumps(
+        usual | {"machine": {"cpu": "EPYC"}, "date": "2026-01-01"} | record
+    )
     (folder / f"{name}.json").write_text(text)
 
 
 @pytest.fixture
 def folder(tmp_path):
     """Return a folder of figures, one of them with measurements."""
-    row = {"paper": "mrc", "table": "II", "dataset": "dna", "method": "MRC-CCG", "data": "dna"}
+    row = {
+        "paper": "mrc",
+        "table": "II",
+        "dataset": "dna",
+        "method": "MRC-CCG",
+        "data": "dna",
+    }
     time = row | {"quantity": "training time", "value": 14.0, "unit": "s", "runs": 5}
-    error = row | {"quantity": "classification error", "value": 0.08, "reason": "fewer rows"}
+    error = row | {
+        "quantity": "classification error",
+        "value": 0.08,
+        "reason": "fewer rows",
+    }
     error |= {"spread": 0.001, "runs": 3}
-    other = error | {"method": "ours", "value": 5.0, "unit": "%", "data": "synthetic 9x9x9"}
+    other = error | {
+        "method": "ours",
+        "value": 5.0,
+        "unit": "%",
+        "data": "synthetic 9x9x9",
+    }
     folder = tmp_path / "figures"
     write(folder, "mrc_tables", "table", numbers=[time, error, other])
     write(folder, "elsewhere", "other")
@@ -240,10 +324,14 @@ def test_the_join_loses_no_number_and_the_page_says_all(folder, tmp_path):
     assert by_name["MRC-SUB", "classification error"].ours is None
     ours = by_name["ours", "classification error"]
     assert ours.paper.value is None and ours.note == "not in print"
-    assert [r.names["table"] for r in rows] == ["II"] * 5 + ["1"], "with the others of its table"
+    assert [r.names["table"] for r in rows] == ["II"] * 5 + ["1"], (
+        "with the others of its table"
+    )
     assert rows[-1].printed == "masked"
     page = page_of(folder, tmp_path)
-    assert all(f'alt="{name}' in page for name in ("mrc tables: table", "elsewhere: old"))
+    assert all(
+        f'alt="{name}' in page for name in ("mrc tables: table", "elsewhere: old")
+    )
     assert all(w in page for w in ("not run", "masked", "fewer rows", "other machine"))
     with refuses("figures: there is no folder"):
         page_of(tmp_path / "nowhere", tmp_path)
@@ -253,22 +341,40 @@ def test_the_join_loses_no_number_and_the_page_says_all(folder, tmp_path):
 
 def test_values_are_counted_and_differences_need_a_reason(folder, tmp_path):
     row = {"paper": "mrc", "table": "II"}
-    late = row | {"dataset": "letter", "method": "SVM-CCG", "setting": "C=1", "data": "letter"}
+    late = row | {
+        "dataset": "letter",
+        "method": "SVM-CCG",
+        "setting": "C=1",
+        "data": "letter",
+    }
     late |= {"quantity": "training time", "value": None, "unit": "s"}
-    worse = row | {"dataset": "dna", "method": "MRC-SUB", "quantity": "classification error"}
+    worse = row | {
+        "dataset": "dna",
+        "method": "MRC-SUB",
+        "quantity": "classification error",
+    }
     worse |= {"value": 20.0, "unit": "%", "data": "dna", "reason": "other partitions"}
     worse |= {"spread": 1.0, "runs": 3}
-    masked = {"paper": "sampled_cuts", "table": "1", "dataset": "rings", "method": "svmlight"}
+    masked = {
+        "paper": "sampled_cuts",
+        "table": "1",
+        "dataset": "rings",
+        "method": "svmlight",
+    }
     masked |= {"quantity": "test error", "value": 0.1, "data": "rings"}
     cut = worse | {"method": "MRC-CCG", "quantity": "training time", "unit": "s"}
     cut |= {"cut": 1, "spread": None}
-    write(folder, "mrc_more", "more", profile="paper", numbers=[late, worse, masked, cut])
+    write(
+        folder, "mrc_more", "more", profile="paper", numbers=[late, worse, masked, cut]
+    )
     rows = side_by_side(PRINTED, measurements(collect(folder)[0]))
     # Of the six rows one is without print, one masked.
     found = {name: count for name, count in counts(rows).items() if count}
     standings = {"agrees": 1, "differs": 1, "no claim": 1, "no result": 1, "masked": 1}
     assert found == {"printed": 4, "results": 4, "own": 3, "alone": 1} | standings
-    time = next(r for r in rows if r.names["method"] == "MRC-CCG" and r.paper.unit == "s")
+    time = next(
+        r for r in rows if r.names["method"] == "MRC-CCG" and r.paper.unit == "s"
+    )
     assert time.verdict[:2] == ("context", "ended by the clock"), "no time to compare"
     assert time.shown == "> 20.0 s" and time.printed == "7.2 ± 1 s"
     page = page_of(folder, tmp_path)
@@ -276,14 +382,26 @@ def test_values_are_counted_and_differences_need_a_reason(folder, tmp_path):
     assert said in unescape(page)
     remarks = [remark for r in rows for remark in r.remarks]
     assert "here other partitions" in remarks
-    assert remarks.count(room.NOT_EXPLAINED) == 1, "of what differs, and of nothing else"
+    assert remarks.count(room.NOT_EXPLAINED) == 1, (
+        "of what differs, and of nothing else"
+    )
     assert "the paper's limits were 200,000 s and 180 GB" in remarks
 
 
 def test_the_better_of_two_measurements_is_shown(tmp_path):
-    row = {"paper": "mrc", "table": "II", "dataset": "DNA", "method": "mrc-ccg", "data": "dna"}
+    row = {
+        "paper": "mrc",
+        "table": "II",
+        "dataset": "DNA",
+        "method": "mrc-ccg",
+        "data": "dna",
+    }
     row |= {"quantity": "classification error", "unit": "%", "spread": 0.01, "runs": 3}
-    for name, profile, value in (("a", "smoke", 1.0), ("b", "quick", 8.02), ("c", "paper", "nan")):
+    for name, profile, value in (
+        ("a", "smoke", 1.0),
+        ("b", "quick", 8.02),
+        ("c", "paper", "nan"),
+    ):
         date = "2027" if name == "a" else "2026"
         numbers = [row | {"value": value}]
         write(tmp_path, f"mrc_{name}", "x", profile=profile, date=date, numbers=numbers)
@@ -295,9 +413,17 @@ def test_the_better_of_two_measurements_is_shown(tmp_path):
 def test_a_bad_sidecar_or_picture_is_one_line_and_left_out(folder, tmp_path, capsys):
     for name, text, said in (
         ("bad.json", "{", "damaged"),
-        ("bad.json", '{"caption": "x", "numbers": [1]}', "'numbers' is not a list of dict"),
+        (
+            "bad.json",
+            '{"caption": "x", "numbers": [1]}',
+            "'numbers' is not a list of dict",
+        ),
         ("bad.json", '{"caption": "x"}', "picture bad.png is missing"),
-        ("bad.json", '{"caption": "x", "proofs": ["../../a/x.npz"]}', "not a file of its own"),
+        (
+            "bad.json",
+            '{"caption": "x", "proofs": ["../../a/x.npz"]}',
+            "not a file of its own",
+        ),
         ("old.png", "<svg>", "picture old.png is not a png"),
     ):
         (folder / "elsewhere" / name).write_text(text)
@@ -308,9 +434,13 @@ def test_a_bad_sidecar_or_picture_is_one_line_and_left_out(folder, tmp_path, cap
         assert line in unescape(page) and "The caption of table" in page
 
 
-def test_the_proofs_of_figures_are_verified_when_the_page_is_made(folder, tmp_path, monkeypatch):
+def test_the_proofs_of_figures_are_verified_when_the_page_is_made(
+    folder, tmp_path, monkeypatch
+):
     problem = load("iris", test=0.3)
-    names = [f"table.proofs/{name}.npz" for name in ("good", "cut", "gone", "elsewhere")]
+    names = [
+        f"table.proofs/{name}.npz" for name in ("good", "cut", "gone", "elsewhere")
+    ]
     good, cut, _, elsewhere = (folder / "mrc_tables" / name for name in names)
     good.parent.mkdir()
     run("ww_walrus", problem, rounds(50), proof=good)
@@ -319,11 +449,21 @@ def test_the_proofs_of_figures_are_verified_when_the_page_is_made(folder, tmp_pa
     run("ww_walrus", problem, rounds(1), proof=elsewhere)
     write(folder, "mrc_tables", "table", proofs=names)
     monkeypatch.delenv("WORKBENCH_DATA", raising=False)
-    monkeypatch.setattr("workbench.data.fetch_into_cache", lambda *_: pytest.fail("a download"))
+    monkeypatch.setattr(
+        "workbench.data.fetch_into_cache", lambda *_: pytest.fail("a download")
+    )
     page = unescape(page_of(folder, tmp_path))
-    assert "1 of 4 proofs that figures carry are verified, 2 are <strong>refused</strong>" in page
+    assert (
+        "1 of 4 proofs that figures carry are verified, 2 are <strong>refused</strong>"
+        in page
+    )
     assert "Weston-Watkins SVM, C=1.0; iris, 105 x 4, 3 classes" in page
-    others = "1 not verified here", "without proof", "there is no such file", "house16 is not a"
+    others = (
+        "1 not verified here",
+        "without proof",
+        "there is no such file",
+        "house16 is not a",
+    )
     assert all(words in page for words in others)
 
 
@@ -331,7 +471,8 @@ EVIL = "\"'></script></style><script>alert(1)</script><img src=x onerror=alert(2
 
 
 class Page(HTMLParser):
-    """A page as a browser parses it: its elements, and its text with that of all attributes."""
+    """A page as a browser parses it: its elements, and its text with that of all
+    attributes."""
 
     def __init__(self, text):
         super().__init__()
@@ -366,12 +507,16 @@ def test_nothing_hostile_is_active_in_the_report(tmp_path, capsys):
     record["numbers"][0] |= {"value": 1.0, "runs": EVIL}
     (folder / f"{name}.json").write_text(json.dumps(record), "utf-8")
     (folder / "broken.json").write_text(json.dumps({EVIL: EVIL}), "utf-8")
-    printed = pd.DataFrame([dict.fromkeys((*room.KEYS, "unit", "hardware", "note"), EVIL)])
+    printed = pd.DataFrame(
+        [dict.fromkeys((*room.KEYS, "unit", "hardware", "note"), EVIL)]
+    )
     printed["value"], printed["spread"] = 1.0, EVIL
     path = report(tmp_path / "r.html", figures=folder.parent, printed=printed)
     text = path.read_text("utf-8")
     page = Page(text)
-    assert capsys.readouterr().out.count("\n") == 1 and not re.search(r"@import|url\(", text)
+    assert capsys.readouterr().out.count("\n") == 1 and not re.search(
+        r"@import|url\(", text
+    )
     names = {tag for tag, _ in page.elements}
     assert not names & {"script", "iframe", "object", "embed", "base", "svg"}
     for _, given in page.elements:
@@ -379,5 +524,7 @@ def test_nothing_hostile_is_active_in_the_report(tmp_path, capsys):
         assert given != {"id": "evil"}
         address = given.get("href") or given.get("src") or ""
         assert not re.match(r"\s*javascript:|\w+://", address, re.IGNORECASE), address
-    assert "default-src 'none'" in next(a["content"] for _, a in page.elements if "http-equiv" in a)
+    assert "default-src 'none'" in next(
+        a["content"] for _, a in page.elements if "http-equiv" in a
+    )
     assert page.text.count("<script>alert(1)") > 20

@@ -1,4 +1,5 @@
-"""Results that last: traces as one tidy table, and figures redrawn without data or runs."""
+"""Results that last: traces as one tidy table, and figures redrawn without data or
+runs."""
 
 import io
 import itertools
@@ -28,10 +29,16 @@ from workbench.runs.sweep import sweep
 def kept(tmp_path, redraw, no_workers):
     """A sweep and its file of results, from which figures are drawn."""
     points = grid(
-        {"ww_walrus": {"C": [0.1, 1.0]}}, ["wine @ range"], stop={"rounds": 3}, seeds=2, test=0.3
+        {"ww_walrus": {"C": [0.1, 1.0]}},
+        ["wine @ range"],
+        stop={"rounds": 3},
+        seeds=2,
+        test=0.3,
     )
     done = sweep(points, folder=tmp_path / "points")
-    write_results(tmp_path / "results" / "x.parquet", done.traces(), {"C": 0.5, "timing": False})
+    write_results(
+        tmp_path / "results" / "x.parquet", done.traces(), {"C": 0.5, "timing": False}
+    )
     redraw(tmp_path / "results" / "x.parquet")
     return points, done
 
@@ -50,7 +57,9 @@ def test_traces_come_back_as_they_were(kept, tmp_path):
     assert again.rows == own.rows
 
 
-def test_a_sweep_from_results_runs_nothing_and_reads_no_data(kept, tmp_path, monkeypatch):
+def test_a_sweep_from_results_runs_nothing_and_reads_no_data(
+    kept, tmp_path, monkeypatch
+):
     points, done = kept
     monkeypatch.setattr("workbench.runs.sweep.load", None)
     again = sweep(points, folder=tmp_path / "elsewhere")
@@ -63,7 +72,9 @@ def test_a_sweep_from_results_runs_nothing_and_reads_no_data(kept, tmp_path, mon
 
 
 def test_a_point_without_a_result_is_a_failure_and_not_another_point(kept, tmp_path):
-    other = grid({"ww_walrus": {"C": [2.0]}}, ["wine @ range"], stop={"rounds": 3}, test=0.3)
+    other = grid(
+        {"ww_walrus": {"C": [2.0]}}, ["wine @ range"], stop={"rounds": 3}, test=0.3
+    )
     (reason,) = sweep(other).failures.values()
     assert reason == "no run with these settings is in the results"
     about = {"solver": "a", "stop": {}, "timed": False}
@@ -77,7 +88,10 @@ def test_one_run_asked_for_by_two_names_is_found_by_both(tmp_path, no_workers, r
     other = Trace(trace.header | {"data": names[1]}, trace.rows)
     write_results(tmp_path / "z.parquet", [trace, other], {})
     found, _ = read_results(tmp_path / "z.parquet")
-    assert sorted(t.header["data"] for t in found) == names and found[0].rows == found[1].rows
+    assert (
+        sorted(t.header["data"] for t in found) == names
+        and found[0].rows == found[1].rows
+    )
     redraw(tmp_path / "z.parquet")
     assert there(", ".join(names)) == names
 
@@ -87,27 +101,48 @@ def test_a_long_run_keeps_a_row_in_each_half_per_cent_and_the_same_bytes(tmp_pat
     traces = [Trace({"solver": "a", "key": f"{i}", "seed": i}, rows) for i in range(2)]
     write_results(tmp_path / "a.parquet", traces, {"C": 1.0})
     write_results(tmp_path / "b.parquet", traces[::-1], {"C": 1.0})
-    assert (tmp_path / "a.parquet").read_bytes() == (tmp_path / "b.parquet").read_bytes()
+    assert (tmp_path / "a.parquet").read_bytes() == (
+        tmp_path / "b.parquet"
+    ).read_bytes()
     kept = [row["round"] for row in read_results(tmp_path / "a.parquet")[0][0].rows]
     assert kept[:201] == list(range(201)) and kept[-1] == 4999 and len(kept) < 900
-    assert all(later <= 1.005 * earlier + 1 for earlier, later in itertools.pairwise(kept))
+    assert all(
+        later <= 1.005 * earlier + 1 for earlier, later in itertools.pairwise(kept)
+    )
 
 
-PROBLEM = {"name": "blobs", "n": 60, "d": 4, "k": 3, "synthetic": False, "checksum": "ab12"}
+PROBLEM = {
+    "name": "blobs",
+    "n": 60,
+    "d": 4,
+    "k": 3,
+    "synthetic": False,
+    "checksum": "ab12",
+}
 ROWS = [
-    {"round": 0, "seconds": 0.1, "upper": math.inf, "lower": -math.inf, "gap": math.inf},
+    {
+        "round": 0,
+        "seconds": 0.1,
+        "upper": math.inf,
+        "lower": -math.inf,
+        "gap": math.inf,
+    },
     {"round": 1, "seconds": 0.1 + 0.2, "upper": 0.5, "lower": 1e-300, "gap": math.nan},
     {"round": 2, "seconds": 1.0, "upper": 0.4, "lower": 0.3, "stopped_by": "2 rounds"},
 ]
 
 
 def made(key, rows=ROWS, solver="ccg", **header):
-    return Trace({"key": key, "solver": solver, "problem": PROBLEM, "data": key} | header, rows)
+    return Trace(
+        {"key": key, "solver": solver, "problem": PROBLEM, "data": key} | header, rows
+    )
 
 
 def test_a_table_has_a_row_for_each_row_and_the_columns_of_all(tmp_path):
     first = made("a", parameters={"C": 1.0}, seed=3, repetition=1, timed=True)
-    second = Trace({"key": "b", "solver": "bare"}, [{"round": 0, "seconds": 0.5, "primal": 2}])
+    second = Trace(
+        {"key": "b", "solver": "bare"}, [{"round": 0, "seconds": 0.5, "primal": 2}]
+    )
     write_results(tmp_path / "t.parquet", [second, first, made("no rows", [])])
     table = pq.read_table(tmp_path / "t.parquet")
     assert set(table.column_names) == {
@@ -116,18 +151,34 @@ def test_a_table_has_a_row_for_each_row_and_the_columns_of_all(tmp_path):
     }
     rows = {name: [r for r in table.to_pylist() if r["run"] == name] for name in "ab"}
     values = {name: value for name, value in rows["b"][0].items() if value is not None}
-    assert values == {"run": "b", "solver": "bare", "round": 0, "seconds": 0.5, "primal": 2}
+    assert values == {
+        "run": "b",
+        "solver": "bare",
+        "round": 0,
+        "seconds": 0.5,
+        "primal": 2,
+    }
     for given, read_back in zip(ROWS, rows["a"], strict=True):
         assert str(read_back) == str(read_back | given | {"stopped_by": "2 rounds"})
-        assert read_back["p_C"] == 1.0 and read_back["timed"] is True and read_back["n"] == 60
+        assert (
+            read_back["p_C"] == 1.0
+            and read_back["timed"] is True
+            and read_back["n"] == 60
+        )
 
 
 def test_the_committed_results_name_parameters_that_their_solvers_have():
     """`--from results` finds a run by its solver's parameters."""
     for path in sorted((CHECKOUT / "results").glob("*.parquet")):
-        headers = [trace.header for trace in read_results(path)[0] if "call" not in trace.header]
+        headers = [
+            trace.header
+            for trace in read_results(path)[0]
+            if "call" not in trace.header
+        ]
         for header in {header["solver"]: header for header in headers}.values():
-            assert set(header["parameters"]) == set(resolve(header["solver"], {})[1]), path
+            assert set(header["parameters"]) == set(resolve(header["solver"], {})[1]), (
+                path
+            )
 
 
 def test_nothing_to_write_writes_nothing_and_a_damaged_file_is_named(tmp_path):
@@ -141,7 +192,9 @@ def test_nothing_to_write_writes_nothing_and_a_damaged_file_is_named(tmp_path):
     damaged += [whole[:n] + bytes(9) + whole[n + 9 :] for n in range(4, 300, 9)]
     for name in (b"headers", b"columns", b"parameters"):
         for about in (results._packed([None]), b"", b"?"):
-            table = pq.read_table(path).replace_schema_metadata(metadata | {name: about})
+            table = pq.read_table(path).replace_schema_metadata(
+                metadata | {name: about}
+            )
             sink = io.BytesIO()
             pq.write_table(table, sink)
             damaged.append(sink.getvalue())
@@ -156,7 +209,8 @@ SMALL |= {"repetitions": "1", "timing": "false"}
 
 
 def test_runs_are_made_once_and_redraw_all_figures(tmp_path, monkeypatch, no_kernels):
-    """A second run reads every point, and so does one from results, which has no data."""
+    """A second run reads every point, and so does one from results, which has no
+    data."""
     notebook, points = read(FOLDER / "ww_path.ipynb"), tmp_path / "runs" / "points"
     monkeypatch.setenv("WORKBENCH_RUNS", str(tmp_path / "runs"))
     folder = tmp_path / "figures"
@@ -175,7 +229,9 @@ def test_runs_are_made_once_and_redraw_all_figures(tmp_path, monkeypatch, no_ker
     assert {path: path.stat().st_mtime_ns for path in points.rglob("*.jsonl")} == dates
     monkeypatch.setenv("WORKBENCH_RUNS", str(tmp_path / "nothing"))
     monkeypatch.setenv("WORKBENCH_DATA", str(tmp_path / "nothing"))
-    assert [path.name for path in (tmp_path / "results").iterdir()] == ["ww_path.parquet"]
+    assert [path.name for path in (tmp_path / "results").iterdir()] == [
+        "ww_path.parquet"
+    ]
     assert drawn(tmp_path / "redrawn", results=tmp_path / "results") == first
     assert not (tmp_path / "nothing").exists()
     with refuses("from: mrc_nmax has no results"):
@@ -193,14 +249,18 @@ def figures(tmp_path, monkeypatch):
 def counting(calls, stopped_by="rounds"):
     def fit(spec, C):
         calls.append((spec, C))
-        return Trace({"solver": "ww_walrus"}, [{"round": 0, "C": C, "stopped_by": stopped_by}])
+        return Trace(
+            {"solver": "ww_walrus"}, [{"round": 0, "C": C, "stopped_by": stopped_by}]
+        )
 
     return fit
 
 
 def test_a_run_is_kept_by_its_values_made_once_and_recalled(figures, tmp_path, redraw):
     calls = []
-    first, again, other = (figures.kept(counting(calls))("wine", C) for C in (0.5, 0.5, 2.0))
+    first, again, other = (
+        figures.kept(counting(calls))("wine", C) for C in (0.5, 0.5, 2.0)
+    )
     assert calls == [("wine", 0.5), ("wine", 2.0)]
     assert (again.header, again.rows) == (first.header, first.rows)
     assert other.last["C"] == 2.0 and other.header["key"] != first.header["key"]
@@ -211,9 +271,17 @@ def test_a_run_is_kept_by_its_values_made_once_and_recalled(figures, tmp_path, r
         figures.kept(counting(calls, "interrupted"))("iris", 0.5)
     assert len(calls) == 5
     figures.kept(counting([]))("iris", 0.5)
-    [damaged] = [p for p in tmp_path.rglob("*.jsonl") if '"data": "iris"' in p.read_text()]
+    [damaged] = [
+        p for p in tmp_path.rglob("*.jsonl") if '"data": "iris"' in p.read_text()
+    ]
     whole = damaged.read_bytes()
-    for content in (b"", whole[:-9], whole[: whole.rindex(b"{")], bytes(len(whole)), b"{}"):
+    for content in (
+        b"",
+        whole[:-9],
+        whole[: whole.rindex(b"{")],
+        bytes(len(whole)),
+        b"{}",
+    ):
         damaged.write_bytes(content)
         figures.kept(counting(made_again := []))("iris", 0.5)
         assert made_again == [("iris", 0.5)] and len(damaged.read_bytes()) == len(whole)

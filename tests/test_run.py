@@ -22,7 +22,8 @@ from workbench.runs.run import LIBRARIES, header, resolve
 
 @dataclass
 class Halving:
-    """A state whose gap halves each round, and whose scores are the first k features."""
+    """A state whose gap halves each round, and whose scores are the first k
+    features."""
 
     round: int
     gap: float
@@ -51,7 +52,13 @@ def test_a_run_is_a_trace_and_the_last_state_and_says_why_it_ended(blobs, tmp_pa
     assert [row["round"] for row in trace.rows] == [0, 1, 2, 3, 4]
     assert trace.stopped_by == "gap <= 0.1"
     assert isinstance(state, Halving) and state.round == 4
-    assert np.isnan(trace.column("train_error")).tolist() == [False, True, False, True, False]
+    assert np.isnan(trace.column("train_error")).tolist() == [
+        False,
+        True,
+        False,
+        True,
+        False,
+    ]
     trace, _ = run(halving, blobs(), rounds(99), parameters={"limit": 3})
     assert trace.stopped_by == "finished" and trace.last["round"] == 3
     goals = below("gap", 1e-3), below("gpa", 0.1), rounds(99)
@@ -64,7 +71,9 @@ def test_a_run_is_a_trace_and_the_last_state_and_says_why_it_ended(blobs, tmp_pa
 def test_the_header_says_all_that_a_repetition_needs(blobs, tmp_path):
     problem = blobs()
     rules = (below("gap", 0.5), rounds(3), seconds(60))
-    trace, _ = run("mrc_ccg", problem, *rules, parameters={"n_max": 7}, path=tmp_path / "t.jsonl")
+    trace, _ = run(
+        "mrc_ccg", problem, *rules, parameters={"n_max": 7}, path=tmp_path / "t.jsonl"
+    )
     head = trace.header
     assert head["solver"] == "mrc_ccg"
     assert head["rules"] == ["gap <= 0.5", "3 rounds", "60 seconds"]
@@ -77,14 +86,23 @@ def test_the_header_says_all_that_a_repetition_needs(blobs, tmp_path):
     assert {"python", "workbench", "commit", *LIBRARIES} <= set(head["versions"])
     if (CHECKOUT / ".git").exists():
         command = ["git", "rev-parse", "--short=12", "HEAD"]
-        done = subprocess.run(command, cwd=CHECKOUT, capture_output=True, text=True, check=True)
+        done = subprocess.run(
+            command, cwd=CHECKOUT, capture_output=True, text=True, check=True
+        )
         assert head["versions"]["commit"].removesuffix("-dirty") == done.stdout.strip()
     assert head["threads"] and all(count >= 1 for count in head["threads"].values())
     assert head["started"].endswith("+00:00") and "load" in head
-    for solver in SOLVERS:  # strict JSON except for infinities, which the trace spells out
+    for (
+        solver
+    ) in SOLVERS:  # strict JSON except for infinities, which the trace spells out
         plain = header(solver, problem, resolve(solver, {})[1])
-        assert json.loads(json.dumps(plain)) == plain and "state" not in plain["parameters"]
-    end = {"load_at_end": head["load_at_end"]}  # the file was begun before the end was known
+        assert (
+            json.loads(json.dumps(plain)) == plain
+            and "state" not in plain["parameters"]
+        )
+    end = {
+        "load_at_end": head["load_at_end"]
+    }  # the file was begun before the end was known
     assert read_trace(tmp_path / "t.jsonl").header | end == head
 
 
@@ -158,13 +176,16 @@ def test_an_error_of_the_solver_is_not_swallowed(blobs, tmp_path):
     assert [row["round"] for row in read_trace(tmp_path / "t.jsonl").rows] == [0]
 
 
-@pytest.mark.skipif(os.name == "nt", reason="SIGINT cannot be sent to one process on Windows")
+@pytest.mark.skipif(
+    os.name == "nt", reason="SIGINT cannot be sent to one process on Windows"
+)
 @each("sent", ["SIGINT", "SIGTERM", "SIGKILL"])
 def test_a_run_that_is_interrupted_or_killed_keeps_its_rows(sent, tmp_path):
     path = tmp_path / "t.jsonl"
     command = "run mrc_subgradient wine --scale standard --gap 0 -p steps=1 --out"
     process = subprocess.Popen(
-        [sys.executable, "-m", "workbench.cli", *command.split(), path], stdout=subprocess.DEVNULL
+        [sys.executable, "-m", "workbench.cli", *command.split(), path],
+        stdout=subprocess.DEVNULL,
     )
     wait(lambda: path.exists() and path.read_bytes().count(b"\n") > 4, 60, process)
     process.send_signal(getattr(signal, sent))

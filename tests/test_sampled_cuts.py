@@ -1,4 +1,5 @@
-"""Sampled cuts: the optimum, its certificates, what sampling costs, and what is refused."""
+"""Sampled cuts: the optimum, its certificates, what sampling costs, and what is
+refused."""
 
 from dataclasses import replace
 from itertools import islice, pairwise, product
@@ -23,7 +24,11 @@ from workbench.data.synthetic import checkers
 from workbench.kernels.functions import Kernel, scale
 from workbench.sampled_cuts import bounds, solvers
 from workbench.sampled_cuts.cutting_plane import exact, some_violators
-from workbench.sampled_cuts.fast import cuts_exact_fast, cuts_linear_time_fast, cuts_nystroem
+from workbench.sampled_cuts.fast import (
+    cuts_exact_fast,
+    cuts_linear_time_fast,
+    cuts_nystroem,
+)
 from workbench.sampled_cuts.model import mean_violation
 from workbench.sampled_cuts.solvers import cuts_exact, cuts_linear_time
 from workbench.sampled_cuts.spaces import KernelSpace
@@ -41,12 +46,19 @@ def last(steps):
 
 
 def kernel_matrix(problem, kernel, gamma):
-    return rbf_kernel(problem.X, gamma=gamma) if kernel == "rbf" else problem.X @ problem.X.T
+    return (
+        rbf_kernel(problem.X, gamma=gamma)
+        if kernel == "rbf"
+        else problem.X @ problem.X.T
+    )
 
 
 def all_outputs(problem, phi):
     """dPsi, loss and unit of every output, each by its definition."""
-    starts, costs = np.arange(problem.n + 1), COSTS  # of a tree, as sequences of one row
+    starts, costs = (
+        np.arange(problem.n + 1),
+        COSTS,
+    )  # of a tree, as sequences of one row
     if not isinstance(problem, TreeProblem):
         starts, costs = problem.starts, 1 - np.eye(problem.k)
     mean_length = problem.n / (len(starts) - 1)
@@ -54,12 +66,16 @@ def all_outputs(problem, phi):
     def psi(rows, labels):
         moves = np.zeros((problem.k, problem.k))
         np.add.at(moves, (labels[:-1], labels[1:]), 1.0)
-        return np.concatenate([(np.eye(problem.k)[labels].T @ phi[rows]).ravel(), moves.ravel()])
+        return np.concatenate(
+            [(np.eye(problem.k)[labels].T @ phi[rows]).ravel(), moves.ravel()]
+        )
 
     D, losses, units = [], [], []
     for i, (a, b) in enumerate(pairwise(starts)):
         for labels in product(range(problem.k), repeat=b - a):
-            D.append(psi(slice(a, b), problem.y[a:b]) - psi(slice(a, b), np.array(labels)))
+            D.append(
+                psi(slice(a, b), problem.y[a:b]) - psi(slice(a, b), np.array(labels))
+            )
             losses.append(costs[problem.y[a:b], list(labels)].sum() / mean_length)
             units.append(i)
     return np.array(D), np.array(losses), np.array(units)
@@ -69,8 +85,12 @@ def optimum(problem, kernel, gamma, C):
     """The value of the whole dual, a multiplier for every output of every unit."""
     if not problem.structure:
         given = {"kernel": kernel, "C": C}
-        return oracles.optimum("cuts_exact", problem, given, SimpleNamespace(gamma=gamma))[1]
-    D, losses, units = all_outputs(problem, rows_of(kernel_matrix(problem, kernel, gamma)))
+        return oracles.optimum(
+            "cuts_exact", problem, given, SimpleNamespace(gamma=gamma)
+        )[1]
+    D, losses, units = all_outputs(
+        problem, rows_of(kernel_matrix(problem, kernel, gamma))
+    )
     weights = cp.Variable(len(losses), nonneg=True)
     of_unit = (units == np.arange(units.max() + 1)[:, None]).astype(float)
     dual = cp.Maximize(losses @ weights - cp.sum_squares(D.T @ weights) / 2)
@@ -82,7 +102,9 @@ def few_sequences(seed=0):
     y = [rng.integers(3, size=length) for length in (1, 3, 2, 4, 3)]
     y[3][:3] = 0, 1, 2
     X = [rng.normal(size=(len(p), 2)) + p[:, None] for p in y]
-    return as_sequences(as_problem(np.vstack(X), np.concatenate(y)), [0, 1, 4, 6, 10, 13])
+    return as_sequences(
+        as_problem(np.vstack(X), np.concatenate(y)), [0, 1, 4, 6, 10, 13]
+    )
 
 
 PROBLEMS = {
@@ -97,7 +119,9 @@ each_problem = each("make", PROBLEMS.values(), ids=PROBLEMS)
 @each_problem
 @each("kernel, C", [("rbf", 2.0), ("linear", 0.1)])
 @each("solver", [cuts_exact, cuts_exact_fast])
-def test_exact_cuts_find_the_optimum_of_the_whole_problem(make, kernel, solver, C, blobs):
+def test_exact_cuts_find_the_optimum_of_the_whole_problem(
+    make, kernel, solver, C, blobs
+):
     problem = make(blobs)
     best = optimum(problem, kernel, 0.25, C)
     eps = 5e-6 * best / (C * task_of(problem).n)
@@ -132,7 +156,9 @@ def objective(problem, s, K, C):
     rows, A = s.expansion()
     F, v = K[:, rows] @ A, s.transitions
     answers = task_of(problem).answers(F, v)
-    return (np.vdot(A, F[rows]) + v @ v) / 2 + C * (answers.losses - answers.gains).sum(), F
+    return (np.vdot(A, F[rows]) + v @ v) / 2 + C * (
+        answers.losses - answers.gains
+    ).sum(), F
 
 
 @each_problem
@@ -154,11 +180,15 @@ def test_few_landmarks_give_an_upper_bound_of_the_whole_problem(make, landmarks,
 def test_linear_time_is_exact_where_all_violators_are_taken(make, fast, blobs):
     problem = make(blobs)
     given = {"gamma": 0.25, "eps": 1e-4}
-    exact, linear = cuts_exact(problem, **given), cuts_linear_time(problem, **given, r=40)
+    exact, linear = (
+        cuts_exact(problem, **given),
+        cuts_linear_time(problem, **given, r=40),
+    )
     if fast:
         exact = cuts_exact_fast(problem, **given)
         linear = cuts_linear_time_fast(problem, **given, r=40, p=1000)
-    # Single precision against double: the first rounds agree, and the last in what they reach.
+    # Single precision against double: the first rounds agree, and the last in what they
+    # reach.
     near = 2e-4 if fast else 2e-5  # a line search ends within 0.05 C n eps
     for s, other in islice(zip(exact, linear), 1, 8):
         assert [s.primal, s.model] == approx([other.primal, other.model], rel=near)
@@ -212,8 +242,11 @@ def test_a_cut_takes_a_value_of_the_kernel_for_every_row_and_every_row_of_its_ow
 @each("n", [300, 3000])
 def test_the_constant_time_method_looks_at_no_more_rows_where_there_are_more(n):
     s = last(islice(solvers.cuts_constant_time(checkers(n, 0), gamma=30.0, r=30), 8))
-    # The scores of a sample by t cuts, their products with its own cut, and that with itself.
-    assert s.round == 7 and s.kernel_values <= sum((2 * t + 1) * 30 * 30 for t in range(7))
+    # The scores of a sample by t cuts, their products with its own cut, and that with
+    # itself.
+    assert s.round == 7 and s.kernel_values <= sum(
+        (2 * t + 1) * 30 * 30 for t in range(7)
+    )
 
 
 @each("megabytes", [0.0, 0.02, 64.0])
@@ -233,7 +266,9 @@ def test_dropped_cuts_leave_the_solution_alone(megabytes):
     assert drops >= 2 and s.violation <= 1e-4
 
 
-@pytest.mark.filterwarnings("ignore:overflow encountered in cast")  # of norms, then refused
+@pytest.mark.filterwarnings(
+    "ignore:overflow encountered in cast"
+)  # of norms, then refused
 def test_what_does_not_fit_or_cannot_be_computed_is_refused(blobs, monkeypatch):
     problem = blobs()
     far = problem.X + 1e6
@@ -255,7 +290,11 @@ def test_sampled_cuts_of_many_classes_do_not_end_before_the_first_step_down():
     problem = load("text 600x20")  # at C = 100 the first forty cuts show no way down
     settings = {"C": 100.0, "gamma": 0.1 * scale(problem)}
     trace, state = run("cuts_linear_time_fast", problem, parameters=settings)
-    assert trace.column("primal")[10] == trace.column("primal")[0] > 10 * trace.last["primal"]
+    assert (
+        trace.column("primal")[10]
+        == trace.column("primal")[0]
+        > 10 * trace.last["primal"]
+    )
     assert state.w.any() and trace.last["violation"] < 0.01
 
 
@@ -265,7 +304,9 @@ def test_every_violated_cut_raises_the_dual_as_theorem_1_says(make, C, eps, blob
     """With the small C the printed bound is below one round."""
     problem = make(blobs)
     n = task_of(problem).n
-    R = np.sqrt(2.0) if n == problem.n else 4.0 * problem.n  # rows, or sequences with moves
+    R = (
+        np.sqrt(2.0) if n == problem.n else 4.0 * problem.n
+    )  # rows, or sequences with moves
     before = None
     for s in islice(cuts_exact(problem, C=C, gamma=0.25, eps=eps), 400):
         if before is not None and before[1] < np.inf:
@@ -279,9 +320,12 @@ def test_every_violated_cut_raises_the_dual_as_theorem_1_says(make, C, eps, blob
 
 @each("r, failure", [(20, 0.1), (400, 1e-3)])
 def test_a_cut_deviates_as_seldom_as_lemma_3_says(r, failure):
-    """Of inner products that are as far apart as can be; with a third of C it is not so."""
+    """Of inner products that are as far apart as can be; with a third of C it is not
+    so."""
     for C, holds in ((3.0, True), (1.0, False)):
-        above = bounds.deviation(C, r, failure) / np.sqrt(2 * 3.0)  # of a mean of r signs
+        above = bounds.deviation(C, r, failure) / np.sqrt(
+            2 * 3.0
+        )  # of a mean of r signs
         assert (binom.sf(np.ceil(r * (1 + above) / 2) - 1, r, 0.5) <= failure) == holds
 
 

@@ -43,21 +43,30 @@ FIRST_ORDER = {  # exact in the limit
     *"ww_shark ww_walrus_fast ls_generalized ls_accelerated cuts_nystroem".split(),
     *("cuts_exact", "cuts_exact_fast"),
 }
-EXACT = {*"mrc_lp mrc_ccg mrc_ccg_fast mrc_interior_point svm_lp svm_ccg svm_multi".split()}
-# Solvers that no line here knows. Whether one certifies its rows is what its first state says.
+EXACT = {
+    *"mrc_lp mrc_ccg mrc_ccg_fast mrc_interior_point svm_lp svm_ccg svm_multi".split()
+}
+# Solvers that no line here knows. Whether one certifies its rows is what its first
+# state says.
 NEW = set(NAMES) - UNCERTIFIED - FIRST_ORDER - EXACT
 PAIR = as_problem(np.eye(2), [0, 1])
-UNCERTIFIED |= {name for name in NEW if "gap" not in next(SOLVERS[name].steps(PAIR)).info()}
+UNCERTIFIED |= {
+    name for name in NEW if "gap" not in next(SOLVERS[name].steps(PAIR)).info()
+}
 CERTIFIED = [name for name in NAMES if name not in UNCERTIFIED]
 TWO_CLASSES = {"svm_lp", "svm_ccg"}
 REFUSES_MANY_CLASSES = {"mrc_lp": "too large for mrc_lp"} | {
     name: f"{name} separates two classes, got 200" for name in TWO_CLASSES
 }
-ONE_ROUND = {*"mrc_lp svm_lp svm_multi ridge libsvm nystroem_svm centroid".split()} | NEW  # or so
-# The first starts with most of a small problem, the others are of second order, or nearly.
+ONE_ROUND = {
+    *"mrc_lp svm_lp svm_multi ridge libsvm nystroem_svm centroid".split()
+} | NEW  # or so
+# The first starts with most of a small problem, the others are of second order, or
+# nearly.
 FEW_ROUNDS = ONE_ROUND | {"svm_ccg"}
 FEW_ROUNDS |= {*"liblinear_lr liblinear_l2_primal liblinear_l1 logistic_lbfgs".split()}
-# Settings with which a small problem takes more than ten rounds, of every kind the method has.
+# Settings with which a small problem takes more than ten rounds, of every kind the
+# method has.
 SHORT = {
     "mrc_ccg": {"n_max": 4, "m_max": 4, "eps1": 0.0, "eps2": 0.0},
     "mrc_ccg_fast": {"n_max": 4, "m_max": 4, "eps1": 0.0, "eps2": 0.0},
@@ -75,11 +84,19 @@ SHORT = {
     "cuts_constant_time": {"r": 8},
     "cuts_nystroem": {"eps": 1e-12, "landmarks": 12},
 }
-KERNELS = "cuts_exact", "cuts_exact_fast", "cuts_nystroem"  # certified, and not linear by default
-SINGLE = [*"cuts_linear_time cuts_linear_time_fast cuts_constant_time cuts_nystroem".split()]
+KERNELS = (
+    "cuts_exact",
+    "cuts_exact_fast",
+    "cuts_nystroem",
+)  # certified, and not linear by default
+SINGLE = [
+    *"cuts_linear_time cuts_linear_time_fast cuts_constant_time cuts_nystroem".split()
+]
 CASES = [pytest.param(name, SHORT.get(name, {}), id=name) for name in NAMES]
 CASES += [
-    pytest.param("mrc_ccg", SHORT["mrc_ccg"] | {"columns": flag}, id=f"mrc_ccg columns={flag}")
+    pytest.param(
+        "mrc_ccg", SHORT["mrc_ccg"] | {"columns": flag}, id=f"mrc_ccg columns={flag}"
+    )
     for flag in (True, False)
 ]
 CASES += [
@@ -98,7 +115,11 @@ def observe(name, problem, parameters, state=None):
     steps = SOLVERS[name].steps(problem, **parameters, state=state)
     for row, s in watch(steps):
         row = plain(row)
-        yield {key: row[key] for key in row.keys() - CLOCK}, s.scores(problem.X).tobytes(), s
+        yield (
+            {key: row[key] for key in row.keys() - CLOCK},
+            s.scores(problem.X).tobytes(),
+            s,
+        )
 
 
 def suited(name, problem):
@@ -109,7 +130,8 @@ def suited(name, problem):
 
 
 def weight(name):
-    """The solver's parameter that weighs its regularisation, or plays that part: its first."""
+    """The solver's parameter that weighs its regularisation, or plays that part: its
+    first."""
     return list(inspect.signature(SOLVERS[name].steps).parameters)[1]
 
 
@@ -128,7 +150,8 @@ FAMILY["memoir"] = "memoir_pegasos"
 
 
 def objective(name, problem, M, parameters):
-    """The objective of a solver's family at (k, d + 1) coefficients; None for a new family."""
+    """The objective of a solver's family at (k, d + 1) coefficients; None for a new
+    family."""
     if name.startswith("mrc"):
         return minimax_risk(problem, parameters.get("lambda0", 0.01)).upper(M)
     stated = name in oracles.FAMILIES and name not in NEW
@@ -194,7 +217,11 @@ def test_a_state_scores_rows_of_any_kind(name, parameters, blobs):
     scores = state.scores(problem.X)
     assert scores.shape == (30, problem.k) and np.isfinite(scores).all()
     rounding = 1e-5 if scores.dtype == np.float32 else 1e-12
-    for X in (problem.X.astype("f4"), sp.csr_matrix(problem.X), sp.csr_array(problem.X)):
+    for X in (
+        problem.X.astype("f4"),
+        sp.csr_matrix(problem.X),
+        sp.csr_array(problem.X),
+    ):
         assert isinstance(state.scores(X), np.ndarray)
         assert_allclose(state.scores(X), scores, atol=rounding)
     assert_allclose(state.scores(problem.X[7:8]), scores[7:8], atol=rounding)
@@ -205,12 +232,17 @@ def test_a_state_scores_rows_of_any_kind(name, parameters, blobs):
 
 
 @each_solver
-def test_parameters_are_keywords_with_defaults_and_wrong_ones_are_refused_by_name(name, blobs):
+def test_parameters_are_keywords_with_defaults_and_wrong_ones_are_refused_by_name(
+    name, blobs
+):
     problem, steps = suited(name, blobs()), SOLVERS[name].steps
     first, *rest = inspect.signature(steps).parameters.values()
     assert first.name == "problem" and rest[-1].name == "state"
     for parameter in rest:
-        assert parameter.kind is parameter.KEYWORD_ONLY and parameter.default is not parameter.empty
+        assert (
+            parameter.kind is parameter.KEYWORD_ONLY
+            and parameter.default is not parameter.empty
+        )
     with refuses(rf"{name} has no 'lambda_0'; .*{weight(name)}"):
         run(name, problem, parameters={"lambda_0": 0.1})
     refused = f"{weight(name)}: must be a positive number, got .* are accepted"
@@ -227,13 +259,17 @@ def test_parameters_are_keywords_with_defaults_and_wrong_ones_are_refused_by_nam
 
 
 @each_case
-def test_precision_and_storage_do_not_matter_nor_to_the_warm_up(name, parameters, blobs):
+def test_precision_and_storage_do_not_matter_nor_to_the_warm_up(
+    name, parameters, blobs
+):
     # Zeros among the entries, and single precision holds all of them exactly.
     problem = blobs(n=40, d=12, sparse=True)
     problem = suited(name, as_problem(problem.X.toarray(), problem.y))
     own = ["squared_error" if name == "ls_calibrated" else "primal"]
     columns = own if name in UNCERTIFIED else ["lower", "upper"]
-    limit = rounds(60 if name == "cuts_nystroem" else 12)  # its steps are of the rows' type
+    limit = rounds(
+        60 if name == "cuts_nystroem" else 12
+    )  # its steps are of the rows' type
     ends = []
     for dtype, kind in product((np.float64, np.float32), (np.asarray, sp.csr_matrix)):
         variant = as_problem(kind(problem.X.astype(dtype)), problem.y)
@@ -256,13 +292,16 @@ def nothing():
 
 def kernels():
     """Return all compiled functions of the package."""
-    modules = [m for name, m in list(sys.modules.items()) if name.startswith("workbench")]
+    modules = [
+        m for name, m in list(sys.modules.items()) if name.startswith("workbench")
+    ]
     found = {id(v): v for m in modules for v in vars(m).values()}
     return {v for v in found.values() if isinstance(v, Dispatcher)}
 
 
 def compiled_late(name, kind, dtype, given):
-    """Return names of what a run compiles that its warm-up had not: of a fresh process."""
+    """Return names of what a run compiles that its warm-up had not: of a fresh
+    process."""
     if given:
         problem = documents(n=900, d=300, words=30)
     else:
@@ -297,7 +336,11 @@ def all_compiled_late():
     for name in ("memoir_l2", "memoir_l1", "memoir_averaged"):
         runs.append((name, sp.csr_matrix, np.float64, {"dense": False}))
     with get_context("fork").Pool(1, maxtasksperchild=1) as forks:
-        return [found for found in forks.starmap(compiled_late, runs, chunksize=1) if found[-1]]
+        return [
+            found
+            for found in forks.starmap(compiled_late, runs, chunksize=1)
+            if found[-1]
+        ]
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="forks one process for each solver")
@@ -346,16 +389,26 @@ AWKWARD = {  # rows and columns that break careless code
 
 @each("kind", AWKWARD)
 @each("name", CERTIFIED)
-def test_awkward_data_give_bounds_around_the_right_answer(name, kind, blobs, record_property):
+def test_awkward_data_give_bounds_around_the_right_answer(
+    name, kind, blobs, record_property
+):
     made = blobs(n=30, d=3)
     X = AWKWARD[kind](made.X.copy(), made.y)
     problem = suited(name, as_problem(X, made.y[: len(X)], name=kind))
     takes = inspect.signature(SOLVERS[name].steps).parameters
-    parameters = {eps: 0.0 for eps in ("eps", "eps1", "eps2") if eps in takes and "ccg" in name}
-    trace, state = run(name, problem, below("gap", 1e-6), rounds(50), parameters=parameters)
+    parameters = {
+        eps: 0.0 for eps in ("eps", "eps1", "eps2") if eps in takes and "ccg" in name
+    }
+    trace, state = run(
+        name, problem, below("gap", 1e-6), rounds(50), parameters=parameters
+    )
     least, most = optimum(name, problem, parameters, state)
     assert most - least <= 10 * PRECISION * max(1.0, most)  # the oracle has an answer
     for row in map(plain, trace.rows):
-        assert row["lower"] <= row["upper"] and row["lower"] <= most and least <= row["upper"]
+        assert (
+            row["lower"] <= row["upper"]
+            and row["lower"] <= most
+            and least <= row["upper"]
+        )
     assert name not in EXACT or trace.last["gap"] <= 1e-6
     record_property("certified rounds against independent optima", len(trace.rows))

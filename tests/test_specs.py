@@ -1,4 +1,5 @@
-"""Data sets and lists as text: what notebooks, sweeps and dashboards take as parameters."""
+"""Data sets and lists as text: what notebooks, sweeps and dashboards take as
+parameters."""
 
 from pathlib import Path
 
@@ -29,7 +30,9 @@ def test_lists_as_text():
 def test_given_test_rows_are_kept():
     given, drawn = load("wine | 30 % test", seed=1), load("wine", seed=1, test=0.5)
     assert with_test_rows("wine | 30 % test", 0.5, seed=1).checksum == given.checksum
-    assert with_test_rows("wine", 0.5, seed=1).checksum == drawn.checksum != given.checksum
+    assert (
+        with_test_rows("wine", 0.5, seed=1).checksum == drawn.checksum != given.checksum
+    )
 
 
 def test_the_scale_can_be_chosen():
@@ -50,7 +53,11 @@ def test_the_scale_can_be_chosen():
         name = words.split(" @")[0].split(" |")[0]
         assert load(words, seed=3).checksum == load(name, seed=3, **same).checksum
     for words, given, message in (
-        ("digits @ huge", {}, r"scale: unknown scale 'huge'.*known names: given, standard"),
+        (
+            "digits @ huge",
+            {},
+            r"scale: unknown scale 'huge'.*known names: given, standard",
+        ),
         ("wine | 30 % test", {"test": 0.2}, r"test: .* holds out test rows already"),
         ("wine @ unit", {"scale": "given"}, "scale: 'wine @ unit' has a scale already"),
     ):
@@ -119,7 +126,11 @@ def test_a_path_is_a_path_whatever_its_signs(folder, tmp_path, monkeypatch):
     for place in (path, str(tmp_path / path)):
         for more in ("", " @ given | 3 classes", " or wine", "+constant"):
             assert load(place + more).k == 3 and load(place + more).n == 3
-            assert listed(f"iris, {place}{more}, wine") == ["iris", place + more, "wine"]
+            assert listed(f"iris, {place}{more}, wine") == [
+                "iris",
+                place + more,
+                "wine",
+            ]
         assert data_in(f"iris, {place} or {place} + constant") == ["iris", place, place]
     assert load(Path(path)).n == 3
 
@@ -128,8 +139,16 @@ def test_a_path_is_a_path_whatever_its_signs(folder, tmp_path, monkeypatch):
     "words",
     [
         *("synthetic 9x99999999999x3", "checkers 99999999999", "text 99999999999x9"),
-        *("wine + 99999999998 fourier", "wine | 99999999998 mrcpy", "text 9x9999999999999999"),
-        *(f"synthetic {'9' * 400}x3x3", f"text 9x{'9' * 400}", f"wine + {'9' * 400} fourier"),
+        *(
+            "wine + 99999999998 fourier",
+            "wine | 99999999998 mrcpy",
+            "text 9x9999999999999999",
+        ),
+        *(
+            f"synthetic {'9' * 400}x3x3",
+            f"text 9x{'9' * 400}",
+            f"wine + {'9' * 400} fourier",
+        ),
     ],
 )
 def test_sizes_are_compared_with_the_memory_first(words):
@@ -140,13 +159,17 @@ def test_sizes_are_compared_with_the_memory_first(words):
 def test_the_first_rows_of_each_class_can_be_the_training_rows():
     whole = load("wine @ given")
     first = load("wine @ given | 30 a class")
-    assert np.bincount(first.y).tolist() == [30, 30, 30] and len(first.y_test) == 178 - 90
+    assert (
+        np.bincount(first.y).tolist() == [30, 30, 30] and len(first.y_test) == 178 - 90
+    )
     for c in range(3):
         rows = np.vstack([first.X[first.y == c], first.X_test[first.y_test == c]])
         assert (rows == whole.X[whole.y == c]).all()
 
 
-def test_an_alternative_stands_in_only_where_the_first_is_not_available(capsys, monkeypatch):
+def test_an_alternative_stands_in_only_where_the_first_is_not_available(
+    capsys, monkeypatch
+):
     monkeypatch.delenv("WORKBENCH_DATA", raising=False)
     assert load("iris or wine").k == 3 and load("iris or wine").d == 4
     stand_in = load("cifar10_resnet18 or synthetic 300x8x2")
@@ -160,7 +183,14 @@ def test_an_alternative_stands_in_only_where_the_first_is_not_available(capsys, 
 
 
 # The words of one problem for `load`, the command line, a grid and a dashboard.
-WORDS = ("wine", "wine @ given", "wine + 20 fourier", "wine | 30 % test", "rows.csv", "no or wine")
+WORDS = (
+    "wine",
+    "wine @ given",
+    "wine + 20 fourier",
+    "wine | 30 % test",
+    "rows.csv",
+    "no or wine",
+)
 
 
 @each("words", WORDS)
@@ -170,7 +200,10 @@ def test_the_same_words_are_the_same_problem_everywhere(words, tmp_path, monkeyp
     Path("rows.csv").write_text("a,b,kind\n" + "1,20.5,u\n2,30,v\n0,7,w\n" * 5)
     problem = load(words)
     cli.main(["run", "mrc_subgradient", words, "--rounds", "1", "--out", "trace.jsonl"])
-    assert read_trace(Path("trace.jsonl")).header["problem"]["checksum"] == problem.checksum
+    assert (
+        read_trace(Path("trace.jsonl")).header["problem"]["checksum"]
+        == problem.checksum
+    )
     points = grid("mrc_subgradient", words, stop={"rounds": 1})
     [trace] = sweep(points, folder=tmp_path).traces()
     assert trace.header["problem"]["checksum"] == problem.checksum

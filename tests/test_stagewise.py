@@ -1,4 +1,5 @@
-"""Stagewise regression: against joint solutions, however rows are cut, threaded or kept."""
+"""Stagewise regression: against joint solutions, however rows are cut, threaded or
+kept."""
 
 from dataclasses import replace
 from itertools import islice
@@ -22,7 +23,9 @@ SMALL = {"alpha": 1e-3, "n_features": 48, "block": 16}
 
 def joint(problem, generator, alpha, link):
     """The solution for all features of a generator at once, in double precision."""
-    blocks = [np.empty((problem.n, generator.width(b)), "f4") for b in range(generator.blocks)]
+    blocks = [
+        np.empty((problem.n, generator.width(b)), "f4") for b in range(generator.blocks)
+    ]
     for b, Z in enumerate(blocks):
         generator.make(b)(problem.X, Z)
     made = replace(problem, X=np.hstack(blocks).astype(float))
@@ -35,7 +38,9 @@ def test_passes_lead_to_the_solution_for_all_features(link, blobs):
     settings = SMALL | {"alpha": 0.1, "link": link, "passes": 60}
     states = ls_stagewise_passes(problem, **settings)
     primal = [state.primal for state in states if state.round % 3 == 0]
-    exact = joint(problem, next(ls_stagewise_passes(problem, **settings)).generator, 0.1, link)
+    exact = joint(
+        problem, next(ls_stagewise_passes(problem, **settings)).generator, 0.1, link
+    )
     assert primal[1] > 1.01 * exact.primal  # one pass is not the joint solution
     assert primal[-1] == pytest.approx(exact.primal, rel=1e-2)
     if link == "identity":
@@ -78,7 +83,11 @@ def test_steps_that_raise_the_objective_are_taken_again(blobs, monkeypatch):
 def test_pieces_of_rows_and_features_made_again_do_not_change_the_iterates(
     solver, blobs, monkeypatch
 ):
-    sizes = {"block": 2} if "columns" in solver.__name__ else {"n_features": 48, "block": 16}
+    sizes = (
+        {"block": 2}
+        if "columns" in solver.__name__
+        else {"n_features": 48, "block": 16}
+    )
     problem = blobs(n=103, d=5)
 
     def trace():
@@ -122,5 +131,7 @@ def test_columns_come_by_the_length_of_their_gradient(blobs):
     steps = ls_columns(replace(problem, X=X), block=2)
     state = next(islice(steps, 1, None))
     lengths = np.linalg.norm(X.T @ np.eye(3)[problem.y], axis=1)
-    assert state.generator.anchors.tolist() == np.argsort(-lengths, kind="stable").tolist()
+    assert (
+        state.generator.anchors.tolist() == np.argsort(-lengths, kind="stable").tolist()
+    )
     assert set(np.flatnonzero(state.W.any(axis=1))) == set(state.generator.anchors[:2])

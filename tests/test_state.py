@@ -24,7 +24,8 @@ each_solver = each("name", OURS)
 
 
 def begun(name, blobs, most=2):
-    """Return a problem, a solver's function, its settings and a state after some rounds."""
+    """Return a problem, a solver's function, its settings and a state after some
+    rounds."""
     problem = suited(name, blobs(n=30))
     steps, parameters = SOLVERS[name].steps, SHORT.get(name, {})
     *_, state = islice(steps(problem, **parameters), most + 1)
@@ -36,7 +37,10 @@ def moved(problem):
 
 
 def longer(problem):
-    twice = {key: np.concatenate([getattr(problem, key)] * 2) for key in ("X", "y", "weights")}
+    twice = {
+        key: np.concatenate([getattr(problem, key)] * 2)
+        for key in ("X", "y", "weights")
+    }
     return replace(problem, **twice)
 
 
@@ -50,7 +54,9 @@ def test_a_state_of_another_problem_is_refused(name, change, blobs):
     problem, steps, parameters, state = begun(name, blobs)
     with refuses(r"^problem: must be the one that the state was made for"):
         steps(change(problem), **parameters, state=state)
-    steps(replace(problem, name="other"), **parameters, state=state)  # its rows are the same
+    steps(
+        replace(problem, name="other"), **parameters, state=state
+    )  # its rows are the same
 
 
 @each_solver
@@ -64,7 +70,8 @@ def test_only_live_parameters_may_have_another_value(name, blobs):
 
 @each_solver
 def test_a_run_goes_on_after_an_earlier_one(name, blobs, tmp_path):
-    """All in one run, and in two, have the same rows; the earlier state is as it was."""
+    """All in one run, and in two, have the same rows; the earlier state is as it
+    was."""
     problem = suited(name, blobs(n=30))
     given = {"parameters": SHORT.get(name, {}), "warm_up": False}
     whole, end = run(name, problem, rounds(6), **given)
@@ -84,7 +91,8 @@ def test_a_run_goes_on_after_an_earlier_one(name, blobs, tmp_path):
 
 @each("name", CERTIFIED)
 def test_a_lambda_that_resumes_certifies_truly(name, blobs):
-    """Warming up with a state of the caller's, as this lambda does, leaves that state alone."""
+    """Warming up with a state of the caller's, as this lambda does, leaves that state
+    alone."""
     problem, steps, parameters, state = begun(name, blobs)
     trace, _ = run(lambda p: steps(p, **parameters, state=state), problem, rounds(5))
     lower, upper = optimum(name, problem, parameters, state)
@@ -99,7 +107,9 @@ def test_a_lambda_that_resumes_certifies_truly(name, blobs):
 def test_a_plain_loop_that_is_cut_leaves_an_iterate_or_a_refusal(name, act, blobs):
     problem, steps, parameters, start = begun(name, blobs, 1)
     settings = {"problem": problem, **parameters}
-    whole = {s.round: s.scores(problem.X).tobytes() for s in islice(steps(**settings), 5)}
+    whole = {
+        s.round: s.scores(problem.X).tobytes() for s in islice(steps(**settings), 5)
+    }
     done, cuts = set(), 0
     while cuts < 12:
         latest = start
@@ -161,7 +171,8 @@ def test_ctrl_c_before_a_resumed_run_has_a_state_returns_the_earlier_one(blobs):
 
 
 def test_a_function_without_the_decorator_is_resumed_by_run(blobs):
-    """It needs a state argument; what it passes on of another solver keeps that one's origin."""
+    """It needs a state argument; what it passes on of another solver keeps that one's
+    origin."""
 
     def plain(problem, *, step=1.0, state=None):
         s = state or Count(0, np.zeros(3))
@@ -181,7 +192,10 @@ def test_a_function_without_the_decorator_is_resumed_by_run(blobs):
     assert next(walrus(problem, state=earlier[1])).C == 2.0
     with refuses(r"^state: .* takes no state"):
         run(
-            lambda p: walrus(p), problem, rounds(1), after=run(lambda p: counting(repr)(p), problem)
+            lambda p: walrus(p),
+            problem,
+            rounds(1),
+            after=run(lambda p: counting(repr)(p), problem),
         )
 
 
@@ -249,4 +263,6 @@ def test_a_copy_during_which_a_round_ends_is_refused(blobs):
 def test_bounds_that_cross_by_one_rounding_end_a_run(blobs):
     stream = until(watch(counting(lambda s: None)(blobs(n=30))), rounds(9))
     *_, (row, _) = stream
-    assert row["round"] == 2 and row["stopped_by"] == "bounds crossed" and row["gap"] < 0
+    assert (
+        row["round"] == 2 and row["stopped_by"] == "bounds crossed" and row["gap"] < 0
+    )

@@ -63,14 +63,21 @@ def test_cpu_seconds_are_the_process_s_own():
 def test_only_sampled_rows_are_judged_and_all_rows_pass():
     judged = []
     judge = lambda state: judged.append(state.round) or {"error": 0.5}  # noqa: E731
-    rows = [row for row, _ in watch(count(7), judge, when=lambda row: row["round"] % 3 == 0)]
+    rows = [
+        row for row, _ in watch(count(7), judge, when=lambda row: row["round"] % 3 == 0)
+    ]
     assert judged == [0, 3, 6]
     assert len(rows) == 8 and [row["round"] for row in rows if "error" in row] == judged
-    # A rule on the judge's numbers waits for a sampled row, one on the solver's own does not.
+    # A rule on the judge's numbers waits for a sampled row, one on the solver's own
+    # does not.
     judge = lambda state: {"error": 0.0}  # noqa: E731
-    *_, (row, _) = until(watch(count(), judge, lambda row: row["round"] == 5), below("error", 0))
+    *_, (row, _) = until(
+        watch(count(), judge, lambda row: row["round"] == 5), below("error", 0)
+    )
     assert row["round"] == 5
-    *_, (row, _) = until(watch(count(), judge, lambda row: row["round"] == 0), rounds(7))
+    *_, (row, _) = until(
+        watch(count(), judge, lambda row: row["round"] == 0), rounds(7)
+    )
     assert row["round"] == 7 and "error" not in row
 
 
@@ -114,9 +121,14 @@ def test_a_nan_ends_the_stream_as_diverged(nan):
 
 
 def test_a_stream_that_ends_by_itself_is_unmarked():
-    rows = [row for row, _ in until(watch(count(values=[math.inf, math.inf])), rounds(100))]
+    rows = [
+        row for row, _ in until(watch(count(values=[math.inf, math.inf])), rounds(100))
+    ]
     assert len(rows) == 2 and "stopped_by" not in rows[-1]  # infinite is not diverged
-    assert stream.diverged(rows[-1]) is None and list(until(watch(iter(())), rounds(3))) == []
+    assert (
+        stream.diverged(rows[-1]) is None
+        and list(until(watch(iter(())), rounds(3))) == []
+    )
 
 
 def pause(duration):

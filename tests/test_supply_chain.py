@@ -17,12 +17,19 @@ ROOT = Path(__file__).parents[1]
 LIST = ROOT / "THIRD_PARTY.md"
 PACKAGE = Path(workbench.__file__).parent.resolve()
 
-# As published, of packages that only other systems or Pythons install, or whose wheel names none.
-GIVEN = dict.fromkeys("aiosignal frozenlist multidict nmslib propcache yarl".split(), "Apache-2.0")
-GIVEN |= {"aiohappyeyeballs": "PSF-2.0", "aiohttp": "Apache-2.0 AND MIT", "appnope": "BSD-2-Clause"}
+# As published, of packages that only other systems or Pythons install, or whose wheel
+# names none.
+GIVEN = dict.fromkeys(
+    "aiosignal frozenlist multidict nmslib propcache yarl".split(), "Apache-2.0"
+)
+GIVEN |= {
+    "aiohappyeyeballs": "PSF-2.0",
+    "aiohttp": "Apache-2.0 AND MIT",
+    "appnope": "BSD-2-Clause",
+}
 GIVEN |= {"colorama": "BSD-3-Clause", "pywinpty": "MIT"}
-# The beginnings of all names by which permissive licences go, and MPL-2.0, which asks for the
-# source of its own files alone.
+# The beginnings of all names by which permissive licences go, and MPL-2.0, which asks
+# for the source of its own files alone.
 KINDS = r"(3-Clause )?BSD|0BSD|MIT|Apache|ISC|PSF|Python Software|MPL-2|Mozilla|Zlib|CC0-1|LLVM"
 LOCKED = """
 ## Locked
@@ -45,7 +52,9 @@ def licence(name):
     if name in GIVEN:
         return GIVEN[name]
     said = importlib.metadata.metadata(name)
-    classified = [c for c in said.get_all("Classifier") or [] if c.startswith("License ::")]
+    classified = [
+        c for c in said.get_all("Classifier") or [] if c.startswith("License ::")
+    ]
     classified = "; ".join(c.rpartition(" :: ")[2] for c in classified)
     text = said.get("License") or ""
     short = text if len(text.splitlines()) == 1 and text != "UNKNOWN" else ""
@@ -53,7 +62,8 @@ def licence(name):
 
 
 def third_party():
-    """Return THIRD_PARTY.md, its second part from what is installed and what is given above."""
+    """Return THIRD_PARTY.md, its second part from what is installed and what is given
+    above."""
     rows = [f"| {name} | {version} | {licence(name)} |\n" for name, version in locked()]
     return "".join([HEAD, LOCKED, *rows])
 
@@ -72,10 +82,19 @@ def test_every_locked_package_is_listed_with_a_licence_of_a_kind_that_we_know():
 def test_what_is_not_locked_is_listed_with_the_licence_of_its_own_files():
     """MRCpy was said to be MIT in a sentence that nothing compared with anything."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
-    wanted = [each for extra in project["optional-dependencies"].values() for each in extra]
-    wanted += re.findall(r'"([\w-]+)==', (ROOT / "benchmarks/peers.py").read_text("utf-8"))
+    wanted = [
+        each for extra in project["optional-dependencies"].values() for each in extra
+    ]
+    wanted += re.findall(
+        r'"([\w-]+)==', (ROOT / "benchmarks/peers.py").read_text("utf-8")
+    )
     browser = json.loads((ROOT / "tests/browser/package.json").read_text("utf-8"))
-    wanted += [name for kind in browser if kind.endswith("ependencies") for name in browser[kind]]
+    wanted += [
+        name
+        for kind in browser
+        if kind.endswith("ependencies")
+        for name in browser[kind]
+    ]
     names = {re.match(r"[\w-]+", each)[0].lower() for each in wanted}
     outside = dict(re.findall(r"^\| ([\w-]+) \| (.+?) \| .+ \|$", HEAD, re.MULTILINE))
     assert names - dict(locked()).keys() == outside.keys() - {"package"}
@@ -88,7 +107,10 @@ def test_nothing_turns_data_into_code():
     rules = "S102,S301,S302,S307,S506,S602,S605"
     command = "-m ruff check --isolated --ignore-noqa --output-format concise --select".split()
     done = subprocess.run(
-        [sys.executable, *command, rules, "."], cwd=PACKAGE, capture_output=True, text=True
+        [sys.executable, *command, rules, "."],
+        cwd=PACKAGE,
+        capture_output=True,
+        text=True,
     )
     found = re.findall(r"^([\w/]+\.py):.* (S\d+) ", done.stdout, re.MULTILINE)
     assert not found and "All checks passed" in done.stdout, done.stdout + done.stderr

@@ -1,4 +1,5 @@
-"""Sweeps of real points: killed, interrupted, spread, limited, timed, and always the same rows."""
+"""Sweeps of real points: killed, interrupted, spread, limited, timed, and always the
+same rows."""
 
 import os
 import signal
@@ -36,7 +37,11 @@ GRID = {
     "test": 0.3,
     "stop": {"gap": 1e-4, "rounds": 12},
 }
-SMALL = {"solvers": ["mrc_ccg", "mrc_subgradient"], "data": "iris", "stop": {"rounds": 3}}
+SMALL = {
+    "solvers": ["mrc_ccg", "mrc_subgradient"],
+    "data": "iris",
+    "stop": {"rounds": 3},
+}
 SMALL |= {"test": 0.3}
 
 
@@ -53,7 +58,10 @@ def rows_of(trace):
 
 def finished(folder):
     """Return the finished points of a folder of runs, by file, with their dates."""
-    return {path: path.stat().st_mtime_ns for path in Path(folder, "points").glob("*/*.jsonl")}
+    return {
+        path: path.stat().st_mtime_ns
+        for path in Path(folder, "points").glob("*/*.jsonl")
+    }
 
 
 def command(folder, entries, *options):
@@ -68,7 +76,8 @@ def command(folder, entries, *options):
 
 @pytest.fixture
 def here(tmp_path, monkeypatch):
-    """Keep the runs of the command line, called in this process, in a folder of the test's own."""
+    """Keep the runs of the command line, called in this process, in a folder of the
+    test's own."""
     monkeypatch.setenv("WORKBENCH_RUNS", str(tmp_path / "runs"))
 
     def write(entries):
@@ -91,7 +100,9 @@ def test_a_sweep_interrupted_and_killed_equals_the_undisturbed_one(whole, tmp_pa
     for enough, number in ((8, signal.SIGINT), (30, signal.SIGKILL)):
         process = command(tmp_path, GRID, "-j", "2")
         wait(lambda n=enough: len(finished(tmp_path)) > n, 120, process)
-        family = [child.pid for child in psutil.Process(process.pid).children(recursive=True)]
+        family = [
+            child.pid for child in psutil.Process(process.pid).children(recursive=True)
+        ]
         if number == signal.SIGKILL:
             process.kill()
         else:
@@ -104,13 +115,17 @@ def test_a_sweep_interrupted_and_killed_equals_the_undisturbed_one(whole, tmp_pa
         before = after
         if number == signal.SIGINT:
             assert (process.returncode, err) == (130, "workbench: interrupted\n")
-            assert {path.suffix for path in tmp_path.glob("points/**/*.*")} == {".jsonl"}
+            assert {path.suffix for path in tmp_path.glob("points/**/*.*")} == {
+                ".jsonl"
+            }
     said = []
     resumed = sweep(grid(**GRID), folder=tmp_path / "points", say=said.append)
     assert said[0] == f"72 points, {len(before)} done before, {72 - len(before)} to run"
     after = finished(tmp_path)
     assert before.items() <= after.items() and len(after) == len(whole.points)
-    pd.testing.assert_frame_equal(without_times(resumed.frame()), without_times(whole.frame()))
+    pd.testing.assert_frame_equal(
+        without_times(resumed.frame()), without_times(whole.frame())
+    )
     for ours, theirs in zip(resumed.traces(), whole.traces(), strict=True):
         assert rows_of(ours) == rows_of(theirs)
 
@@ -121,7 +136,11 @@ def test_frames_traces_and_summaries_choose_by_attribute_and_parameter(whole):
     assert len(frame) == len(whole.points) and frame["key"].is_unique
     assert {*"n d k checksum stopped_by gap test_error".split()} <= set(frame)
     assert not frame["timed"].any() and (frame["status"] == "done").all()
-    assert len(whole.traces(solver="mrc_ccg")) == (frame["solver"] == "mrc_ccg").sum() == 36
+    assert (
+        len(whole.traces(solver="mrc_ccg"))
+        == (frame["solver"] == "mrc_ccg").sum()
+        == 36
+    )
     chosen = whole.traces(solver="mrc_ccg", data="wine", eps1=1e-2, n_max=20)
     assert [trace.header["seed"] for trace in chosen] == [0, 1, 2]
     assert set(chosen[0].header["threads"].values()) == {1}
@@ -132,7 +151,11 @@ def test_frames_traces_and_summaries_choose_by_attribute_and_parameter(whole):
     assert "cpu (s, not timed)" in table and "cpu (s)" not in table
     assert len(table) == len(frame) / 3 and set(table["runs"]) == {3}
     chosen, row = (
-        t[(t["solver"] == "mrc_pdhg") & (t["p_lambda0"] == 0.02) & (t["data"] == "wine")]
+        t[
+            (t["solver"] == "mrc_pdhg")
+            & (t["p_lambda0"] == 0.02)
+            & (t["data"] == "wine")
+        ]
         for t in (frame, table)
     )
     assert row["cpu (s, not timed)"].item() == chosen["cpu"].median()
@@ -151,7 +174,9 @@ def test_two_sweeps_of_the_same_points_at_once_both_end_well(tmp_path):
     assert set(frame["status"]) == {"done"} and len(finished(tmp_path)) == 24
     [table] = tmp_path.glob("sweeps/grid-*.csv")
     theirs = pd.read_csv(table)
-    assert list(theirs["key"]) == list(frame["key"]) and list(theirs["gap"]) == list(frame["gap"])
+    assert list(theirs["key"]) == list(frame["key"]) and list(theirs["gap"]) == list(
+        frame["gap"]
+    )
     assert list(tmp_path.glob("points/*.*")) == []
 
 
@@ -178,23 +203,37 @@ def test_the_same_run_shares_a_file_and_another_stop_does_not(tmp_path, no_worke
         sweep(points, folder=tmp_path / "shared", say=said.append)
     starts = [line for line in said if line.startswith("4 points")]
     assert starts == ["4 points, 4 to run", "4 points, 2 done before, 2 to run"]
-    points = grid("mrc_ccg", "wine, missing.csv or wine", stop={"rounds": 2}, seeds=3, test=None)
+    points = grid(
+        "mrc_ccg", "wine, missing.csv or wine", stop={"rounds": 2}, seeds=3, test=None
+    )
     done = sweep(points, folder=tmp_path / "same")
-    assert len(done.frame()) == 6 and done.frame()["key"].nunique() == len(done.traces()) == 1
+    assert (
+        len(done.frame()) == 6
+        and done.frame()["key"].nunique() == len(done.traces()) == 1
+    )
     assert list(summary(done)["runs"]) == [1, 1]
-    for spec in ("wine", "missing.csv or wine"):  # figures are redrawn by what was asked for
+    for spec in (
+        "wine",
+        "missing.csv or wine",
+    ):  # figures are redrawn by what was asked for
         points = grid("mrc_ccg", spec, stop={"rounds": 2}, test=None)
         (trace,) = sweep(points, folder=tmp_path / "same").traces()
         assert trace.header["data"] == spec
     stops = ({"gap": gap, "rounds": 90} for gap in (1e-1, 1e-3, 0.999e-3))
-    points = [point for stop in stops for point in grid("mrc_ccg", "iris", stop=stop, seeds=2)]
+    points = [
+        point for stop in stops for point in grid("mrc_ccg", "iris", stop=stop, seeds=2)
+    ]
     table = summary(sweep(points, folder=tmp_path / "stops"))
-    assert list(table["runs"]) == [2, 2, 2] and table["gap"][1] <= 1e-3 < table["gap"][0]
+    assert (
+        list(table["runs"]) == [2, 2, 2] and table["gap"][1] <= 1e-3 < table["gap"][0]
+    )
     for folder, files in (("shared", 6), ("same", 1), ("stops", 6)):
         assert len(list(tmp_path.glob(f"{folder}/*/*.jsonl"))) == files
 
 
-def test_a_failure_is_a_row_with_its_reason_is_not_kept_and_is_retried(tmp_path, no_workers):
+def test_a_failure_is_a_row_with_its_reason_is_not_kept_and_is_retried(
+    tmp_path, no_workers
+):
     solvers = {"mrc_ccg": {"eps1": [-1.0, 1e-2]}, "svm_multi": {}}
     points = grid(solvers, "iris", stop={"rounds": 2})
     points += grid("mrc_lp", "synthetic 4000x50x20", stop={"rounds": 1})
@@ -209,12 +248,16 @@ def test_a_failure_is_a_row_with_its_reason_is_not_kept_and_is_retried(tmp_path,
     said = []
     done = sweep(points, folder=tmp_path, seconds=1.5, say=said.append)
     frame = done.frame()
-    assert [i for i, status in enumerate(frame["status"]) if status == "failed"] == [*reasons]
+    assert [i for i, status in enumerate(frame["status"]) if status == "failed"] == [
+        *reasons
+    ]
     assert all(frame["reason"][i].startswith(reason) for i, reason in reasons.items())
     assert len(done.traces()) == 2 and len(list(tmp_path.glob("*/*.jsonl"))) == 2
     assert any("FAILED, ValueError: eps1" in line for line in said)
     table = summary(done)
-    assert list(table["failed"]) == [1, 0, 0, 1, 1, 1] and list(table["runs"]) == [1] * 6
+    assert (
+        list(table["failed"]) == [1, 0, 0, 1, 1, 1] and list(table["runs"]) == [1] * 6
+    )
     sweep(points[:4], folder=tmp_path, say=said.append)
     assert "4 points, 2 done before, 2 to run" in said
 
@@ -253,27 +296,40 @@ def test_a_damaged_point_is_named_and_run_again_and_nothing_else(tmp_path, no_wo
     assert len(again.traces()) == 2 and whole.stat().st_mtime_ns == kept
 
 
-def test_timing_runs_each_setting_three_times_and_says_so(tmp_path, monkeypatch, no_workers):
+def test_timing_runs_each_setting_three_times_and_says_so(
+    tmp_path, monkeypatch, no_workers
+):
     points = grid("mrc_ccg", "iris", stop={"rounds": 3}, seeds=2)
     said = []
     timed = sweep(points, timing=True, folder=tmp_path, say=said.append)
     assert len(timed.points) == 3 and len({point.key for point in timed.points}) == 3
     assert all(trace.header["timed"] for trace in timed.traces())
-    both, order = grid(["mrc_ccg", "ww_walrus"], "iris", stop={"rounds": 1}, seeds=3), []
+    both, order = (
+        grid(["mrc_ccg", "ww_walrus"], "iris", stop={"rounds": 1}, seeds=3),
+        [],
+    )
     with monkeypatch.context() as patch:
-        patch.setattr(room, "execute", lambda tasks, *_, **__: order.extend(tasks) or {})
+        patch.setattr(
+            room, "execute", lambda tasks, *_, **__: order.extend(tasks) or {}
+        )
         sweep(both, timing=True, folder=tmp_path)
     assert [task.label.split(",")[0] for task in order] == 3 * ["mrc_ccg", "ww_walrus"]
     assert "cpu (s)" in summary(timed) and summary(timed)["runs"][0] == 3
     untimed = sweep(points, folder=tmp_path, say=said.append)
     assert "2 points, 2 to run" in said and "cpu (s, not timed)" in summary(untimed)
-    assert not {point.key for point in timed.points} & {point.key for point in untimed.points}
+    assert not {point.key for point in timed.points} & {
+        point.key for point in untimed.points
+    }
     both = Sweep(timed.points + untimed.points, tmp_path, {})
     assert "cpu (s, not timed)" in summary(both)
 
-    monkeypatch.setenv("WORKBENCH_JOBS", "2")  # next to other notebooks nothing is timed
+    monkeypatch.setenv(
+        "WORKBENCH_JOBS", "2"
+    )  # next to other notebooks nothing is timed
     beside = sweep(points, timing=True, folder=tmp_path, say=said.append)
-    assert said[-1] == "2 points, 2 done before, 0 to run" and not beside.points[0].timed
+    assert (
+        said[-1] == "2 points, 2 done before, 0 to run" and not beside.points[0].timed
+    )
 
 
 REFUSED = {  # test_grid.py has the mistakes of grids
@@ -287,7 +343,9 @@ REFUSED = {  # test_grid.py has the mistakes of grids
 
 
 @each("message", REFUSED)
-def test_a_mistake_is_one_line_and_exit_code_2(message, here, tmp_path, capsys, monkeypatch):
+def test_a_mistake_is_one_line_and_exit_code_2(
+    message, here, tmp_path, capsys, monkeypatch
+):
     here(SMALL | {"data": "irises" if "irises" in message else "iris"})
     monkeypatch.chdir(tmp_path)
     assert main(["sweep", *REFUSED[message].split()]) == 2
@@ -296,7 +354,9 @@ def test_a_mistake_is_one_line_and_exit_code_2(message, here, tmp_path, capsys, 
     assert out == "" and finished(tmp_path / "runs") == {}
 
 
-def test_the_command_writes_every_point_and_tells_how_it_went(here, tmp_path, capsys, no_workers):
+def test_the_command_writes_every_point_and_tells_how_it_went(
+    here, tmp_path, capsys, no_workers
+):
     (tmp_path / "runs").write_text("in the way")
     assert main(["sweep", here(SMALL)]) == 2 and "runs" in capsys.readouterr().err
     (tmp_path / "runs").unlink()
@@ -318,10 +378,19 @@ def test_the_command_writes_every_point_and_tells_how_it_went(here, tmp_path, ca
 
 
 def test_a_parameter_is_not_mistaken_for_what_a_solver_reports(tmp_path, no_workers):
-    solvers = {"mrc_subgradient": {"steps": [5, 50]}, "memoir_pegasos": {"seed": [3, 4]}}
+    solvers = {
+        "mrc_subgradient": {"steps": [5, 50]},
+        "memoir_pegasos": {"seed": [3, 4]},
+    }
     done = sweep(grid(solvers, "iris", stop={"rounds": 3}, seeds=2), folder=tmp_path)
     frame = done.frame()
     assert sorted(frame["p_steps"].dropna()) == [5, 5, 50, 50]
-    assert sorted(frame["steps"].dropna())[:2] == [15, 15]  # so far, which is another thing
-    assert sorted(frame["p_seed"].dropna()) == [3, 3, 4, 4] and set(frame["seed"]) == {0, 1}
+    assert sorted(frame["steps"].dropna())[:2] == [
+        15,
+        15,
+    ]  # so far, which is another thing
+    assert sorted(frame["p_seed"].dropna()) == [3, 3, 4, 4] and set(frame["seed"]) == {
+        0,
+        1,
+    }
     assert list(summary(done)["runs"]) == [2] * 4

@@ -16,7 +16,11 @@ def test_generated_documents_have_what_they_say(monkeypatch):
     assert problem.synthetic and "synthetic" in problem.about and problem.k == 200
     assert problem.X.dtype == np.float32 and problem.X.has_canonical_format
     sizes = np.bincount(problem.y, minlength=200)
-    assert sizes.min() >= 1 and sizes.max() > 5 * np.median(sizes) and problem.X.data.min() == 1
+    assert (
+        sizes.min() >= 1
+        and sizes.max() > 5 * np.median(sizes)
+        and problem.X.data.min() == 1
+    )
     words = np.asarray(problem.X.sum(axis=1)).ravel()
     assert words.mean() == pytest.approx(60, rel=0.05) and words.min() >= 1
     assert np.log(words).std() == pytest.approx(0.5, abs=0.05)
@@ -25,7 +29,9 @@ def test_generated_documents_have_what_they_say(monkeypatch):
     assert -1.3 < slope < -0.7
     monkeypatch.setattr(text, "BLOCK", 150)
     blocks = zipf_text(400, 30, 5)
-    assert blocks.X.shape[0] == 400 and blocks.X.sum() / 400 == pytest.approx(60, rel=0.1)
+    assert blocks.X.shape[0] == 400 and blocks.X.sum() / 400 == pytest.approx(
+        60, rel=0.1
+    )
 
 
 def test_generated_documents_check_their_arguments_and_are_those_of_their_seed():
@@ -50,7 +56,9 @@ def test_validation_rows_are_training_rows():
     assert part.k == 300 and set(part.y) == set(range(300))
     assert part.n + len(part.y_test) == 4000 and 920 < len(part.y_test) <= 1001
     rows = {(row.indices.tobytes(), row.data.tobytes()) for row in whole.X_test}
-    assert not any((row.indices.tobytes(), row.data.tobytes()) in rows for row in part.X_test)
+    assert not any(
+        (row.indices.tobytes(), row.data.tobytes()) in rows for row in part.X_test
+    )
     sizes, held = np.bincount(whole.y), np.bincount(part.y_test, minlength=300)
     assert abs(held - 0.25 * sizes).max() < 2
     small = (sizes < 4) & (sizes > 1)

@@ -10,7 +10,14 @@ from helpers import each, refuses
 from test_stream import count
 
 from workbench.core.stream import watch
-from workbench.core.trace import SCHEMA, Trace, read_finished, read_trace, record, write_trace
+from workbench.core.trace import (
+    SCHEMA,
+    Trace,
+    read_finished,
+    read_trace,
+    record,
+    write_trace,
+)
 
 HEADER = {
     "solver": "toy",
@@ -18,7 +25,13 @@ HEADER = {
     "rules": ["3 rounds"],
 }
 ROWS = [
-    {"round": 0, "seconds": 0.1, "gap": math.inf, "lower": -math.inf, "error": math.nan},
+    {
+        "round": 0,
+        "seconds": 0.1,
+        "gap": math.inf,
+        "lower": -math.inf,
+        "error": math.nan,
+    },
     {"round": 1, "seconds": 0.1 + 0.2, "gap": 1e-300, "done": True, "note": None},
     {"round": 2, "seconds": 1.0, "gap": 0.0, "stopped_by": "3 rounds"},
 ]
@@ -44,9 +57,16 @@ def test_a_trace_survives_the_disk_exactly_as_strict_json(tmp_path):
     assert column[0] == -math.inf and np.isnan(column[1:]).all()
     assert Trace().column("gap").shape == (0,) and Trace().last == {}
 
-    lines = [json.loads(s, parse_constant=pytest.fail) for s in path.read_text().splitlines()]
+    lines = [
+        json.loads(s, parse_constant=pytest.fail) for s in path.read_text().splitlines()
+    ]
     assert len(lines) == 1 + len(ROWS) and lines[0]["schema"] == SCHEMA
-    row = {"round": np.int32(3), "gap": np.float32(0.5), "bad": np.float64("nan"), "ok": np.True_}
+    row = {
+        "round": np.int32(3),
+        "gap": np.float32(0.5),
+        "bad": np.float64("nan"),
+        "ok": np.True_,
+    }
     write_trace(path, Trace({}, [row]))
     [read] = read_trace(path).rows
     assert same(read, {"round": 3, "gap": 0.5, "bad": math.nan, "ok": True})
@@ -80,7 +100,16 @@ def test_a_trace_cut_at_any_byte_is_readable_to_its_last_whole_line(tmp_path):
 
 
 HEAD = b'{"schema": 1}\n'
-NO_TRACES = [b"", b"\n", b'{"schema', b'{"a": 1}\n', b"5\n6\n", b'"text"\n', b"[]", b"\x80"]
+NO_TRACES = [
+    b"",
+    b"\n",
+    b'{"schema',
+    b'{"a": 1}\n',
+    b"5\n6\n",
+    b'"text"\n',
+    b"[]",
+    b"\x80",
+]
 NO_TRACES += [b'{"schema": 9}\n', b'{"schema": "1"}\n', HEAD + b"5\n"]
 
 
@@ -104,7 +133,10 @@ DAMAGE = {
 
 @each("damage", DAMAGE)
 def test_a_damaged_line_is_named_wherever_it_is(tmp_path, damage):
-    path, message = tmp_path / "t.jsonl", r"t\.jsonl: (line \d is damaged|not a trace|is the trace)"
+    path, message = (
+        tmp_path / "t.jsonl",
+        r"t\.jsonl: (line \d is damaged|not a trace|is the trace)",
+    )
     for place in range(5):
         write_trace(path, Trace({"key": "k"}, ROWS))
         lines = path.read_text().splitlines()
@@ -119,13 +151,25 @@ def test_a_trace_is_finished_only_whole_and_under_its_key(tmp_path):
     write_trace(path, Trace({"key": "k", "problem": problem}, ROWS))
     assert same(read_finished(path, "k").rows, ROWS)
     for header, rows, key, message in (
-        ({"key": "k", "problem": problem}, ROWS, "other", "is the trace of another run, 'k'"),
-        ({"key": "k", "problem": problem}, ROWS[:2], "k", "is the trace of a run that has"),
+        (
+            {"key": "k", "problem": problem},
+            ROWS,
+            "other",
+            "is the trace of another run, 'k'",
+        ),
+        (
+            {"key": "k", "problem": problem},
+            ROWS[:2],
+            "k",
+            "is the trace of a run that has",
+        ),
     ):
         write_trace(path, Trace(header, rows))
         with refuses(rf"t\.jsonl: {message}"):
             read_finished(path, key)
-    with pytest.raises(TypeError):  # a failed write leaves the old trace, and nothing else
+    with pytest.raises(
+        TypeError
+    ):  # a failed write leaves the old trace, and nothing else
         write_trace(path, Trace(header, [{"round": 0, "state": object()}]))
     assert same(read_trace(path).rows, ROWS[:2]) and os.listdir(tmp_path) == ["t.jsonl"]
 

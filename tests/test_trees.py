@@ -1,4 +1,5 @@
-"""Ensembles of trees as streams: the trees are scikit-learn's, and so are the predictions."""
+"""Ensembles of trees as streams: the trees are scikit-learn's, and so are the
+predictions."""
 
 from dataclasses import replace
 from itertools import islice
@@ -14,7 +15,11 @@ from workbench import SOLVERS
 from workbench.peers.linear import budget
 
 KINDS = {
-    "random_forest": (ensemble.RandomForestClassifier, {"mtry": 2.0}, {"max_features": 4}),
+    "random_forest": (
+        ensemble.RandomForestClassifier,
+        {"mtry": 2.0},
+        {"max_features": 4},
+    ),
     "boosting": (
         ensemble.HistGradientBoostingClassifier,
         {"learning_rate": 0.3, "l2": 2.0},
@@ -35,13 +40,17 @@ def test_the_trees_are_scikit_learns(name, k, blobs):
     problem = blobs(n=150, d=5, k=k)
     kind, ours, theirs = KINDS[name]
     size = "max_iter" if name == "boosting" else "n_estimators"
-    model = kind(random_state=3, **theirs, **{size: budget(7)}).fit(problem.X, problem.y)
+    model = kind(random_state=3, **theirs, **{size: budget(7)}).fit(
+        problem.X, problem.y
+    )
     s = last(name, problem, seed=3, **ours)
     new = np.random.default_rng(0).normal(size=(80, 5))
     if name == "boosting":
         expected = model.decision_function(new)
         expected = expected if k > 2 else np.stack([0 * expected, expected], axis=1)
-        assert s.primal == pytest.approx(log_loss(problem.y, model.predict_proba(problem.X)))
+        assert s.primal == pytest.approx(
+            log_loss(problem.y, model.predict_proba(problem.X))
+        )
     else:
         expected = model.predict_proba(new)
         one_hot = np.eye(k)[problem.y]
@@ -57,7 +66,9 @@ def test_the_trees_are_scikit_learns(name, k, blobs):
 def test_a_class_without_training_rows_is_never_predicted(name, blobs):
     problem = blobs(n=90)
     left = problem.y != 1
-    problem = replace(problem, X=problem.X[left], y=problem.y[left], weights=problem.weights[left])
+    problem = replace(
+        problem, X=problem.X[left], y=problem.y[left], weights=problem.weights[left]
+    )
     assert not (last(name, problem, 4).scores(problem.X).argmax(axis=1) == 1).any()
 
 

@@ -1,4 +1,5 @@
-"""Certified tuning: what is proven over a range, against solutions at many values inside it."""
+"""Certified tuning: what is proven over a range, against solutions at many values
+inside it."""
 
 import copy
 from dataclasses import fields, replace
@@ -40,9 +41,13 @@ def tiny(seed, kind):
 
 
 def mirrored(sparse):
-    """A problem whose classes swap with its features, and rows that it gives equal scores."""
+    """A problem whose classes swap with its features, and rows that it gives equal
+    scores."""
     X = np.array([[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [2.0, 1.0, 0.0], [1.0, 2.0, 0.0]])
-    X_val, y_val = np.array([[0.7, 0.7, 0.0], [0.0, 0.0, 1.0], [3.0, 0.0, 0.0]]), [1, 1, 0]
+    X_val, y_val = (
+        np.array([[0.7, 0.7, 0.0], [0.0, 0.0, 1.0], [3.0, 0.0, 0.0]]),
+        [1, 1, 0],
+    )
     problem = as_problem(csr_matrix(X) if sparse else X, [0, 1, 0, 1])
     return problem, csr_matrix(X_val) if sparse else X_val, np.array(y_val)
 
@@ -51,7 +56,8 @@ def mirrored(sparse):
 def test_equal_scores_over_a_whole_interval_end_the_search(sparse):
     *_, state = islice(certify_path(*mirrored(sparse), (1e-3, 10.0), 0.0), 1000)
     assert not state.open.any(), "it ended by itself"
-    # The row of a feature that was never seen is of the first class everywhere: certainly wrong.
+    # The row of a feature that was never seen is of the first class everywhere:
+    # certainly wrong.
     assert state.fewest in (1, 2) and state.achieved == (state.fewest - 1) / 3
 
 
@@ -77,14 +83,20 @@ def test_no_solution_in_the_range_leaves_the_band(kind, seed):
     state = most_solves(certify_path(problem, X_val, y_val, (1e-2, 1e2), 0.0), 100)
     edges, lower, upper = state.band()
     assert edges[0] == 1e-2 and edges[-1] == 1e2 and np.all(np.diff(edges) > 0.0)
-    path = ww_path(problem, np.geomspace(1.01e-2, 0.99e2, 15), gap_ratio=1e-10, max_rounds=5000)
+    path = ww_path(
+        problem, np.geomspace(1.01e-2, 0.99e2, 15), gap_ratio=1e-10, max_rounds=5000
+    )
     lengths = np.linalg.norm(X_val, axis=1)
     for s in path:  # the errors of its solution, and those that its own gap leaves open
         V = np.sort(s.scores(X_val), axis=1)
-        open_ = V[:, -1] - V[:, -2] <= np.sqrt(2.0 * max(s.primal - s.dual, 0.0)) * lengths
+        open_ = (
+            V[:, -1] - V[:, -2] <= np.sqrt(2.0 * max(s.primal - s.dual, 0.0)) * lengths
+        )
         wrong, near = s.scores(X_val).argmax(axis=1) != y_val, open_ | (lengths == 0.0)
         at = np.searchsorted(edges, s.C) - 1
-        assert lower[at] <= (wrong | near).sum() and (wrong & ~near).sum() <= upper[at], s.C
+        assert (
+            lower[at] <= (wrong | near).sum() and (wrong & ~near).sum() <= upper[at]
+        ), s.C
     assert state.fewest - lower.min() == pytest.approx(ROWS * state.achieved)
 
 
@@ -100,7 +112,9 @@ def test_a_search_ends_when_all_of_the_range_is_proven(name):
     assert state.achieved <= 0.01 and state.chosen in state.at
     wrong = state.scores(problem.X_test).argmax(axis=1) != problem.y_test
     assert wrong.sum() == fewest == round(state.info()["error"] * state.rows)
-    assert not state.open.any() and len(state.B) == 0  # no dual point is kept without need
+    assert (
+        not state.open.any() and len(state.B) == 0
+    )  # no dual point is kept without need
 
 
 def test_a_search_goes_on_from_a_copied_state_bit_for_bit():
@@ -135,17 +149,26 @@ def test_roots_and_spans(rng):
         value = a * t**2 + b * t + c
         inside = (t >= 0.0) & (t <= 1.0)
         low, high = between_roots(*map(np.array, (a, b, c, c > 0.0, a + b + c > 0.0)))
-        assert not np.any((value[inside] < -1e-12) & ((t[inside] < low) | (t[inside] > high)))
-    spans = np.array([[0.0, 0.4], [0.3, 0.6], [0.6, 2.0], [np.inf, -np.inf], [-np.inf, 0.1]])
+        assert not np.any(
+            (value[inside] < -1e-12) & ((t[inside] < low) | (t[inside] > high))
+        )
+    spans = np.array(
+        [[0.0, 0.4], [0.3, 0.6], [0.6, 2.0], [np.inf, -np.inf], [-np.inf, 0.1]]
+    )
     assert most_at_once(spans, 0.0, 1.0) == 2 and most_at_once(spans, 0.45, 0.5) == 1
-    assert most_at_once(spans, 0.6, 0.6) == 2 and most_at_once(spans[3:4], 0.0, 1.0) == 0
+    assert (
+        most_at_once(spans, 0.6, 0.6) == 2 and most_at_once(spans[3:4], 0.0, 1.0) == 0
+    )
 
 
 def test_what_cannot_be_certified_is_refused():
     problem, X, y = tiny(1, "plain")
     for given, message in (
         ((X, y, (1, 1)), "C_range: must be two numbers in ascending order"),
-        ((X, y, (1, 2), -0.1), "eps: must be a number of at least 0 and below 1, got -0.1"),
+        (
+            (X, y, (1, 2), -0.1),
+            "eps: must be a number of at least 0 and below 1, got -0.1",
+        ),
         ((X, [0, 1, 0], (1, 2)), "y_val: has 3 labels for 15 rows"),
         ((np.ones((15, 9)), y, (1, 2)), "X_val: has 9 features"),
     ):

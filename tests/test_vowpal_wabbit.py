@@ -1,4 +1,5 @@
-"""Vowpal Wabbit, if its package is installed; what all solvers promise is in test_solvers.py."""
+"""Vowpal Wabbit, if its package is installed; what all solvers promise is in
+test_solvers.py."""
 
 import sys
 from importlib.util import find_spec
@@ -12,7 +13,9 @@ from numpy.testing import assert_allclose
 from workbench import as_problem
 from workbench.peers.vowpal_wabbit import vw, vw_recall_tree
 
-needs_vw = pytest.mark.skipif(not find_spec("vowpalwabbit"), reason="needs the extra vw")
+needs_vw = pytest.mark.skipif(
+    not find_spec("vowpalwabbit"), reason="needs the extra vw"
+)
 
 
 @each("steps", [vw, vw_recall_tree])

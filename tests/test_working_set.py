@@ -1,4 +1,5 @@
-"""Working sets: bounds around a general solver's optimum, steps that ascend, many classes."""
+"""Working sets: bounds around a general solver's optimum, steps that ascend, many
+classes."""
 
 from itertools import islice
 
@@ -32,7 +33,9 @@ def text(n=400, k=40):
 
 
 def last(problem, count, **parameters):
-    *_, (row, state) = until(watch(cs_working_set(problem, **parameters)), rounds(count))
+    *_, (row, state) = until(
+        watch(cs_working_set(problem, **parameters)), rounds(count)
+    )
     return row, state
 
 
@@ -48,7 +51,11 @@ def test_bounds_close_around_the_optimum(given, is_sparse, blobs):
 
 def test_blocks_are_solved_exactly(rng):
     for _ in range(300):
-        m, cost, curvature = rng.integers(2, 7), rng.uniform(0.1, 3), rng.uniform(0.1, 4)
+        m, cost, curvature = (
+            rng.integers(2, 7),
+            rng.uniform(0.1, 3),
+            rng.uniform(0.1, 4),
+        )
         g, delta, room = 3 * rng.normal(size=m), np.empty(m), np.empty(m)
         alpha = np.zeros(m, "f4")
         alpha[1:] = -cost / m * rng.uniform(0, 1, m - 1) * (rng.random(m - 1) < 0.6)
@@ -63,9 +70,13 @@ def test_blocks_are_solved_exactly(rng):
         assert abs(delta.sum()) < 1e-6
         after = alpha + delta
         assert after[0] <= cost + 1e-6 and after[1:].max() <= 1e-6
-        other = after + rng.normal(size=(200, m)) * rng.choice([1e-4, 1e-2, 1], size=(200, 1))
+        other = after + rng.normal(size=(200, m)) * rng.choice(
+            [1e-4, 1e-2, 1], size=(200, 1)
+        )
         other[:, 1:] = np.minimum(other[:, 1:], 0)
-        other[:, 1:] *= np.minimum(1, cost / np.maximum(-other[:, 1:].sum(1), 1e-9))[:, None]
+        other[:, 1:] *= np.minimum(1, cost / np.maximum(-other[:, 1:].sum(1), 1e-9))[
+            :, None
+        ]
         other[:, 0] = -other[:, 1:].sum(axis=1)
         assert value(delta) >= value(other - alpha).max() - 1e-5
 
@@ -77,7 +88,9 @@ def test_v_is_the_sum_over_rows_and_the_dual_ascends(parameters, is_sparse):
     for s in islice(cs_working_set(problem, **parameters), 5):
         A = np.zeros((problem.n, problem.k))
         for j in range(s.sets.shape[1]):
-            np.add.at(A, (np.arange(problem.n), s.sets[:, j].astype(int)), s.alpha[:, j])
+            np.add.at(
+                A, (np.arange(problem.n), s.sets[:, j].astype(int)), s.alpha[:, j]
+            )
         V = problem.X.T @ A
         found = matrix_of(s.blocks())
         assert sp.issparse(found) == is_sparse

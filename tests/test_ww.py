@@ -46,7 +46,8 @@ def test_the_optimum_is_that_of_a_conic_solver(name, n, d, k, C, sparse, blobs):
     problem = blobs(n=n, d=d, k=k, sparse=sparse)
     value = optimum(problem, C)
     trace, s = solved(name, problem, C)
-    # Shark's subproblem solver leaves violations of its tolerance, of which each costs C at most.
+    # Shark's subproblem solver leaves violations of its tolerance, of which each costs
+    # C at most.
     left = C * n * (k - 1) * TOLERANCE if name == "ww_shark" else 0.0
     assert trace.last["upper"] == approx(value, rel=1e-6, abs=left)
     assert trace.last["lower"] == approx(value, rel=1e-6, abs=left)
@@ -68,7 +69,9 @@ def test_the_gap_ratio_of_the_paper(name, blobs):
     if name != "ww_walrus_fast":  # the dual of plain descent rises
         assert np.all(np.diff(trace.column("dual")) >= -1e-9)
         assert trace.column("visits").tolist() == list(range(16))
-    assert np.isnan(share_of(1.0, np.nan, 0.0))  # a gap that is not a number is not small
+    assert np.isnan(
+        share_of(1.0, np.nan, 0.0)
+    )  # a gap that is not a number is not small
     assert share_of(0.0, 2.0, 1.0) == np.inf and share_of(0.0, 1.0, 1.0) == 0
 
 
@@ -78,7 +81,9 @@ def test_what_is_left_alone_is_found_again_with_fewer_visits(blobs):
     *_, fast = islice(ww_walrus_fast(problem), 2)
     assert (plain.round, fast.round, fast.visits) == (1, 1, 1)
     assert fast.first == approx(plain.first, rel=1e-9)  # the first sweep is the same
-    fast, plain = (solved(name, problem, 1.0, 1e-6)[0] for name in ("ww_walrus_fast", "ww_walrus"))
+    fast, plain = (
+        solved(name, problem, 1.0, 1e-6)[0] for name in ("ww_walrus_fast", "ww_walrus")
+    )
     assert fast.stopped_by == "gap_ratio <= 1e-06"
     assert fast.last["visits"] < plain.last["visits"] / 2
     assert fast.last["upper"] == approx(plain.last["upper"], rel=1e-6)
@@ -87,7 +92,10 @@ def test_what_is_left_alone_is_found_again_with_fewer_visits(blobs):
 def test_a_large_C_is_reached_by_smaller_ones(blobs):
     problem, C = blobs(n=200, k=4), 64.0
     norms = squared_norms(problem.X)
-    assert easiest(C, norms) < C and easiest(0.01 / norms.mean(), norms) == 0.01 / norms.mean()
+    assert (
+        easiest(C, norms) < C
+        and easiest(0.01 / norms.mean(), norms) == 0.01 / norms.mean()
+    )
     trace, _ = solved("ww_walrus_fast", problem, C, 1e-5)
     levels = trace.column("C")
     assert levels[1] == C == levels[-1] and np.all(np.diff(levels[2:]) >= 0)
@@ -118,7 +126,8 @@ def test_the_path_solves_every_C_to_the_gap_asked_for(blobs):
 
 
 def test_a_path_of_weighted_rows_stays_in_their_box(blobs):
-    """A row of zeros has weight C (k - 1) in the optimum, whatever W is, and half of it here."""
+    """A row of zeros has weight C (k - 1) in the optimum, whatever W is, and half of it
+    here."""
     rows, zeros, k = blobs(d=3), 20, 3
     X = np.vstack([rows.X, np.zeros((zeros, 3))])
     problem = as_problem(X, np.r_[rows.y, np.arange(zeros) % k])
@@ -132,7 +141,10 @@ def test_a_path_of_weighted_rows_stays_in_their_box(blobs):
 def test_a_path_ends_where_only_rounding_is_left_or_rounds_run_out(blobs):
     problem = as_problem(np.pi * np.eye(3), [0, 1, 2])
     assert len(list(ww_path(problem, 2.0 ** np.arange(-6, 4)))) == 10
-    states = [s.gap_ratio for s in ww_path(blobs(n=90), [1.0, 500.0], gap_ratio=1e-9, max_rounds=2)]
+    states = [
+        s.gap_ratio
+        for s in ww_path(blobs(n=90), [1.0, 500.0], gap_ratio=1e-9, max_rounds=2)
+    ]
     assert len(states) == 2 and states[1] > 1e-9
     problem = as_problem(np.diag([1.0, 2.0, 3.0, 4.0]), [0, 1, 2, 0])
     early = next(ww_path(problem, [64.0], max_rounds=1))
@@ -149,7 +161,9 @@ def test_the_solution_is_optimal_for_numbers_of_any_size(kind, rng):
         if kind == "tied":
             v = np.round(v)
         elif kind == "multiples of C":
-            v = C * (rng.integers(-3, 4, size=m) + rng.choice([-1e-9, 0.0, 1e-9], size=m))
+            v = C * (
+                rng.integers(-3, 4, size=m) + rng.choice([-1e-9, 0.0, 1e-9], size=m)
+            )
         elif kind == "above C":
             v = C * m * (1.0 + rng.random(m))
         elif kind == "of all sizes":

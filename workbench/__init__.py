@@ -1,4 +1,5 @@
-"""Workbench: large-scale multiclass classification, every solver a stream of certified iterates."""
+"""Workbench: large-scale multiclass classification, every solver a stream of certified
+iterates."""
 
 from importlib import import_module
 from typing import Any

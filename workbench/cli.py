@@ -1,7 +1,7 @@
 """The command line; ``workbench --help`` lists its commands.
 
-One function per command takes the arguments and returns the exit status. Imports are inside the
-functions, so that a command does not wait for what it does not use.
+One function per command takes the arguments and returns the exit status. Imports are
+inside the functions, so that a command does not wait for what it does not use.
 """
 
 from __future__ import annotations
@@ -25,13 +25,16 @@ from workbench.core.names import count, hint
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command; return 0, or 1 for failed work, 2 for a usage error, 130 for Ctrl-C.
+    """Run one command; return 0, or 1 for failed work, 2 for a usage error, 130 for
+    Ctrl-C.
 
     SIGTERM acts as Ctrl-C, even in the background, where Ctrl-C itself is ignored.
     Return 141 if the reader of the output has gone, as after ``workbench list | head``.
     """
     for stream in (sys.__stdout__, sys.__stderr__):
-        stream.reconfigure(errors="replace")  # "?" stands for what a terminal cannot show
+        stream.reconfigure(
+            errors="replace"
+        )  # "?" stands for what a terminal cannot show
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         try:
@@ -70,12 +73,18 @@ class Parser(argparse.ArgumentParser):
         return found, others
 
     def error(self, message: str) -> NoReturn:
-        self.exit(2, f"{self.prog}: {' '.join(message.split())}; try {self.prog} --help\n")
+        self.exit(
+            2, f"{self.prog}: {' '.join(message.split())}; try {self.prog} --help\n"
+        )
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = Parser(prog="workbench", description="Large-scale multiclass classification.")
-    parser.add_argument("--version", action="version", version=f"workbench {workbench.__version__}")
+    parser = Parser(
+        prog="workbench", description="Large-scale multiclass classification."
+    )
+    parser.add_argument(
+        "--version", action="version", version=f"workbench {workbench.__version__}"
+    )
     kinds = parser.add_subparsers(metavar="COMMAND", required=True)
 
     def command(function):
@@ -85,12 +94,25 @@ def _parser() -> argparse.ArgumentParser:
         return add.add_argument
 
     path, number = {"type": Path, "metavar": "FILE"}, {"type": float, "metavar": "S"}
-    pairs: dict = {"action": "append", "default": [], "metavar": "NAME=VALUE", "type": _named}
+    pairs: dict = {
+        "action": "append",
+        "default": [],
+        "metavar": "NAME=VALUE",
+        "type": _named,
+    }
     values = {"dest": "parameters"} | pairs
 
     def add_reading(add):
-        add("--target", metavar="COLUMN", help="label column of a table (default: label, y, ...)")
-        add("--labels", metavar="FILE", help="labels of the rows in a.npy (default: a.labels.npy)")
+        add(
+            "--target",
+            metavar="COLUMN",
+            help="label column of a table (default: label, y, ...)",
+        )
+        add(
+            "--labels",
+            metavar="FILE",
+            help="labels of the rows in a.npy (default: a.labels.npy)",
+        )
         add(
             "-o",
             "--option",
@@ -112,21 +134,46 @@ def _parser() -> argparse.ArgumentParser:
     add("data", metavar="DATA", help="a name of `workbench data list`, or a file")
     add_reading(add)
     add("-p", **values, help="a parameter of the solver; may be repeated")
-    add("--scale", help="standard, unit, given, ... (default: standard for names, given for files)")
-    add("--test", type=float, metavar="FRACTION", help="fraction of rows to hold out as test rows")
-    add("--gap", type=float, default=1e-3, help="stop at this certified gap (default: 1e-3)")
+    add(
+        "--scale",
+        help="standard, unit, given, ... (default: standard for names, given for files)",
+    )
+    add(
+        "--test",
+        type=float,
+        metavar="FRACTION",
+        help="fraction of rows to hold out as test rows",
+    )
+    add(
+        "--gap",
+        type=float,
+        default=1e-3,
+        help="stop at this certified gap (default: 1e-3)",
+    )
     add("--rounds", type=int, metavar="N", help="stop after N rounds")
-    add("--seconds", **number, default=60.0, help="stop after S wall seconds (default: 60)")
+    add(
+        "--seconds",
+        **number,
+        default=60.0,
+        help="stop after S wall seconds (default: 60)",
+    )
     add("--cpu", **number, help="stop after S CPU seconds of the solver")
     add("--out", **path, help="write the trace as JSON Lines")
     add("--proof", **path, help="write a proof of the result")
 
     add = command(verify_command)
     add("files", nargs="+", **path)
-    add("--data", help="data set, such as 'iris @ standard' (default: named by the proof)")
+    add(
+        "--data",
+        help="data set, such as 'iris @ standard' (default: named by the proof)",
+    )
 
     add = command(judge_command)
-    add("weights", **path, help="an .npz file with W, (d,) or (d, k), and intercepts b if any")
+    add(
+        "weights",
+        **path,
+        help="an .npz file with W, (d,) or (d, k), and intercepts b if any",
+    )
     add("rows", help="training rows as for `workbench run`, such as rows.csv")
     losses = "hinge, squared_hinge, logistic, crammer_singer, weston_watkins, softmax or squared"
     add("--loss", required=True, help=losses)
@@ -134,33 +181,87 @@ def _parser() -> argparse.ArgumentParser:
     words = "free, or S to penalise b / S, too (default: free)"
     add("--intercept", type=_free_or_number, metavar="S", default="free", help=words)
     add_reading(add)
-    add("--held-out", metavar="ROWS", help="compare errors on these rows, too (default: test rows)")
+    add(
+        "--held-out",
+        metavar="ROWS",
+        help="compare errors on these rows, too (default: test rows)",
+    )
 
     add = command(sweep_command)
     add("grid", type=Path, metavar="GRID.yaml|NOTEBOOK.ipynb")
     add("-p", **values, help="values of a notebook's parameter, separated by commas")
-    add("-r", **values | {"dest": "raw"}, help="one value of a notebook's parameter, as it is")
-    add("-f", dest="files", action="append", default=[], **path, help="YAML file of such values")
-    add("-j", "--jobs", type=int, metavar="N", default=1, help="worker processes (default: 1)")
-    add("--timing", action="store_true", help="time solvers: one pinned process, at least 3 runs")
+    add(
+        "-r",
+        **values | {"dest": "raw"},
+        help="one value of a notebook's parameter, as it is",
+    )
+    add(
+        "-f",
+        dest="files",
+        action="append",
+        default=[],
+        **path,
+        help="YAML file of such values",
+    )
+    add(
+        "-j",
+        "--jobs",
+        type=int,
+        metavar="N",
+        default=1,
+        help="worker processes (default: 1)",
+    )
+    add(
+        "--timing",
+        action="store_true",
+        help="time solvers: one pinned process, at least 3 runs",
+    )
     add("--seconds", **number, help="limit per point, in wall seconds")
     add("--memory", type=float, metavar="GB", help="limit per point, in GB of memory")
     add("--parquet", **path, help="write all traces as one table")
 
     add = command(figures_command)
     add("names", nargs="*", metavar="NAME", help="notebooks (default: all)")
-    add("--profile", default="quick", help="smoke (seconds), quick (minutes, default) or paper")
+    add(
+        "--profile",
+        default="quick",
+        help="smoke (seconds), quick (minutes, default) or paper",
+    )
     add("-p", **values, help="a parameter of the notebooks; may be repeated")
-    add("-j", "--jobs", type=int, metavar="N", help="notebooks at a time (default: 2; paper: 1)")
+    add(
+        "-j",
+        "--jobs",
+        type=int,
+        metavar="N",
+        help="notebooks at a time (default: 2; paper: 1)",
+    )
     add("--again", action="store_true", help="rerun notebooks even if nothing changed")
-    add("--from", dest="results", type=Path, metavar="DIR", help="redraw from results, run nothing")
+    add(
+        "--from",
+        dest="results",
+        type=Path,
+        metavar="DIR",
+        help="redraw from results, run nothing",
+    )
     add("--timeout", **number, help="limit per notebook, in wall seconds")
-    add("--style", choices=("column", "page"), help="no captions, as wide as in a paper")
-    add("--out", type=Path, metavar="DIR", help="folder of the figures (default: figures/, quick/)")
+    add(
+        "--style", choices=("column", "page"), help="no captions, as wide as in a paper"
+    )
+    add(
+        "--out",
+        type=Path,
+        metavar="DIR",
+        help="folder of the figures (default: figures/, quick/)",
+    )
 
     add = command(replay_command)
     add("traces", nargs="+", **path, help="traces that `workbench run --out` wrote")
-    add("--out", **path, default=Path("replay.html"), help="the page (default: replay.html)")
+    add(
+        "--out",
+        **path,
+        default=Path("replay.html"),
+        help="the page (default: replay.html)",
+    )
 
     add = command(report_command)
     add("--out", **path, help="file of the page (default: runs/report.html)")
@@ -186,12 +287,16 @@ def list_command(arguments: argparse.Namespace) -> int:
         for title, names in lists.items():
             text = f"{title.capitalize()}: {', '.join(names)}"
             print(textwrap.fill(text, 98, subsequent_indent="  "))
-        print("`workbench list NAME` describes one of them, `workbench list solvers` all solvers.")
+        print(
+            "`workbench list NAME` describes one of them, `workbench list solvers` "
+            "all solvers."
+        )
     elif name in lists:
         print("\n".join(lists[name].values()))
     elif name in SOLVERS:
         parameters = explained(steps := SOLVERS[name].steps)
-        print(f"{SOLVERS[name].label}: {inspect.getdoc(steps).partition(chr(10))[0]}")
+        summary = inspect.getdoc(steps).partition("\n\n")[0]
+        print(f"{SOLVERS[name].label}: {' '.join(summary.split())}")
     elif name in data:
         print(data[name])
     elif name in notebooks:
@@ -225,8 +330,13 @@ def run_command(arguments: argparse.Namespace) -> int:
     texts = _pairs(arguments.parameters)
     declared = parameters_of(resolve(arguments.solver, texts)[0])
     parameters = {name: declared[name].typed(text) for name, text in texts.items()}
-    problem = _loaded(arguments.data, arguments, test=arguments.test, scale=arguments.scale)
-    print(f"{problem.name}: n = {problem.n:,}, d = {problem.d:,}, k = {problem.k:,}", flush=True)
+    problem = _loaded(
+        arguments.data, arguments, test=arguments.test, scale=arguments.scale
+    )
+    print(
+        f"{problem.name}: n = {problem.n:,}, d = {problem.d:,}, k = {problem.k:,}",
+        flush=True,
+    )
     sampled, judge = geometric(), errors(problem)
 
     def show(row: dict) -> bool:
@@ -263,7 +373,9 @@ def verify_command(arguments: argparse.Namespace) -> int:
         try:
             print(verify(file, given).statement, flush=True)
         except ProofError as error:
-            print(f"refused: {file}: {str(error).removeprefix(f'{file}: ')}", flush=True)
+            print(
+                f"refused: {file}: {str(error).removeprefix(f'{file}: ')}", flush=True
+            )
             refused = 1
     return refused
 
@@ -308,7 +420,9 @@ def sweep_command(arguments: argparse.Namespace) -> int:
     if arguments.grid.suffix == ".ipynb":
         return _fan_out(arguments)
     if arguments.parameters or arguments.raw or arguments.files:
-        raise ValueError("-p: must be used with a notebook; write values of a grid into its file")
+        raise ValueError(
+            "-p: must be used with a notebook; write values of a grid into its file"
+        )
     from workbench.core.files import whole
     from workbench.runs.engine import key
     from workbench.runs.grid import read_points
@@ -317,7 +431,9 @@ def sweep_command(arguments: argparse.Namespace) -> int:
 
     options = _options(arguments, "jobs timing seconds memory")
     done = sweep(read_points(arguments.grid), **options)
-    place = key(grid=str(arguments.grid.resolve()))[:8]  # grids of other folders may have its name
+    place = key(grid=str(arguments.grid.resolve()))[
+        :8
+    ]  # grids of other folders may have its name
     table = runs_folder() / "sweeps" / f"{arguments.grid.stem}-{place}.csv"
     with whole(table) as part:
         done.frame().to_csv(part, index=False)
@@ -330,7 +446,9 @@ def sweep_command(arguments: argparse.Namespace) -> int:
 
 def _fan_out(arguments: argparse.Namespace) -> int:
     if arguments.timing or arguments.parquet:
-        raise ValueError("--timing, --parquet: must be used with a grid, got a notebook")
+        raise ValueError(
+            "--timing, --parquet: must be used with a grid, got a notebook"
+        )
     from workbench.runs.engine import execute
     from workbench.runs.mill import fan_out
     from workbench.runs.notebooks import read, runs_folder
@@ -345,7 +463,9 @@ def _fan_out(arguments: argparse.Namespace) -> int:
     tasks = fan_out(read(arguments.grid), texts, arguments.jobs, given)
     folder = (runs_folder() / "sweeps").absolute()
     how = _options(arguments, "jobs") | {"what": "notebook"}
-    failures = execute(tasks, folder, limits=Limits(arguments.seconds, arguments.memory), **how)
+    failures = execute(
+        tasks, folder, limits=Limits(arguments.seconds, arguments.memory), **how
+    )
     for task in tasks:
         if task.key not in failures:
             print(f"{task.label}: {task.path(folder)}")
@@ -379,9 +499,13 @@ def figures_command(arguments: argparse.Namespace) -> int:
     _in_a_checkout()
     from workbench.runs.mill import make
 
-    options = _options(arguments, "jobs again timeout results") | {"figures": arguments.out}
+    options = _options(arguments, "jobs again timeout results") | {
+        "figures": arguments.out
+    }
     os.environ["WORKBENCH_STYLE"] = arguments.style or ""
-    failed = make(arguments.names, arguments.profile, _pairs(arguments.parameters), **options)
+    failed = make(
+        arguments.names, arguments.profile, _pairs(arguments.parameters), **options
+    )
     return _failed(failed, "notebook", f": {', '.join(failed)}")
 
 
@@ -395,20 +519,25 @@ def data_command(arguments: argparse.Namespace) -> int:
     if not arguments.names:
         raise ValueError(f"data {arguments.action}: name at least one data set")
     for name in arguments.names:
-        found = fetch(name, progress=True) if arguments.action == "fetch" else check(name)
+        found = (
+            fetch(name, progress=True) if arguments.action == "fetch" else check(name)
+        )
         print(f"{name}: {found}", flush=True)
     return 0
 
 
 def _loaded(source: str, arguments: argparse.Namespace, **how):
-    """Return what `load` reads; its messages then name options of the command line, too."""
+    """Return what `load` reads; its messages then name options of the command line,
+    too."""
     from workbench.data import load
 
     given = {"target": arguments.target, "labels": arguments.labels} | how
     not_of_files = {*inspect.signature(load).parameters} - {"target", "labels"}
     for name, text in _pairs(arguments.options, "-o").items():
         if name in not_of_files:
-            raise ValueError(f"-o: must be an option of the file's reader, got {name!r}")
+            raise ValueError(
+                f"-o: must be an option of the file's reader, got {name!r}"
+            )
         given[name] = text
         with suppress(ValueError, SyntaxError):  # it is a text
             given[name] = ast.literal_eval(text)
@@ -426,7 +555,9 @@ def _free_or_number(text: str) -> float | str:
     try:
         return text if text == "free" else float(text)
     except ValueError:
-        raise argparse.ArgumentTypeError(f"must be free or a number, got {text!r}") from None
+        raise argparse.ArgumentTypeError(
+            f"must be free or a number, got {text!r}"
+        ) from None
 
 
 def _in_a_checkout() -> None:
@@ -441,7 +572,8 @@ def _options(arguments: argparse.Namespace, names: str) -> dict:
 
 
 def _say(line: str) -> None:
-    """Print a progress line; on a terminal the next one overwrites it unless a task failed."""
+    """Print a progress line; on a terminal the next one overwrites it unless a task
+    failed."""
     if not sys.stdout.isatty():
         print(line, flush=True)
         return
@@ -454,12 +586,16 @@ def _say(line: str) -> None:
 def _failed(failures: Collection[str], what: str, remedy: str) -> int:
     """Return the exit status, and say on stderr how many failed."""
     if failures:
-        print(f"workbench: {count(len(failures), what)} failed{remedy}", file=sys.stderr)
+        print(
+            f"workbench: {count(len(failures), what)} failed{remedy}", file=sys.stderr
+        )
     return 1 if failures else 0
 
 
 def _line(row: dict) -> str:
-    texts = [f"{n} {v:.4g}" if isinstance(v, float) else f"{n} {v}" for n, v in row.items()]
+    texts = [
+        f"{n} {v:.4g}" if isinstance(v, float) else f"{n} {v}" for n, v in row.items()
+    ]
     return "  ".join(text for text in texts if not text.startswith("cpu "))
 
 

@@ -23,7 +23,9 @@ PAPERS = {
         "arXiv:2511.17626",
     ),
     "weston_watkins": Paper(
-        "An Exact Solver for the Weston-Watkins SVM Subproblem", "Wang, Scott", "ICML 2021"
+        "An Exact Solver for the Weston-Watkins SVM Subproblem",
+        "Wang, Scott",
+        "ICML 2021",
     ),
     "memoir": Paper(
         "MEMOIR: Multi-class Extreme Classification with Inexact Margin",
@@ -36,7 +38,9 @@ PAPERS = {
         "ICML 2014",
     ),
     "sampled_cuts": Paper(
-        "Training Structural SVMs with Kernels Using Sampled Cuts", "Yu, Joachims", "KDD 2008"
+        "Training Structural SVMs with Kernels Using Sampled Cuts",
+        "Yu, Joachims",
+        "KDD 2008",
     ),
 }
 # A name that continues with one of these is not the whole of the paper's data set.
@@ -53,14 +57,16 @@ def title(key: str) -> str:
 
 
 def order(key: str) -> tuple[int, str]:
-    """Return the sort key of a paper: the five first, in their order, then others by name."""
+    """Return the sort key of a paper: the five first, in their order, then others by
+    name."""
     known = [*PAPERS]
     place = known.index(key) if key in known else len(known) + (key == ACROSS)
     return place, key
 
 
 def paper_of_name(name: str) -> str | None:
-    """Return the paper whose key, or its short form, begins the name of a notebook or solver."""
+    """Return the paper whose key, or its short form, begins the name of a notebook or
+    solver."""
     for prefix in (*PAPERS, *PREFIXES):
         if name == prefix or name.startswith(f"{prefix}_"):
             return PREFIXES.get(prefix, prefix)
@@ -68,7 +74,8 @@ def paper_of_name(name: str) -> str | None:
 
 
 def paper_of_solver(solver: str) -> str | None:
-    """Return the paper of a registered solver by its folder, of others by name, or None."""
+    """Return the paper of a registered solver by its folder, of others by name, or
+    None."""
     if solver in SOLVERS:
         room = SOLVERS[solver].steps.__module__.removeprefix("workbench.").split(".")[0]
         if room in PAPERS:
@@ -82,7 +89,8 @@ def token(name: str) -> str:
 
 
 def base(data: str) -> str:
-    """Return the data set behind a problem's name: without sizes, scaling and added features.
+    """Return the data set behind a problem's name: without sizes, scaling and added
+    features.
 
     >>> base("synthetic 20000x30x2, standardised"), base("wine + 100 Fourier"), base("checkers 900")
     ('synthetic', 'wine', 'checkers')

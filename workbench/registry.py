@@ -1,4 +1,5 @@
-"""Every solver by name: one line makes it known to runs, figures, command line and tests."""
+"""Every solver by name: one line makes it known to runs, figures, command line and
+tests."""
 
 from __future__ import annotations
 
@@ -9,11 +10,12 @@ from workbench.core.kinds import Steps
 
 
 class Solver(NamedTuple):
-    """A solver's generator function, its label in legends, its colour and marker in every figure.
+    """A solver's generator function, its label in legends, its colour and marker in
+    every figure.
 
-    ``function`` is the function, or its place in this package, ``module:name``, which is imported
-    when ``steps`` is first used: a command does not wait for solvers that it does not run.
-    ``live`` names the parameters that may change in mid-run, see
+    ``function`` is the function, or its place in this package, ``module:name``, which
+    is imported when ``steps`` is first used: a command does not wait for solvers that
+    it does not run. ``live`` names the parameters that may change in mid-run, see
     :func:`workbench.core.state.resumable`.
     """
 
@@ -44,9 +46,14 @@ SOLVERS = {
     "mrc_subgradient": Solver(
         "mrc.subgradient:mrc_subgradient", "MRC-SUB", colour="#E69F00", marker="^"
     ),
-    "mrc_pdhg": Solver("mrc.pdhg:mrc_pdhg", "MRC-PDHG (ours)", colour="#CC79A7", marker="v"),
+    "mrc_pdhg": Solver(
+        "mrc.pdhg:mrc_pdhg", "MRC-PDHG (ours)", colour="#CC79A7", marker="v"
+    ),
     "mrc_splitting": Solver(
-        "mrc.splitting:mrc_splitting", "MRC splitting (ours)", colour="#009E73", marker="P"
+        "mrc.splitting:mrc_splitting",
+        "MRC splitting (ours)",
+        colour="#009E73",
+        marker="P",
     ),
     "mrc_interior_point": Solver(
         "mrc.interior_point:mrc_interior_point",
@@ -56,27 +63,45 @@ SOLVERS = {
     ),
     "svm_lp": Solver("mrc.l1svm:svm_lp", "SVM-LP", colour="#602000", marker="<"),
     "svm_ccg": Solver("mrc.svm_ccg:svm_ccg", "SVM-CCG", colour="#0000E0", marker=">"),
-    "svm_multi": Solver("mrc.l1svm:svm_multi", "SVM-MULTI", colour="#56B4E9", marker="*"),
+    "svm_multi": Solver(
+        "mrc.l1svm:svm_multi", "SVM-MULTI", colour="#56B4E9", marker="*"
+    ),
     "memoir_pegasos": Solver(
         "memoir.pegasos:memoir_pegasos", "Pegasos (ours)", colour="#785EF0", marker="p"
     ),
-    "memoir_l2": Solver("memoir.algorithms:memoir_l2", "MEMOIR-ℓ2", colour="#B0005A", marker="h"),
-    "memoir_l1": Solver("memoir.algorithms:memoir_l1", "MEMOIR-ℓ1", colour="#F2A6C8", marker="s"),
+    "memoir_l2": Solver(
+        "memoir.algorithms:memoir_l2", "MEMOIR-ℓ2", colour="#B0005A", marker="h"
+    ),
+    "memoir_l1": Solver(
+        "memoir.algorithms:memoir_l1", "MEMOIR-ℓ1", colour="#F2A6C8", marker="s"
+    ),
     "memoir_lsh": Solver(
         "memoir.algorithms:memoir_lsh", "MEMOIR-LSH", colour="#A8325E", marker="^"
     ),
     "memoir_averaged": Solver(
-        "memoir.averaged:memoir_averaged", "Averaged steps (ours)", colour="#8E5BD0", marker="P"
+        "memoir.averaged:memoir_averaged",
+        "Averaged steps (ours)",
+        colour="#8E5BD0",
+        marker="P",
     ),
     "cs_working_set": Solver(
-        "memoir.working_set:cs_working_set", "Working sets (ours)", colour="#1B9E4B", marker="D"
+        "memoir.working_set:cs_working_set",
+        "Working sets (ours)",
+        colour="#1B9E4B",
+        marker="D",
     ),
     "ww_walrus": Solver("weston_watkins.bcd:ww_walrus", "Walrus", colour="#009292"),
     "ww_shark": Solver(
-        "weston_watkins.shark:ww_shark", "Shark's subproblem solver", colour="#924900", marker="^"
+        "weston_watkins.shark:ww_shark",
+        "Shark's subproblem solver",
+        colour="#924900",
+        marker="^",
     ),
     "ww_walrus_fast": Solver(
-        "weston_watkins.fast:ww_walrus_fast", "Walrus fast (ours)", colour="#DB2D20", marker="v"
+        "weston_watkins.fast:ww_walrus_fast",
+        "Walrus fast (ours)",
+        colour="#DB2D20",
+        marker="v",
     ),
     "ls_generalized": Solver(
         "least_squares.generalized:ls_generalized",
@@ -130,7 +155,10 @@ SOLVERS = {
         marker="s",
     ),
     "cuts_exact_fast": Solver(
-        "sampled_cuts.fast:cuts_exact_fast", "Exact cuts, fast (ours)", colour="#8C8CD9", marker="p"
+        "sampled_cuts.fast:cuts_exact_fast",
+        "Exact cuts, fast (ours)",
+        colour="#8C8CD9",
+        marker="p",
     ),
     "cuts_linear_time_fast": Solver(
         "sampled_cuts.fast:cuts_linear_time_fast",
@@ -145,10 +173,15 @@ SOLVERS = {
         marker="D",
     ),
     "cuts_nystroem": Solver(
-        "sampled_cuts.fast:cuts_nystroem", "Exact cuts, Nyström (ours)", colour="#7CB342"
+        "sampled_cuts.fast:cuts_nystroem",
+        "Exact cuts, Nyström (ours)",
+        colour="#7CB342",
     ),
     "libsvm": Solver(
-        "peers.kernel:libsvm", "SVM with a kernel (LIBSVM)", colour="#3A3A3A", marker="^"
+        "peers.kernel:libsvm",
+        "SVM with a kernel (LIBSVM)",
+        colour="#3A3A3A",
+        marker="^",
     ),
     "nystroem_svm": Solver(
         "peers.kernel:nystroem_svm",
@@ -157,10 +190,16 @@ SOLVERS = {
         marker="v",
     ),
     "liblinear_cs": Solver(
-        "peers.linear:liblinear_cs", "Crammer-Singer (LIBLINEAR)", colour="#5B8C5A", marker="P"
+        "peers.linear:liblinear_cs",
+        "Crammer-Singer (LIBLINEAR)",
+        colour="#5B8C5A",
+        marker="P",
     ),
     "liblinear_ovr": Solver(
-        "peers.linear:liblinear_ovr", "One-vs-rest (LIBLINEAR)", colour="#B8A200", marker="X"
+        "peers.linear:liblinear_ovr",
+        "One-vs-rest (LIBLINEAR)",
+        colour="#B8A200",
+        marker="X",
     ),
     "liblinear_lr": Solver(
         "peers.linear:liblinear_lr",
@@ -187,22 +226,39 @@ SOLVERS = {
         marker="p",
     ),
     "logistic_lbfgs": Solver(
-        "peers.linear:logistic_lbfgs", "Logistic regression (L-BFGS)", colour="#4B5D8C", marker="h"
+        "peers.linear:logistic_lbfgs",
+        "Logistic regression (L-BFGS)",
+        colour="#4B5D8C",
+        marker="h",
     ),
     "logistic_saga": Solver(
-        "peers.linear:logistic_saga", "Logistic regression (SAGA)", colour="#FF7F9F", marker="s"
+        "peers.linear:logistic_saga",
+        "Logistic regression (SAGA)",
+        colour="#FF7F9F",
+        marker="s",
     ),
     "ridge": Solver(
-        "peers.linear:ridge", "Ridge regression (scikit-learn)", colour="#A0A0D0", marker="D"
+        "peers.linear:ridge",
+        "Ridge regression (scikit-learn)",
+        colour="#A0A0D0",
+        marker="D",
     ),
     "centroid": Solver("peers.centroid:centroid", "Cosine centroids", colour="#5C4033"),
     "random_forest": Solver(
-        "peers.trees:random_forest", "Random forest (scikit-learn)", colour="#505000", marker="P"
+        "peers.trees:random_forest",
+        "Random forest (scikit-learn)",
+        colour="#505000",
+        marker="P",
     ),
     "boosting": Solver(
-        "peers.trees:boosting", "Gradient boosting (scikit-learn)", colour="#F03CB4", marker="s"
+        "peers.trees:boosting",
+        "Gradient boosting (scikit-learn)",
+        colour="#F03CB4",
+        marker="s",
     ),
-    "vw": Solver("peers.vowpal_wabbit:vw", "Vowpal Wabbit", colour="#400060", marker="v"),
+    "vw": Solver(
+        "peers.vowpal_wabbit:vw", "Vowpal Wabbit", colour="#400060", marker="v"
+    ),
     "vw_recall_tree": Solver(
         "peers.vowpal_wabbit:vw_recall_tree",
         "Recall tree (Vowpal Wabbit)",

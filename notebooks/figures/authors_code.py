@@ -1,10 +1,12 @@
-"""MEMOIR as its authors' code has it, next to the figures that show it; lesson 3 takes it apart.
+"""MEMOIR as its authors' code has it, next to the figures that show it; lesson 3 takes
+it apart.
 
-The code (`AVBelyy/sparse-multi-svm`) departs from the paper's boxes in these ways, each of which
-is a parameter here: rows are drawn in equal numbers from all classes (``balanced``), a batch reads
-W as it was when the batch began (``frozen``), every row changes W (``hinge=False``), the step is
-divided by the batch (``divide``), the cosine predicts (``cosine``), and where no score is positive
-the answer is a random class that W has not met yet (``empty``).
+The code (`AVBelyy/sparse-multi-svm`) departs from the paper's boxes in these ways, each
+of which is a parameter here: rows are drawn in equal numbers from all classes
+(``balanced``), a batch reads W as it was when the batch began (``frozen``), every row
+changes W (``hinge=False``), the step is divided by the batch (``divide``), the cosine
+predicts (``cosine``), and where no score is positive the answer is a random class that
+W has not met yet (``empty``).
 """
 
 from __future__ import annotations
@@ -40,7 +42,8 @@ class AuthorsState:
     query_seconds: float = 0.0
 
     def predictor(self) -> np.ndarray:
-        """Return the weights that predict: W, or its columns divided by their lengths."""
+        """Return the weights that predict: W, or its columns divided by their
+        lengths."""
         W = np.float32(self.scale) * self.U
         if self.cosine:
             lengths = np.linalg.norm(W, axis=0)
@@ -82,7 +85,8 @@ def authors_l2(
     seed: int = 0,
     state: AuthorsState | None = None,
 ) -> Iterator[AuthorsState]:
-    """Yield the state after each batch, or after each pass if one has more than 50 batches."""
+    """Yield the state after each batch, or after each pass if one has more than 50
+    batches."""
     X, y, n, k = problem.X, problem.y, problem.n, problem.k
     size = default_batch(problem, batch_size)
     s = state or AuthorsState(
@@ -112,7 +116,11 @@ def authors_l2(
             eta = eta0 / (1 + eta_step * s.step)
             s.scale *= 1 - lam * eta
             R = np.zeros(k, bool)
-            for part in [slice(0, len(b))] if frozen else [slice(i, i + 1) for i in range(len(b))]:
+            for part in (
+                [slice(0, len(b))]
+                if frozen
+                else [slice(i, i + 1) for i in range(len(b))]
+            ):
                 some, labels = b[part], y[b[part]]
                 oracle.update(s.U)
                 r = oracle.query(X, some, labels)
@@ -124,7 +132,9 @@ def authors_l2(
                         s.recall = inexactness(oracle, s.U, X, few, y[few])["recall"]
                 own, best = scores_of(X[some], s.U, np.stack([labels, r]))
                 if empty:
-                    fill_empty(s.met, labels, r, best, spare[first : first + size][part])
+                    fill_empty(
+                        s.met, labels, r, best, spare[first : first + size][part]
+                    )
                 changing = s.scale * (own - best) < 1
                 violated += changing.sum()
                 if not hinge:
@@ -152,13 +162,15 @@ def authors_l1(
     seed: int = 0,
     state: AuthorsState | None = None,
 ) -> Iterator[AuthorsState]:
-    """Do the same for the l1 norm: nothing shrinks, and (13) truncates after each batch."""
+    """Do the same for the l1 norm: nothing shrinks, and (13) truncates after each
+    batch."""
     own = {"lam": 0.0, "hinge": True, "l1": lam}
     yield from authors_l2(problem, **own, mips=mips, ef=ef, seed=seed, state=state)
 
 
 def draw(rng, y, k: int, order, count: int, balanced: bool) -> np.ndarray:
-    """Return rows drawn uniformly, or a class and then a row of it; `order` sorts them by class."""
+    """Return rows drawn uniformly, or a class and then a row of it; `order` sorts them
+    by class."""
     if not balanced:
         return rng.integers(len(y), size=count)
     counts = np.bincount(y, minlength=k)
@@ -171,7 +183,9 @@ def draw(rng, y, k: int, order, count: int, balanced: bool) -> np.ndarray:
 def scores_of(X, U, classes) -> np.ndarray:
     """Return (2, m) scores of each row for its own pair of classes (2, m)."""
     if not sp.issparse(X):
-        return np.stack([np.einsum("if,fi->i", X, U[:, c]) for c in classes]).astype(float)
+        return np.stack([np.einsum("if,fi->i", X, U[:, c]) for c in classes]).astype(
+            float
+        )
     rows = np.repeat(np.arange(X.shape[0]), np.diff(X.indptr))
     return np.stack(
         [
@@ -182,7 +196,8 @@ def scores_of(X, U, classes) -> np.ndarray:
 
 
 def fill_empty(met, y, r, best, spare) -> None:
-    """Where no score is positive, answer a random class that W has not met, in place."""
+    """Where no score is positive, answer a random class that W has not met, in
+    place."""
     free = np.flatnonzero(~met)
     for at in np.flatnonzero(best <= 0) if len(free) else ():
         others = free[free != y[at]]

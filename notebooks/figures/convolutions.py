@@ -1,9 +1,11 @@
-"""Convolutional features of images given as rows, for `ls_cifar`: masks and pooled responses.
+"""Convolutional features of images given as rows, for `ls_cifar`: masks and pooled
+responses.
 
-Importing this module adds them to the kinds of :mod:`workbench.least_squares.generators`, so that
-`stagewise.stages` goes on from :func:`start`. They are the features of Coates, Lee and Ng (2011)
-without their contrast normalisation, as "Least squares revisited" takes them for CIFAR-10; the
-masks are random or the centroids of k-means.
+Importing this module adds them to the kinds of
+:mod:`workbench.least_squares.generators`, so that `stagewise.stages` goes on from
+:func:`start`. They are the features of Coates, Lee and Ng (2011) without their contrast
+normalisation, as "Least squares revisited" takes them for CIFAR-10; the masks are
+random or the centroids of k-means.
 """
 
 from __future__ import annotations
@@ -26,14 +28,17 @@ PATCH = 6
 PATCHES = 50_000  # sampled for whitening and k-means
 RIDGE = 0.03  # added to the spectrum that whitens, relative to its mean
 THRESHOLD = 0.25  # in standard deviations of a response
-CHUNK = 2**20  # patch entries and responses held at a time, 4 MB: the cache, not the memory
+CHUNK = (
+    2**20
+)  # patch entries and responses held at a time, 4 MB: the cache, not the memory
 
 
 def image_shape(d: int) -> tuple[int, int, int]:
-    """Return height, width and number of channels of images whose rows have `d` entries.
+    """Return height, width and number of channels of images whose rows have `d`
+    entries.
 
-    Entries are in C order of (side, side, channels): grey where `d` is a square, three channels,
-    pixel by pixel, where d / 3 is one.
+    Entries are in C order of (side, side, channels): grey where `d` is a square, three
+    channels, pixel by pixel, where d / 3 is one.
 
     Raises
     ------
@@ -45,23 +50,26 @@ def image_shape(d: int) -> tuple[int, int, int]:
         if side * side * channels == d:
             return side, side, channels
     raise ValueError(
-        "features: filters need rows that are square images, of s * s entries in grey or "
-        f"s * s * 3 in colour; the rows have {d}"
+        "features: filters need rows that are square images, of s * s entries in grey "
+        f"or s * s * 3 in colour; the rows have {d}"
     )
 
 
-def filters(X: np.ndarray, n_filters: int, how: str = "kmeans", seed: int = 0) -> np.ndarray:
-    """Return masks with their offsets: the response of a patch x to a row (m, o) is x'm - o.
+def filters(
+    X: np.ndarray, n_filters: int, how: str = "kmeans", seed: int = 0
+) -> np.ndarray:
+    """Return masks with their offsets: the response of a patch x to a row (m, o) is x'm
+    - o.
 
-    Patches of the rows are whitened, x -> A(x - mean) with a ridge on their spectrum; masks of
-    equal length there, w, make m = Aw and o = m'mean, scaled so that responses have mean square
-    one.
+    Patches of the rows are whitened, x -> A(x - mean) with a ridge on their spectrum;
+    masks of equal length there, w, make m = Aw and o = m'mean, scaled so that responses
+    have mean square one.
 
     Parameters
     ----------
     X : (n, d) training rows, dense, see :func:`image_shape`
-    how : "random" for Gaussian w, "kmeans" for the centroids of whitened patches (Coates, Lee and
-        Ng, 2011)
+    how : "random" for Gaussian w, "kmeans" for the centroids of whitened patches
+        (Coates, Lee and Ng, 2011)
 
     Returns
     -------
@@ -82,12 +90,18 @@ def filters(X: np.ndarray, n_filters: int, how: str = "kmeans", seed: int = 0) -
     if how not in ("random", "kmeans"):
         raise ValueError(f"how: must be 'random' or 'kmeans', got {how!r}")
     rng = np.random.default_rng(seed)
-    with threadpool_limits(1):  # the last digits of sums depend on the number of threads
+    with threadpool_limits(
+        1
+    ):  # the last digits of sums depend on the number of threads
         patches = _sampled(X, patch, rng)
         mean = patches.mean(axis=0, dtype=np.float64)
         patches -= mean.astype(np.float32)
-        values, vectors = np.linalg.eigh((patches.T @ patches).astype(np.float64) / len(patches))
-        values = np.maximum(values, 0) + max(RIDGE * values.mean(), np.finfo(np.float32).tiny)
+        values, vectors = np.linalg.eigh(
+            (patches.T @ patches).astype(np.float64) / len(patches)
+        )
+        values = np.maximum(values, 0) + max(
+            RIDGE * values.mean(), np.finfo(np.float32).tiny
+        )
         whiten = (vectors / np.sqrt(values)) @ vectors.T
         if how == "random":
             masks = rng.standard_normal((n_filters, len(mean)))
@@ -100,15 +114,17 @@ def filters(X: np.ndarray, n_filters: int, how: str = "kmeans", seed: int = 0) -
     return np.hstack([masks, (masks @ mean)[:, None]]).astype(np.float32)
 
 
-def convolve(X: np.ndarray, filters: np.ndarray, Z: np.ndarray | None = None) -> np.ndarray:
+def convolve(
+    X: np.ndarray, filters: np.ndarray, Z: np.ndarray | None = None
+) -> np.ndarray:
     """Return the pooled responses of all patches.
 
-    Responses z become max(0, z - t) and max(0, -z - t), averaged over 2 x 2 cells and scaled to a
-    mean square of about one.
+    Responses z become max(0, z - t) and max(0, -z - t), averaged over 2 x 2 cells and
+    scaled to a mean square of about one.
 
-    Both signs, as least squares can then weigh them apart; t = 0.25 standard deviations, and 0 to
-    0.5 do about as well on validation rows of CIFAR-10. Cells overlap in the middle where the
-    number of positions is odd.
+    Both signs, as least squares can then weigh them apart; t = 0.25 standard
+    deviations, and 0 to 0.5 do about as well on validation rows of CIFAR-10. Cells
+    overlap in the middle where the number of positions is odd.
 
     Parameters
     ----------
@@ -118,7 +134,8 @@ def convolve(X: np.ndarray, filters: np.ndarray, Z: np.ndarray | None = None) ->
 
     Returns
     -------
-    Z : in the order filter, cell, sign: the features of some filters are columns of those of all
+    Z : in the order filter, cell, sign: the features of some filters are columns of
+        those of all
     """
     side, _, _ = _images(X)
     patch = check_filters(filters, X.shape[1])
@@ -134,20 +151,30 @@ def convolve(X: np.ndarray, filters: np.ndarray, Z: np.ndarray | None = None) ->
         windows = _windows(X[start : start + rows], patch)
         # One product per image: its digits do not depend on which images come with it.
         R = windows.reshape(len(windows), positions**2, -1) @ masks
-        _pool(R, offsets, np.float32(THRESHOLD), positions, cells, pooled[start : start + rows])
+        _pool(
+            R,
+            offsets,
+            np.float32(THRESHOLD),
+            positions,
+            cells,
+            pooled[start : start + rows],
+        )
     return Z
 
 
 def start(
     problem: Problem, n_features: int, block: int, how: str, seed: int
 ) -> stagewise.StagewiseState:
-    """Return the state of stagewise regression on filters of the training rows, without weights.
+    """Return the state of stagewise regression on filters of the training rows, without
+    weights.
 
     `n_features` and `block` are multiples of 8, the features of one filter.
     """
     for name, value in (("n_features", n_features), ("block", block)):
         if value % PER_FILTER:
-            raise ValueError(f"{name}: must be a multiple of {PER_FILTER}, got {value!r}")
+            raise ValueError(
+                f"{name}: must be a multiple of {PER_FILTER}, got {value!r}"
+            )
     bank = filters(problem.X, n_features // PER_FILTER, how, seed)
     block = min(block, n_features)
     generator = Generator("filters", problem.d, n_features, block, seed, 1.0, bank)
@@ -165,14 +192,15 @@ KINDS["filters"] = masks
 
 
 def check_filters(filters: np.ndarray, d: int) -> int:
-    """Return the side of masks with their offsets; a ValueError unless they fit rows of `d`."""
+    """Return the side of masks with their offsets; a ValueError unless they fit rows of
+    `d`."""
     side, _, channels = image_shape(d)
     weights = filters.shape[1] - 1
     patch = math.isqrt(max(weights, 0) // channels)
     if not 1 <= patch <= side or patch * patch * channels != weights:
         raise ValueError(
-            f"filters: {weights} weights per mask do not fit images of {side} x {side} pixels and "
-            f"{channels} channels"
+            f"filters: {weights} weights per mask do not fit images of {side} x "
+            f"{side} pixels and {channels} channels"
         )
     return patch
 
@@ -184,9 +212,12 @@ def _images(X: np.ndarray) -> tuple[int, int, int]:
 
 
 def _windows(X: np.ndarray, patch: int) -> np.ndarray:
-    """Return every patch of every image, (n, positions, positions, patch, patch, channels)."""
+    """Return every patch of every image, (n, positions, positions, patch, patch,
+    channels)."""
     images = X.astype(np.float32, copy=False).reshape(len(X), *image_shape(X.shape[1]))
-    return sliding_window_view(images, (patch, patch), axis=(1, 2)).transpose(0, 1, 2, 4, 5, 3)
+    return sliding_window_view(images, (patch, patch), axis=(1, 2)).transpose(
+        0, 1, 2, 4, 5, 3
+    )
 
 
 def _sampled(X: np.ndarray, patch: int, rng: np.random.Generator) -> np.ndarray:
@@ -194,21 +225,32 @@ def _sampled(X: np.ndarray, patch: int, rng: np.random.Generator) -> np.ndarray:
     side, _, channels = image_shape(X.shape[1])
     some = X[np.sort(rng.permutation(len(X))[:500])]
     if channels == 3:
-        # One pixel below in a plane of one colour, and where the channels of a pixel lie together.
-        below = {step: np.abs(some[:, step:] - some[:, :-step]).mean() for step in (side, 3 * side)}
-        if below[side] < 0.8 * below[3 * side]:  # 1 for noise, 0.4 to 0.7 for planes of photos
+        # One pixel below in a plane of one colour, and where the channels of a pixel
+        # lie together.
+        below = {
+            step: np.abs(some[:, step:] - some[:, :-step]).mean()
+            for step in (side, 3 * side)
+        }
+        if (
+            below[side] < 0.8 * below[3 * side]
+        ):  # 1 for noise, 0.4 to 0.7 for planes of photos
             raise ValueError(
-                "features: these colour images are given plane by plane; filters need the "
-                "channels of a pixel together, X.reshape(n, 3, s, s).transpose(0, 2, 3, 1)"
+                "features: these colour images are given plane by plane; filters need "
+                "the channels of a pixel together, X.reshape(n, 3, s, s).transpose(0, "
+                "2, 3, 1)"
             )
     count = min(PATCHES, len(X) * (side - patch + 1) ** 2)
     rows = np.sort(rng.integers(len(X), size=count))
     top, left = rng.integers(side - patch + 1, size=(2, count))
     patches = np.empty((count, patch * patch * channels), np.float32)
-    for start in range(0, count, 5000):  # neighbours in X: no copy of it in another type
+    for start in range(
+        0, count, 5000
+    ):  # neighbours in X: no copy of it in another type
         part = slice(start, start + 5000)
         first, last = rows[part][0], rows[part][-1] + 1
-        chosen = _windows(X[first:last], patch)[rows[part] - first, top[part], left[part]]
+        chosen = _windows(X[first:last], patch)[
+            rows[part] - first, top[part], left[part]
+        ]
         patches[part] = chosen.reshape(len(chosen), -1)
     return patches
 
@@ -232,7 +274,8 @@ def _centroids(patches: np.ndarray, n: int, rng: np.random.Generator) -> np.ndar
 
 @njit(cache=True, nogil=True)
 def _pool(R, offsets, t, positions, cells, Z):
-    """Average both signs' soft thresholds of responses R (n, positions**2, filters) into Z."""
+    """Average both signs' soft thresholds of responses R (n, positions**2, filters)
+    into Z."""
     none = np.float32(0)
     up, down = np.empty((2, len(offsets)), np.float32)
     for i in range(len(R)):

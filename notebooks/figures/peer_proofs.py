@@ -1,12 +1,13 @@
-"""Proofs of the problems that scikit-learn's classifiers minimise, for proof_peers.ipynb.
+"""Proofs of the problems that scikit-learn's classifiers minimise, for
+proof_peers.ipynb.
 
-The problems are those of :mod:`workbench.certification.problems`, all classes of one in one proof.
-Class weights have no proof here, as LIBLINEAR's depend on the class.
+The problems are those of :mod:`workbench.certification.problems`, all classes of one in
+one proof. Class weights have no proof here, as LIBLINEAR's depend on the class.
 
-The proofs come from second-order methods: Newton's for smooth losses, a primal-dual interior point
-method (Mehrotra's) for the hinge and Crammer-Singer's loss; kernel SVMs are left to LIBSVM. An
-iteration costs O(n d^2 K^2), so rows have to be narrow. Nothing here is trusted, as the checker
-evaluates the points.
+The proofs come from second-order methods: Newton's for smooth losses, a primal-dual
+interior point method (Mehrotra's) for the hinge and Crammer-Singer's loss; kernel SVMs
+are left to LIBSVM. An iteration costs O(n d^2 K^2), so rows have to be narrow. Nothing
+here is trusted, as the checker evaluates the points.
 """
 
 from __future__ import annotations
@@ -31,12 +32,13 @@ MAX_INTERIOR = 200
 
 
 def statement(model: Any, y: np.ndarray) -> Statement:
-    """Return the header of a proof of the problem that a classifier of scikit-learn minimises.
+    """Return the header of a proof of the problem that a classifier of scikit-learn
+    minimises.
 
     Parameters
     ----------
-    model : LinearSVC, SVC of two classes, LogisticRegression, SGDClassifier or RidgeClassifier,
-        fitted
+    model : LinearSVC, SVC of two classes, LogisticRegression, SGDClassifier or
+        RidgeClassifier, fitted
     y : (n,) labels 0..k-1
 
     Raises
@@ -47,7 +49,13 @@ def statement(model: Any, y: np.ndarray) -> Statement:
     check_model(model)
     if model.class_weight is not None:
         raise ValueError(f"class_weight: must be None, got {model.class_weight!r}")
-    stated = {"family": "linear", "over": "sum", "alpha": 1.0, "l1": 0.0, "intercept": "free"}
+    stated = {
+        "family": "linear",
+        "over": "sum",
+        "alpha": 1.0,
+        "l1": 0.0,
+        "intercept": "free",
+    }
     stated |= {"C": float(getattr(model, "C", 1.0))} | STATED[type(model)](model)
     if not getattr(model, "fit_intercept", True):
         stated["intercept"] = None
@@ -56,10 +64,11 @@ def statement(model: Any, y: np.ndarray) -> Statement:
 
 
 def weights(model: Any) -> Any:
-    """Return the arguments of :func:`workbench.proofs.bound_excess` for a fitted classifier.
+    """Return the arguments of :func:`workbench.proofs.bound_excess` for a fitted
+    classifier.
 
-    That is the classifier itself; of RidgeClassifier its weights for labels 0 and 1, of a linear
-    SVC those of the features.
+    That is the classifier itself; of RidgeClassifier its weights for labels 0 and 1, of
+    a linear SVC those of the features.
     """
     if getattr(model, "kernel", None) == "linear":
         return SimpleNamespace(coef_=model.coef_, intercept_=model.intercept_)
@@ -85,13 +94,23 @@ def solved(header: Statement, X, y: np.ndarray) -> Proof:
     Raises
     ------
     ValueError
-        For l1 > 0, a cost per class, the loss of Weston and Watkins, or the minimax risk.
+        For l1 > 0, a cost per class, the loss of Weston and Watkins, or the minimax
+        risk.
     """
-    if header.get("l1") or header.get("loss") not in SOLVED or isinstance(header["C"], list):
+    if (
+        header.get("l1")
+        or header.get("loss") not in SOLVED
+        or isinstance(header["C"], list)
+    ):
         raise ValueError(
-            f"header: must have l1 = 0, one C for all classes and a loss of {', '.join(SOLVED)}"
+            "header: must have l1 = 0, one C for all classes and a loss of "
+            f"{', '.join(SOLVED)}"
         )
-    header = {"format": 1, "family": "linear", "l1": 0.0} | header | {"checksum": checksum(X, y)}
+    header = (
+        {"format": 1, "family": "linear", "l1": 0.0}
+        | header
+        | {"checksum": checksum(X, y)}
+    )
     if header["family"] == "kernel":
         return Proof(header, by_libsvm(header, X, y))
     s, alpha, d = header["intercept"], header["alpha"], X.shape[1]
@@ -119,9 +138,15 @@ def by_libsvm(header: Statement, X, y: np.ndarray) -> Arrays:
     from sklearn.svm import SVC
 
     kernel = {name: value for name, value in header["kernel"].items() if name != "name"}
-    model = SVC(C=header["C"], kernel=header["kernel"]["name"], tol=1e-9, **kernel).fit(X, y)
+    model = SVC(C=header["C"], kernel=header["kernel"]["name"], tol=1e-9, **kernel).fit(
+        X, y
+    )
     rows = np.sort(model.support_)
-    V = model.dual_coef_.toarray() if sp.issparse(model.dual_coef_) else model.dual_coef_
+    V = (
+        model.dual_coef_.toarray()
+        if sp.issparse(model.dual_coef_)
+        else model.dual_coef_
+    )
     V = V[0, np.argsort(model.support_)]
     sides = y[rows] == 1
     weights = np.abs(V) * np.where(sides, *balance(np.abs(V), sides))
@@ -135,16 +160,23 @@ def by_libsvm(header: Statement, X, y: np.ndarray) -> Arrays:
 def smooth_optimum(
     loss: str, Z: np.ndarray, own: np.ndarray, ridge: np.ndarray, C: float
 ) -> np.ndarray:
-    """Return W, (d, K), that minimises a smooth loss, by Newton's method with halved steps."""
+    """Return W, (d, K), that minimises a smooth loss, by Newton's method with halved
+    steps."""
     W = np.zeros((Z.shape[1], own.shape[1]))
-    outputs = [slice(None)] if loss == "softmax" else [slice(c, c + 1) for c in range(W.shape[1])]
+    outputs = (
+        [slice(None)]
+        if loss == "softmax"
+        else [slice(c, c + 1) for c in range(W.shape[1])]
+    )
     for part in outputs:
         V, mine = W[:, part], own[:, part]  # a view
         value, gradient, hessian = smooth(loss, Z, mine, ridge, C, V)
         for _ in range(MAX_NEWTON):
             step = factored(hessian())(gradient.T.ravel()).reshape(V.T.shape).T
             size, found = 1.0, None
-            most = (1.0 + ROUNDING) * value  # near the optimum a full step may seem to rise
+            most = (
+                1.0 + ROUNDING
+            ) * value  # near the optimum a full step may seem to rise
             while size > 1e-4 and not (found and found[0] <= most):
                 found = smooth(loss, Z, mine, ridge, C, V - size * step)
                 size /= 2
@@ -165,13 +197,21 @@ def smooth(loss: str, Z, own, ridge, C, W):
         slope, curve = P - own, (lambda: coupled(Z, P, ridge / C, 1e-13) * C)
     else:
         if loss == "squared":
-            total, slope, curvature = ((F - own) ** 2).sum() / 2, F - own, np.ones_like(F)
+            total, slope, curvature = (
+                ((F - own) ** 2).sum() / 2,
+                F - own,
+                np.ones_like(F),
+            )
         elif loss == "squared_hinge":
             h = np.maximum(1 - sign * F, 0.0)
             total, slope, curvature = (h**2).sum(), -2 * sign * h, 2.0 * (h > 0)
         else:
             p = expit(-sign * F)
-            total, slope, curvature = np.logaddexp(0, -sign * F).sum(), -sign * p, p * (1 - p)
+            total, slope, curvature = (
+                np.logaddexp(0, -sign * F).sum(),
+                -sign * p,
+                p * (1 - p),
+            )
 
         def curve():
             return C * (Z.T * curvature[:, 0]) @ Z + np.diag(ridge)
@@ -182,10 +222,11 @@ def smooth(loss: str, Z, own, ridge, C, W):
 def coupled(
     Z: np.ndarray, Q: np.ndarray, ridge: np.ndarray, least: float = 0.0, first: int = 0
 ) -> np.ndarray:
-    """Return sum_i (diag(q) - q q' / sum q) (x) z z', (K d, K d), with the ridge on its diagonal.
+    """Return sum_i (diag(q) - q q' / sum q) (x) z z', (K d, K d), with the ridge on its
+    diagonal.
 
-    The ridge is at least `least` of the diagonal, as classes may share a free intercept. Classes
-    before `first` are left out.
+    The ridge is at least `least` of the diagonal, as classes may share a free
+    intercept. Classes before `first` are left out.
     """
     K, d, total = Q.shape[1], Z.shape[1], Q.sum(axis=1)
     H = np.zeros((K, d, K, d))
@@ -196,15 +237,24 @@ def coupled(
             H[c, :, c] += part
             H[e, :, e] += part
     H = H[first:, :, first:].reshape((K - first) * d, -1)
-    H[np.diag_indices(len(H))] += np.maximum(np.tile(ridge, K - first), least * H.diagonal())
+    H[np.diag_indices(len(H))] += np.maximum(
+        np.tile(ridge, K - first), least * H.diagonal()
+    )
     return H
 
 
 def factored(H: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
-    """Return v -> H^-1 v for a positive matrix, scaled to a diagonal of ones; refined once."""
+    """Return v -> H^-1 v for a positive matrix, scaled to a diagonal of ones; refined
+    once."""
     scale = 1 / np.sqrt(np.maximum(H.diagonal(), 1e-300))
     H = H * scale[:, None] * scale
-    for shift in (0.0, 1e-15, 1e-13, 1e-11, 1e-8):  # rounding may have left it indefinite
+    for shift in (
+        0.0,
+        1e-15,
+        1e-13,
+        1e-11,
+        1e-8,
+    ):  # rounding may have left it indefinite
         try:
             factor = scipy.linalg.cho_factor(H + shift * np.eye(len(H)))
             break
@@ -213,7 +263,9 @@ def factored(H: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
 
     def solve(right: np.ndarray) -> np.ndarray:
         found = scipy.linalg.cho_solve(factor, scale * right)
-        return scale * (found + scipy.linalg.cho_solve(factor, scale * right - H @ found))
+        return scale * (
+            found + scipy.linalg.cho_solve(factor, scale * right - H @ found)
+        )
 
     return solve
 
@@ -221,12 +273,15 @@ def factored(H: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
 def largest_margins(
     loss: str, Z: np.ndarray, own: np.ndarray, ridge: np.ndarray, C: float
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return W, (d, K), and dual weights, (n, K), of the hinge or of Crammer-Singer's loss."""
+    """Return W, (d, K), and dual weights, (n, K), of the hinge or of Crammer-Singer's
+    loss."""
     if loss == "crammer_singer":
         W, B = interior(Z, own, ridge, C)
         return W, np.where(own, 0.0, B)
     W, B = np.zeros((Z.shape[1], own.shape[1])), np.zeros(own.shape)
-    for c, mine in enumerate(own.T):  # the second of two classes, where the first has scores of 0
+    for c, mine in enumerate(
+        own.T
+    ):  # the second of two classes, where the first has scores of 0
         V, A = interior(Z, np.column_stack([~mine, mine]), ridge, C, first=1)
         W[:, c], B[:, c] = V[:, 0], np.where(mine, A[:, 0], A[:, 1])
     return W, B
@@ -235,17 +290,22 @@ def largest_margins(
 def interior(
     Z: np.ndarray, own: np.ndarray, ridge: np.ndarray, C: float, first: int = 0
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Minimise sum_d ridge_d |W_d|^2 / 2 + C sum_i max_c (F_ic + [c != y_i]) - F_iy, F = Z W.
+    """Minimise sum_d ridge_d |W_d|^2 / 2 + C sum_i max_c (F_ic + [c != y_i]) - F_iy, F
+    = Z W.
 
-    With z_i for the maximum: t = z - F - [c != y] >= 0, B >= 0 its multiplier, sum_c B_ic = C and
-    ridge W = Z'(C Y - B). Columns of W before `first` are zero, and are not returned.
+    With z_i for the maximum: t = z - F - [c != y] >= 0, B >= 0 its multiplier, sum_c
+    B_ic = C and ridge W = Z'(C Y - B). Columns of W before `first` are zero, and are
+    not returned.
     """
     (n, K), E = own.shape, ~own
     W, B, z = np.zeros((Z.shape[1], K - first)), np.full((n, K), C / K), np.full(n, 2.0)
     F, t, dF = np.zeros((n, K)), np.full((n, K), 2.0) - E, np.zeros((n, K))
     for _ in range(MAX_INTERIOR):
         mu = (B * t).sum() / t.size
-        value = 0.5 * (ridge[:, None] * W**2).sum() + C * (np.max(F + E, axis=1) - F[own]).sum()
+        value = (
+            0.5 * (ridge[:, None] * W**2).sum()
+            + C * (np.max(F + E, axis=1) - F[own]).sum()
+        )
         if mu * t.size <= 1e-13 * value:
             break
         Q = B / t
@@ -265,12 +325,19 @@ def interior(
             left = ((t + size * dt) * (B + size * dB)).sum() / (t.size * mu)
             aim = left**3 * mu - B * t - np.clip(dt * dB, -9 * mu, 9 * mu)
         size *= 0.995
-        W, F, z, t, B = W + size * dW, F + size * dF, z + size * dz, t + size * dt, B + size * dB
+        W, F, z, t, B = (
+            W + size * dW,
+            F + size * dF,
+            z + size * dz,
+            t + size * dt,
+            B + size * dB,
+        )
     return W, B
 
 
 def balance(B: np.ndarray, own: np.ndarray) -> np.ndarray:
-    """Return factors in [0, 1] of own and other rows that make them weigh the same, (2, ...)."""
+    """Return factors in [0, 1] of own and other rows that make them weigh the same, (2,
+    ...)."""
     sides = np.array([(B * own).sum(axis=0), (B * ~own).sum(axis=0)])
     return sides.min(axis=0) / np.maximum(sides, 1e-300)
 

@@ -15,14 +15,20 @@ from workbench.registry import SOLVERS
 
 
 def beside(
-    ax: Axes, ours: Sequence[Row], theirs: pd.DataFrame, quantity: str, log: bool = False
+    ax: Axes,
+    ours: Sequence[Row],
+    theirs: pd.DataFrame,
+    quantity: str,
+    log: bool = False,
 ) -> None:
-    """Draw one quantity of a table: a line per data set, our values as marks, printed ones as bars.
+    """Draw one quantity of a table: a line per data set, our values as marks, printed
+    ones as bars.
 
     Parameters
     ----------
-    ours : rows of :func:`workbench.figures.reference.measured`; several tables may have the
-        same number. A mark is hollow if `cut`, the number of runs that the clock ended, is not 0.
+    ours : rows of :func:`workbench.figures.reference.measured`; several tables may have
+        the same number. A mark is hollow if `cut`, the number of runs that the clock
+        ended, is not 0.
     theirs : rows of :func:`workbench.figures.reference.printed`
     """
     ours = {(r["dataset"], r["method"]): r for r in ours if r["quantity"] == quantity}
@@ -40,9 +46,16 @@ def beside(
                 bar = {"marker": "|", "markersize": 9, "markeredgewidth": 1.6}
                 ax.plot(printed[dataset, method], at, color=colour, **bar)
             if row.get("value") is not None:
-                style = {"color": colour, "marker": marker, "linestyle": "none", "markersize": 5}
+                style = {
+                    "color": colour,
+                    "marker": marker,
+                    "linestyle": "none",
+                    "markersize": 5,
+                }
                 style |= HOLLOW if row.get("cut") else {}
-                ax.errorbar(row["value"], at, xerr=row.get("spread") or 0, elinewidth=1, **style)
+                ax.errorbar(
+                    row["value"], at, xerr=row.get("spread") or 0, elinewidth=1, **style
+                )
         ax.plot([], [], color=colour, marker=marker, linestyle="none", label=method)
     if log:
         ax.set_xscale("log")

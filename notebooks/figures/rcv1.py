@@ -2,9 +2,10 @@
 
     python notebooks/figures/rcv1.py FOLDER rcv1_four_classes.npz
 
-FOLDER holds the files of Lewis et al. (2004), online appendices 8 and 12, as they are or as .gz:
-``rcv1-v2.topics.qrels``, ``lyrl2004_tokens_train.dat`` and ``lyrl2004_tokens_test_pt0.dat`` to
-``pt3.dat``. In the folder WORKBENCH_DATA the result joins the figure ls_text.
+FOLDER holds the files of Lewis et al. (2004), online appendices 8 and 12, as they are
+or as .gz: ``rcv1-v2.topics.qrels``, ``lyrl2004_tokens_train.dat`` and
+``lyrl2004_tokens_test_pt0.dat`` to ``pt3.dat``. In the folder WORKBENCH_DATA the result
+joins the figure ls_text.
 """
 
 from __future__ import annotations
@@ -26,8 +27,8 @@ CLASSES = ("CCAT", "ECAT", "GCAT", "MCAT")  # corporate, economics, government, 
 def four_classes(folder: Path) -> Rows:
     """Return the word counts of the stories with exactly one of :data:`CLASSES`.
 
-    The roles of training and test rows are exchanged: most stories are training rows. Words are
-    stemmed, and stop words removed, in the files.
+    The roles of training and test rows are exchanged: most stories are training rows.
+    Words are stemmed, and stop words removed, in the files.
     """
     topics, labels, texts, sizes = defaultdict(list), [], [], []
     for line in _lines(folder, "rcv1-v2.topics.qrels*"):
@@ -45,7 +46,8 @@ def four_classes(folder: Path) -> Rows:
 
 
 def _stories(folder: Path, pattern: str) -> Iterator[tuple[str, str]]:
-    """Yield the number and the words of each story: ``.I number``, ``.W``, then lines of words."""
+    """Yield the number and the words of each story: ``.I number``, ``.W``, then lines
+    of words."""
     story, words = "", []
     for line in _lines(folder, pattern):
         if line.startswith(".I"):

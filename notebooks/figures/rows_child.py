@@ -1,8 +1,10 @@
-"""Run one method on a mapped file in a process of limited memory: a child of scale_rows.ipynb.
+"""Run one method on a mapped file in a process of limited memory: a child of
+scale_rows.ipynb.
 
-``python rows_child.py METHOD ROWS.npy GB ROUNDS TRACE.jsonl`` writes the trace, whose header has
-the peak of memory in MB, without pages of the file. It ends with the code 3 if the memory does not
-suffice. The method "dask" is ls_accelerated with the rows on two workers, which are two threads.
+``python rows_child.py METHOD ROWS.npy GB ROUNDS TRACE.jsonl`` writes the trace, whose
+header has the peak of memory in MB, without pages of the file. It ends with the code 3
+if the memory does not suffice. The method "dask" is ls_accelerated with the rows on two
+workers, which are two threads.
 """
 
 import resource
@@ -44,7 +46,8 @@ class Fitted:
 
 
 def partial_fit(problem, *, alpha: float = 1e-4, seed: int = 0, state=None):
-    """Pass the blocks of the rows to SGDClassifier.partial_fit; a round reads all of them."""
+    """Pass the blocks of the rows to SGDClassifier.partial_fit; a round reads all of
+    them."""
     s = state or Fitted(0, SGDClassifier(alpha=alpha, random_state=seed))
     yield s
     while True:
@@ -59,7 +62,8 @@ def partial_fit(problem, *, alpha: float = 1e-4, seed: int = 0, state=None):
 
 @contextmanager
 def on_two_workers(problem):
-    """Yield the problem with its rows mapped by two workers of a Dask cluster in this process."""
+    """Yield the problem with its rows mapped by two workers of a Dask cluster in this
+    process."""
     from distributed import Client, LocalCluster
 
     threads = {"n_workers": 2, "threads_per_worker": 1, "processes": False}
@@ -73,7 +77,9 @@ def on_two_workers(problem):
 def main(method: str, path: str, gigabytes: str, count: str, out: str) -> int:
     """Run the method; return the code that the process ends with."""
     limit, A = int(float(gigabytes) * 1e9), np.eye(100)
-    solve(A, A @ A, assume_a="pos")  # OpenBLAS takes its buffers; later it would wait for them
+    solve(
+        A, A @ A, assume_a="pos"
+    )  # OpenBLAS takes its buffers; later it would wait for them
     resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
     memory = PeakMemory()
     try:
@@ -82,9 +88,15 @@ def main(method: str, path: str, gigabytes: str, count: str, out: str) -> int:
             problem = replace(problem, X=np.load(path))
         n, d, k = problem.n, problem.d, problem.k
         problem = replace(problem, name=f"synthetic rows {n}x{d}x{k}", synthetic=True)
-        solver = {"partial_fit": partial_fit, "dask": "ls_accelerated"}.get(method, method)
+        solver = {"partial_fit": partial_fit, "dask": "ls_accelerated"}.get(
+            method, method
+        )
         warm_up = method in SOLVERS and method != "ridge"
-        with on_two_workers(problem) if method == "dask" else nullcontext(problem) as problem:
+        with (
+            on_two_workers(problem)
+            if method == "dask"
+            else nullcontext(problem) as problem
+        ):
             trace, _ = run(solver, problem, rounds(int(count)), warm_up=warm_up)
     except MemoryError:
         return OUT_OF_MEMORY

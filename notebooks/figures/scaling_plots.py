@@ -1,4 +1,5 @@
-"""Times of runs, and plots over a size or a setting with logarithmic axes, for figure notebooks."""
+"""Times of runs, and plots over a size or a setting with logarithmic axes, for figure
+notebooks."""
 
 from __future__ import annotations
 
@@ -6,7 +7,12 @@ from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.ticker import FuncFormatter, LogFormatterSciNotation, LogLocator, NullFormatter
+from matplotlib.ticker import (
+    FuncFormatter,
+    LogFormatterSciNotation,
+    LogLocator,
+    NullFormatter,
+)
 
 from workbench.core.trace import Trace
 from workbench.figures.curves import quartiles
@@ -15,18 +21,24 @@ from workbench.figures.style import look
 
 
 def time_to(trace: Trace, key: str, tolerance: float, x: str = "seconds") -> float:
-    """Return ``row[x]`` of the first row with ``row[key] <= tolerance``, infinity without one."""
+    """Return ``row[x]`` of the first row with ``row[key] <= tolerance``, infinity
+    without one."""
     hits = np.flatnonzero(trace.column(key) <= tolerance)
     return float(trace.rows[hits[0]][x]) if len(hits) else np.inf
 
 
-def times(traces: Sequence[Trace], tolerance: float | None, x: str, key: str = "gap") -> np.ndarray:
-    """Return the three quartiles of the times to a gap, or another `key`, or to the runs' end.
+def times(
+    traces: Sequence[Trace], tolerance: float | None, x: str, key: str = "gap"
+) -> np.ndarray:
+    """Return the three quartiles of the times to a gap, or another `key`, or to the
+    runs' end.
 
     The time of a run that did not get there, or that the clock ended, is infinite.
     """
     if tolerance is None:
-        return quartiles([[np.inf if trace.cut else trace.last[x]] for trace in traces])[:, 0]
+        return quartiles(
+            [[np.inf if trace.cut else trace.last[x]] for trace in traces]
+        )[:, 0]
     return quartiles([[time_to(trace, key, tolerance, x)] for trace in traces])[:, 0]
 
 
@@ -51,14 +63,15 @@ def scaling(
 ) -> dict[str, float]:
     """Draw time over size, both logarithmic, with the exponent of a fitted power law.
 
-    Points are medians over the repetitions of one size, whiskers the quartiles. A size that half
-    of the runs did not finish is a hollow mark at the time spent, a lower bound; the fit omits it.
+    Points are medians over the repetitions of one size, whiskers the quartiles. A size
+    that half of the runs did not finish is a hollow mark at the time spent, a lower
+    bound; the fit omits it.
 
     Parameters
     ----------
     size : ``size(trace) -> number`` in (0, inf)
-    tolerance : the time is that of the first row with a certified gap of at most this (default:
-        of the last row, infinite if the clock ended the run)
+    tolerance : the time is that of the first row with a certified gap of at most this
+        (default: of the last row, infinite if the clock ended the run)
     x : ``seconds`` or ``cpu``
     symbol : symbol of the size in the legend
 
@@ -85,14 +98,20 @@ def scaling(
             name = None
         else:
             name = f"{name} (not finished)"
-        spent = [max(t.last[x] for t in g) for g, d in zip(groups, done, strict=True) if not d]
+        spent = [
+            max(t.last[x] for t in g)
+            for g, d in zip(groups, done, strict=True)
+            if not d
+        ]
         ax.plot(sizes[~done], spent, label=name, zorder=3, **style, **HOLLOW)
     log_axes(ax, ticks)
     ax.set_ylabel(clock_label(x, runs.values()))
     return exponents
 
 
-def over(ax: Axes, runs: Runs, x: Callable[[Trace], float], y: Callable[[Trace], float]) -> None:
+def over(
+    ax: Axes, runs: Runs, x: Callable[[Trace], float], y: Callable[[Trace], float]
+) -> None:
     """Draw a value over a setting, both logarithmic: medians with quartile whiskers.
 
     A median is hollow if the clock ended one of its runs.
@@ -106,7 +125,9 @@ def over(ax: Axes, runs: Runs, x: Callable[[Trace], float], y: Callable[[Trace],
             continue
         name, colour, marker = look(label, position)
         settings, groups = grouped(traces, x)
-        values = np.hstack([quartiles([[y(trace)] for trace in group]) for group in groups])
+        values = np.hstack(
+            [quartiles([[y(trace)] for trace in group]) for group in groups]
+        )
         with_whiskers(ax, settings, values, color=colour, marker=marker, label=name)
         cut = [any(trace.cut for trace in group) for group in groups]
         ax.plot(settings[cut], values[1, cut], color=colour, marker=marker, **HOLLOW)
@@ -114,16 +135,20 @@ def over(ax: Axes, runs: Runs, x: Callable[[Trace], float], y: Callable[[Trace],
 
 
 def with_whiskers(ax: Axes, x: np.ndarray, quarters: np.ndarray, **style) -> None:
-    """Draw the finite medians of (3, points) quartiles, whiskers up to a finite quartile."""
+    """Draw the finite medians of (3, points) quartiles, whiskers up to a finite
+    quartile."""
     low, median, high = quarters[:, np.isfinite(quarters[1])]
     x = x[np.isfinite(quarters[1])]
     whiskers = [median - low, np.where(np.isfinite(high), high, median) - median]
     ax.plot(x, median, **style)
-    ax.errorbar(x, median, whiskers, fmt="none", ecolor=style["color"], capsize=2, elinewidth=1)
+    ax.errorbar(
+        x, median, whiskers, fmt="none", ecolor=style["color"], capsize=2, elinewidth=1
+    )
 
 
 def log_axes(ax: Axes, settings: Iterable[float] = ()) -> None:
-    """Make both axes logarithmic with numbers as people write them, x ticks at the settings."""
+    """Make both axes logarithmic with numbers as people write them, x ticks at the
+    settings."""
     log_x(ax, settings)
     ax.set_yscale("log")
     low, high = ax.get_ylim()
@@ -136,7 +161,8 @@ def log_axes(ax: Axes, settings: Iterable[float] = ()) -> None:
 def log_x(ax: Axes, settings: Iterable[float] = ()) -> None:
     """Make the x axis logarithmic, with ticks at the settings if there are any.
 
-    A setting too near the one left of it, or the last one, keeps its tick without a number.
+    A setting too near the one left of it, or the last one, keeps its tick without a
+    number.
     """
     ax.set_xscale("log")
     if settings := sorted(settings):

@@ -14,12 +14,13 @@ from workbench.data.features import in_blocks, mapped, refuse_negative
 
 
 def deskewed(problem: Problem) -> Problem:
-    """Return square grey images, each made upright and centred by its own moments; dense.
+    """Return square grey images, each made upright and centred by its own moments;
+    dense.
 
-    The centre of mass comes to the middle pixel, and row y moves by -a y from there, a = mu_xy /
-    mu_yy, after which x and y are uncorrelated except at the edges. Between pixels it is linear,
-    beyond 0. It learns nothing, but knows which pixels are neighbours: models of such rows are not
-    invariant to permutations of the columns.
+    The centre of mass comes to the middle pixel, and row y moves by -a y from there, a
+    = mu_xy / mu_yy, after which x and y are uncorrelated except at the edges. Between
+    pixels it is linear, beyond 0. It learns nothing, but knows which pixels are
+    neighbours: models of such rows are not invariant to permutations of the columns.
 
     Raises
     ------
@@ -28,7 +29,9 @@ def deskewed(problem: Problem) -> Problem:
     """
     side = math.isqrt(problem.d)
     if side * side != problem.d:
-        raise ValueError(f"X: square images have side * side pixels, got rows of {problem.d}")
+        raise ValueError(
+            f"X: square images have side * side pixels, got rows of {problem.d}"
+        )
     refuse_negative(problem, "deskewing is for pixels from 0 up")
     places = np.indices((side, side)).astype(float)
 
@@ -39,10 +42,16 @@ def deskewed(problem: Problem) -> Problem:
         centre = (places * share).sum(axis=(1, 2))
         down, across = places - centre[:, None, None]
         spread = (share * down**2).sum()
-        shear = np.array([[1.0, 0.0], [(share * down * across).sum() / (spread or 1.0), 1.0]])
-        first = centre - shear @ np.full(2, side // 2)  # where the first pixel comes from
+        shear = np.array(
+            [[1.0, 0.0], [(share * down * across).sum() / (spread or 1.0), 1.0]]
+        )
+        first = centre - shear @ np.full(
+            2, side // 2
+        )  # where the first pixel comes from
         given = image.reshape(side, side)
-        return affine_transform(given, shear, first, order=1, mode="grid-constant").ravel()
+        return affine_transform(
+            given, shear, first, order=1, mode="grid-constant"
+        ).ravel()
 
     def transform(X: Matrix) -> np.ndarray:
         images = X.toarray() if sp.issparse(X) else X

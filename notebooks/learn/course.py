@@ -1,6 +1,8 @@
-"""Build the course: student copies of the lessons, and pages to read without a kernel or a network.
+"""Build the course: student copies of the lessons, and pages to read without a kernel
+or a network.
 
-``python notebooks/learn/course.py ww ls_1 --out course -j 2 --nbgrader --instructor teacher``
+``python notebooks/learn/course.py ww ls_1 --out course -j 2 --nbgrader --instructor
+teacher``
 """
 
 from __future__ import annotations
@@ -59,19 +61,25 @@ if "google.colab" in sys.modules:
         get_ipython().system(f"pip install -q -c {{folder}}/constraints.txt {{folder}}")
     sys.path.insert(0, folder)
     os.chdir(f"{{folder}}/notebooks/learn")"""
-DETAILS = re.compile(r"<details[^>]*>\s*<summary>(.*?)</summary>.*?</details>\n*", re.DOTALL)
+DETAILS = re.compile(
+    r"<details[^>]*>\s*<summary>(.*?)</summary>.*?</details>\n*", re.DOTALL
+)
 
 
 def lessons() -> list[Path]:
     """Return the lessons, series by series, and then the problem sets."""
     rank = [*SERIES.values(), series(LEARN / "across")].index
-    found = sorted(LEARN.glob("*.ipynb"), key=lambda path: (rank(series(path)), path.name))
+    found = sorted(
+        LEARN.glob("*.ipynb"), key=lambda path: (rank(series(path)), path.name)
+    )
     return found + sorted(LEARN.glob(f"{PROBLEMS}/*.ipynb"))
 
 
 def series(path: Path) -> str:
     """Return the name of a lesson's series."""
-    other = "Problem sets on paper" if path.parent.name == PROBLEMS else "Across the series"
+    other = (
+        "Problem sets on paper" if path.parent.name == PROBLEMS else "Across the series"
+    )
     return SERIES.get(path.stem.partition("_")[0], other)
 
 
@@ -88,12 +96,15 @@ def texts() -> list[Path]:
 def read(path: Path) -> NotebookNode:
     """Return a lesson, or a cheat sheet as a notebook of one cell."""
     if path.suffix == ".md":
-        return new_notebook(cells=[new_markdown_cell(path.read_text("utf-8"), id="sheet")])
+        return new_notebook(
+            cells=[new_markdown_cell(path.read_text("utf-8"), id="sheet")]
+        )
     return nbformat.read(path, as_version=4)
 
 
 def heading(path: Path) -> tuple[str, str, str, str]:
-    """Return a page's title, its first question in bold, and the prerequisites and time it states.
+    """Return a page's title, its first question in bold, and the prerequisites and time
+    it states.
 
     What a page does not state is ''.
     """
@@ -125,8 +136,9 @@ def without_solutions(notebook: NotebookNode) -> NotebookNode:
 def student_copy(path: Path, nbgrader: bool = False, colab: str = "") -> NotebookNode:
     """Return a lesson without outputs and without solutions.
 
-    With `nbgrader` a locked cell follows each exercise; it runs the check again for the credit.
-    With `colab`, the address of a public repository, a first cell installs it on Colab.
+    With `nbgrader` a locked cell follows each exercise; it runs the check again for the
+    credit. With `colab`, the address of a public repository, a first cell installs it
+    on Colab.
     """
     notebook, cells = without_solutions(read(path)), []
     for cell in notebook.cells:
@@ -137,7 +149,11 @@ def student_copy(path: Path, nbgrader: bool = False, colab: str = "") -> Noteboo
         cells.append(cell)
         if "exercise" in cell.metadata.get("tags", ()) and nbgrader:
             check = GRADED.format(check=cell.source.splitlines()[-1])
-            graded = {"schema_version": 3, "grade_id": f"{path.stem}-{cell.id}", "points": 1}
+            graded = {
+                "schema_version": 3,
+                "grade_id": f"{path.stem}-{cell.id}",
+                "points": 1,
+            }
             graded |= {"grade": True, "locked": True, "solution": False, "task": False}
             more = {"nbgrader": graded, "tags": ["graded"]}
             cells.append(new_code_cell(check, id=f"{cell.id}-graded", metadata=more))
@@ -148,18 +164,28 @@ def student_copy(path: Path, nbgrader: bool = False, colab: str = "") -> Noteboo
 
 
 def executed(path: Path) -> tuple[NotebookNode, str]:
-    """Return a lesson with its outputs, and '' or what failed: a cell, or a rejected solution."""
+    """Return a lesson with its outputs, and '' or what failed: a cell, or a rejected
+    solution."""
     notebook, where = read(path), {"metadata": {"path": str(path.parent)}}
     settings = {"timeout": CELL_TIMEOUT_S, "kernel_manager_class": IpcKernelManager}
-    settings["extra_arguments"] = ["--log-level=CRITICAL"]  # a kernel's shutdown is no news
+    settings["extra_arguments"] = [
+        "--log-level=CRITICAL"
+    ]  # a kernel's shutdown is no news
     try:
         NotebookClient(notebook, resources=where, **settings).execute()
-    except Exception as error:  # an error in a cell or a dead kernel ends this lesson only
+    except (
+        Exception
+    ) as error:  # an error in a cell or a dead kernel ends this lesson only
         return notebook, strip_ansi(str(error)) or repr(error)
     for cell in notebook.cells:
         printed = "".join(output.get("text", "") for output in cell.get("outputs", ()))
-        if "solution" in cell.metadata.get("tags", ()) and not printed.startswith("right"):
-            return notebook, f"cell {cell.id}: its solution is not accepted: {printed.strip()}"
+        if "solution" in cell.metadata.get("tags", ()) and not printed.startswith(
+            "right"
+        ):
+            return (
+                notebook,
+                f"cell {cell.id}: its solution is not accepted: {printed.strip()}",
+            )
     return notebook, ""
 
 
@@ -181,17 +207,24 @@ def passages(place: str, text: str) -> list[tuple[str, str, str]]:
 
 
 def page(
-    notebook: NotebookNode, path: Path | None, pages: list[Path], sections: Sequence = ()
+    notebook: NotebookNode,
+    path: Path | None,
+    pages: list[Path],
+    sections: Sequence = (),
 ) -> str:
-    """Return the HTML of a lesson, sheet or syllabus, or of the contents if there is no path.
+    """Return the HTML of a lesson, sheet or syllabus, or of the contents if there is no
+    path.
 
-    `pages` are the lessons that have a page, in their order, `sections` what the contents search.
+    `pages` are the lessons that have a page, in their order, `sections` what the
+    contents search.
     """
     notebook, found = copy.deepcopy(notebook), []
     for cell in notebook.cells:
         if cell.cell_type == "markdown":
             cell.source = markdown2html(rewritten(cell.source, path))
-            found += re.findall(r'<h2 id="(.*?)">(.*?)<a class="anchor-link"', cell.source)
+            found += re.findall(
+                r'<h2 id="(.*?)">(.*?)<a class="anchor-link"', cell.source
+            )
     outputs = [out for cell in notebook.cells for out in cell.get("outputs", ())]
     plays = any(replay.MIME in out.get("data", ()) for out in outputs)
     neighbours = dict(zip(pages, zip([None, *pages], [*pages[1:], None])))
@@ -205,7 +238,9 @@ def page(
             "markdown": lambda text, path: markdown2html(rewritten(text, path)),
             "highlight_code": Highlight2HTML(),
             "hashed": replay.hashed,
-            "recorded": lambda output: replay.embedded(output.get("data", {}).get(replay.MIME)),
+            "recorded": lambda output: replay.embedded(
+                output.get("data", {}).get(replay.MIME)
+            ),
         },
     )
     resources = {
@@ -232,13 +267,19 @@ def build(
     colab: str = "",
     teacher: Path | None = None,
 ) -> dict[str, str]:
-    """Write the course; return what failed by the name of its lesson, which then has no page.
+    """Write the course; return what failed by the name of its lesson, which then has no
+    page.
 
-    Lessons whose names begin with one of `names` are executed, all by default, `jobs` at a time;
-    every lesson has its copy. If there is a folder for the `teacher`, solutions are only there.
+    Lessons whose names begin with one of `names` are executed, all by default, `jobs`
+    at a time; every lesson has its copy. If there is a folder for the `teacher`,
+    solutions are only there.
     """
-    chosen = [path for path in lessons() if not names or path.stem.startswith(tuple(names))]
-    if unknown := [name for name in names if not any(p.stem.startswith(name) for p in chosen)]:
+    chosen = [
+        path for path in lessons() if not names or path.stem.startswith(tuple(names))
+    ]
+    if unknown := [
+        name for name in names if not any(p.stem.startswith(name) for p in chosen)
+    ]:
         known = ", ".join(path.stem for path in lessons())
         raise ValueError(f"lesson: unknown name {unknown[0]!r}; choose of {known}")
     files = {}
@@ -246,7 +287,9 @@ def build(
     graded = [path for path in chosen if nbgrader and path.parent == LEARN]
     copies += [(path, f"nbgrader/source/{path.stem}", True) for path in graded]
     for path, folder, credit in copies:
-        files[f"{folder}/{path.name}"] = nbformat.writes(student_copy(path, credit, colab)) + "\n"
+        files[f"{folder}/{path.name}"] = (
+            nbformat.writes(student_copy(path, credit, colab)) + "\n"
+        )
         for check in LEARN.glob("checks/*.py"):
             files[f"{folder}/checks/{check.name}"] = check.read_text("utf-8")
     if jobs > 1:  # one thread each
@@ -273,14 +316,25 @@ def build(
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Build the course from the command line; return 1 if a lesson failed, 2 for a bad name."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    """Build the course from the command line; return 1 if a lesson failed, 2 for a bad
+    name."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n\n")[0])
     add, folder = parser.add_argument, CHECKOUT / "course"
-    add("names", nargs="*", metavar="NAME", help="prefixes of lesson names (default: all)")
+    add(
+        "names",
+        nargs="*",
+        metavar="NAME",
+        help="prefixes of lesson names (default: all)",
+    )
     add("--out", type=Path, default=folder, help="folder (default: course/)")
     add("-j", "--jobs", type=int, default=1, help="lessons at a time (default: 1)")
     add("--nbgrader", action="store_true", help="also write nbgrader assignments")
-    add("--colab", default="", metavar="URL", help="copies install this public repository on Colab")
+    add(
+        "--colab",
+        default="",
+        metavar="URL",
+        help="copies install this public repository on Colab",
+    )
     words = "write solutions, exams, marking and slides here, and the course without solutions"
     add("--instructor", type=Path, metavar="DIR", help=words)
     given = parser.parse_args(arguments)

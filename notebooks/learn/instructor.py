@@ -1,4 +1,5 @@
-"""Write what an instructor has and students do not: solutions, exams with answers, marking, slides.
+"""Write what an instructor has and students do not: solutions, exams with answers,
+marking, slides.
 
 ``make lessons ARGS="--instructor DIR"`` calls this with the executed lessons.
 """
@@ -26,14 +27,23 @@ EXAM = """\
 90 minutes for ten questions of equal weight. The cheat sheets are allowed, and nothing else. Give a
 reason with every answer: an answer without a reason counts for nothing.
 """
-ANSWER = re.compile(r"\s*<details><summary>Answer</summary>\s+(.*?)\s*</details>\s*", re.DOTALL)
+ANSWER = re.compile(
+    r"\s*<details><summary>Answer</summary>\s+(.*?)\s*</details>\s*", re.DOTALL
+)
 SENTENCES = re.compile(r"(?:(?<=[.?!])|(?<=[.?!]\*\*))\s+(?=[A-Z*$\[])")
-HIDDEN = "<style>.reveal aside.notes { display: none; }</style></head>"  # without reveal.js, too
+# without reveal.js, too
+HIDDEN = "<style>.reveal aside.notes { display: none; }</style></head>"
 MAX_LINES = 14  # of printed output on a slide
-PLAIN = {"exclude_input": True, "exclude_input_prompt": True, "exclude_output_prompt": True}
+PLAIN = {
+    "exclude_input": True,
+    "exclude_input_prompt": True,
+    "exclude_output_prompt": True,
+}
 
 
-def write(folder: Path, done: dict[Path, NotebookNode], page: Callable[..., str]) -> None:
+def write(
+    folder: Path, done: dict[Path, NotebookNode], page: Callable[..., str]
+) -> None:
     """Write the instructor's folder.
 
     Parameters
@@ -56,20 +66,28 @@ def write(folder: Path, done: dict[Path, NotebookNode], page: Callable[..., str]
     for week, taught in weeks(SYLLABUS.read_text(encoding="utf-8")).items():
         if lessons := [path for path in taught if path in done]:
             text = slides(f"Week {week}", {path: done[path] for path in lessons})
-            (folder / "slides" / f"week_{week:02}.html").write_text(text, encoding="utf-8")
+            (folder / "slides" / f"week_{week:02}.html").write_text(
+                text, encoding="utf-8"
+            )
 
 
 def exams(text: str) -> dict[str, str]:
-    """Return two papers, and both with answers, of the first four questions of each paper's series.
+    """Return two papers, and both with answers, of the first four questions of each
+    paper's series.
 
-    The first paper takes the odd questions of the instructor's map, the second one the even ones.
+    The first paper takes the odd questions of the instructor's map, the second one the
+    even ones.
     """
     found = {}
     for paper in (1, 2):
         asked = []
         for section in re.split(r"^## ", text, flags=re.MULTILINE)[1:]:
-            if re.search(r" \(\w+_1 to ", section.splitlines()[0]):  # the series of a paper
-                questions = section.partition("*Exam questions*\n")[2].partition("*A pitfall")[0]
+            if re.search(
+                r" \(\w+_1 to ", section.splitlines()[0]
+            ):  # the series of a paper
+                questions = section.partition("*Exam questions*\n")[2].partition(
+                    "*A pitfall"
+                )[0]
                 asked += re.split(r"^\d+\. ", questions, flags=re.MULTILINE)[paper:5:2]
         for name, of, answer in (
             (f"exam_{paper}", "", ""),
@@ -77,7 +95,9 @@ def exams(text: str) -> dict[str, str]:
         ):
             each = (ANSWER.sub(answer, question).strip() for question in asked)
             numbered = (f"{i}. {question}" for i, question in enumerate(each, 1))
-            found[name] = "\n\n".join([EXAM.format(paper=paper, of=of), *numbered]) + "\n"
+            found[name] = (
+                "\n\n".join([EXAM.format(paper=paper, of=of), *numbered]) + "\n"
+            )
     return found
 
 
@@ -91,10 +111,12 @@ def weeks(syllabus: str) -> dict[int, list[Path]]:
 
 
 def slides(title: str, done: dict[Path, NotebookNode]) -> str:
-    """Return a deck by nbconvert's exporter: plots, displayed formulas and what stands out in bold.
+    """Return a deck by nbconvert's exporter: plots, displayed formulas and what stands
+    out in bold.
 
-    A section begins a column of slides, each plot has a slide, and what is read from it comes after
-    a click. The whole text is in the speaker's notes. Exercises and solutions are left out.
+    A section begins a column of slides, each plot has a slide, and what is read from it
+    comes after a click. The whole text is in the speaker's notes. Exercises and
+    solutions are left out.
     """
     deck = new_notebook(metadata={"title": title})
     for path, notebook in done.items():
@@ -110,10 +132,15 @@ def slides(title: str, done: dict[Path, NotebookNode]) -> str:
 
 
 def cut(source: str, path: Path) -> list[NotebookNode]:
-    """Return the cells of a deck for a cell of text: what is shown, and all of it as notes."""
+    """Return the cells of a deck for a cell of text: what is shown, and all of it as
+    notes."""
     text, cells = re.sub(r"<details.*?</details>", "", source, flags=re.DOTALL), []
-    for section in re.split(r"^(?=##? )", text.partition("\n### Exercise")[0], flags=re.MULTILINE):
-        blocks = [block for block in section.strip().split("\n\n") if block[:4] != "### "]
+    for section in re.split(
+        r"^(?=##? )", text.partition("\n### Exercise")[0], flags=re.MULTILINE
+    ):
+        blocks = [
+            block for block in section.strip().split("\n\n") if block[:4] != "### "
+        ]
         kept = [words for block in blocks if (words := essence(block))]
         if kept and kept == blocks[:1] and len(blocks) > 1:  # a bare heading
             kept.append(SENTENCES.split(blocks[1])[0])
@@ -128,8 +155,8 @@ def cut(source: str, path: Path) -> list[NotebookNode]:
 def essence(block: str) -> str:
     """Return what a slide shows of a paragraph.
 
-    That is a heading, a table, a displayed formula, the first sentence of each item of a list, the
-    question before a plot, and sentences in bold.
+    That is a heading, a table, a displayed formula, the first sentence of each item of
+    a list, the question before a plot, and sentences in bold.
     """
     if block.startswith(("#", "$$", "|", "```")):
         return block
@@ -139,7 +166,9 @@ def essence(block: str) -> str:
     if "*Before you run" in block:
         return block[block.index("*Before you run") :]
     bold = [each for each in SENTENCES.split(block) if "**" in each or "$$" in each]
-    return " ".join(each for each in bold if not each.startswith(("**Next", "**On one page")))
+    return " ".join(
+        each for each in bold if not each.startswith(("**Next", "**On one page"))
+    )
 
 
 def shown(output: NotebookNode) -> bool:

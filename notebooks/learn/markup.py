@@ -11,7 +11,8 @@ from workbench.runs.notebooks import CHECKOUT
 
 LEARN = Path(__file__).parent.resolve()
 MAP = LEARN / "README.md"  # of the instructor, which is not part of the course
-# Code comes first, because it contains neither formulas nor links; formulas contain no links.
+# Code comes first, because it contains neither formulas nor links; formulas contain no
+# links.
 PARTS = re.compile(
     r"(?P<code>^(?P<fence>```+|~~~+).*?^(?P=fence)[ \t]*$"
     r"|(?P<ticks>`+)(?!`).+?(?<!`)(?P=ticks)(?!`))"
@@ -22,16 +23,20 @@ PARTS = re.compile(
 
 
 def rewritten(source: str, path: Path, copies: bool = False) -> str:
-    """Return Markdown of `path` with the links of the course, and with formulas as MathML.
+    """Return Markdown of `path` with the links of the course, and with formulas as
+    MathML.
 
-    With `copies` links lead to student copies, and formulas stay as they are. A link to a file that
-    is not part of the course becomes its words and the file's path in the checkout. A ValueError
-    names the page if a formula is not understood or a link leads to no file.
+    With `copies` links lead to student copies, and formulas stay as they are. A link to
+    a file that is not part of the course becomes its words and the file's path in the
+    checkout. A ValueError names the page if a formula is not understood or a link leads
+    to no file.
     """
 
     def part(match: re.Match) -> str:
         if match["target"]:
-            return link(PARTS.sub(part, match["words"]), *match["target"].partition("#"))
+            return link(
+                PARTS.sub(part, match["words"]), *match["target"].partition("#")
+            )
         if match["code"] or copies:
             return match[0]
         return mathml(match["display"] or match["inline"], match["display"] is not None)
@@ -54,7 +59,9 @@ def rewritten(source: str, path: Path, copies: bool = False) -> str:
             convert = LatexToMathML(fancy_error=False).convert_with_local_state
             made = convert(" ".join(formula.split()), displaystyle=display)
         except LatexError as error:
-            raise ValueError(f"{path.name}: formula {formula.strip()!r}: {error}") from None
+            raise ValueError(
+                f"{path.name}: formula {formula.strip()!r}: {error}"
+            ) from None
         # XML does not know this name of a sign, and a bar would end a table's cell.
         made = made.replace("&ApplyFunction;", "&#8289;").replace("|", "&#124;")
         return f'<span class="formula">{made}</span>' if display else made

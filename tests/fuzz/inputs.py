@@ -1,4 +1,5 @@
-"""Rows and labels of every kind that a caller may hold, next to plain ones; how often to try."""
+"""Rows and labels of every kind that a caller may hold, next to plain ones; how often
+to try."""
 
 import tempfile
 from pathlib import Path
@@ -15,7 +16,8 @@ settings.register_profile("long", deadline=None)
 
 
 def examples(count):
-    """Return the settings for that many inputs, always the same; more in the long profile."""
+    """Return the settings for that many inputs, always the same; more in the long
+    profile."""
     long = settings.get_current_profile_name() == "long"
     return settings(
         max_examples=count * MORE if long else count,
@@ -28,7 +30,8 @@ def examples(count):
 
 
 def refused(error):
-    """Return whether an error is a ValueError that begins with the name of what is wrong."""
+    """Return whether an error is a ValueError that begins with the name of what is
+    wrong."""
     text = str(error)
     return type(error) is ValueError and text.partition(":")[2].strip() != ""
 
@@ -71,7 +74,9 @@ def read_only(X):
 
 def mapped(X, mode="r"):
     path = FOLDER / "rows.npy"
-    path.unlink(missing_ok=True)  # the file of an earlier map lives on until that one goes
+    path.unlink(
+        missing_ok=True
+    )  # the file of an earlier map lives on until that one goes
     np.save(path, X)
     return np.load(path, mmap_mode=mode)
 
@@ -102,7 +107,9 @@ def unsorted(X):
     """All values stored, zeros too, the columns of a row from right to left."""
     n, d = X.shape
     indices = np.tile(np.arange(d)[::-1], n)
-    return sp.csr_matrix((X[:, ::-1].ravel(), indices, np.arange(0, n * d + 1, d)), X.shape)
+    return sp.csr_matrix(
+        (X[:, ::-1].ravel(), indices, np.arange(0, n * d + 1, d)), X.shape
+    )
 
 
 def doubled(X):
@@ -152,10 +159,15 @@ LISTED = {
 
 @st.composite
 def values(draw, n, d):
-    """Draw multiples of 1/8 in [-8, 8], which every float type but float16's products holds."""
+    """Draw multiples of 1/8 in [-8, 8], which every float type but float16's products
+    holds."""
     flat = draw(st.lists(st.integers(-64, 64), min_size=n * d, max_size=n * d))
     X = np.array(flat, float).reshape(n, d) / 8
-    kind = draw(st.sampled_from("any, any, zeros, equal rows, constant, ones, twice".split(", ")))
+    kind = draw(
+        st.sampled_from(
+            "any, any, zeros, equal rows, constant, ones, twice".split(", ")
+        )
+    )
     if kind == "zeros":
         X[abs(X) < 5] = 0
     elif kind == "equal rows":
@@ -182,7 +194,9 @@ def rows(draw, n, d):
         return Rows(STORED[draw(st.sampled_from(sorted(STORED)))](X), plain)
     if stored == "list":
         return Rows(LISTED[draw(st.sampled_from(sorted(LISTED)))](X), plain)
-    X = X.astype({"e": np.float32, "g": np.float64}.get(dtype.char, dtype.newbyteorder("=")))
+    X = X.astype(
+        {"e": np.float32, "g": np.float64}.get(dtype.char, dtype.newbyteorder("="))
+    )
     made = SPARSE[draw(st.sampled_from(sorted(SPARSE)))](X)
     return Rows(made, plain)
 
@@ -225,6 +239,8 @@ def labels(draw, n, most=8):
     y = np.empty(n, object)
     y[:] = [classes[c] for c in codes]
     y = y.astype(dtype)
-    held = draw(st.sampled_from(["an array", "strided"] if kind == "dates" else sorted(HELD)))
+    held = draw(
+        st.sampled_from(["an array", "strided"] if kind == "dates" else sorted(HELD))
+    )
     given = HELD[held](y)
     return Labels(given, classes, codes)

@@ -1,4 +1,5 @@
-"""One attack on all certificates: bounds hold, or a ValueError says what cannot be done."""
+"""One attack on all certificates: bounds hold, or a ValueError says what cannot be
+done."""
 
 import warnings
 from dataclasses import replace
@@ -18,7 +19,8 @@ ROUNDS = 8
 SCALES = [-8, -8, -5, -2, 0, 0, 0, 0, 2, 5, 8]  # powers of ten
 WEIGHTS = [-12, -6, 0, 0, 0, 6, 14]
 LAMBDAS = [-14, -8, -4, -2, -2, -1, 0, 4]
-# Solvers of one problem, and how each weighs its loss: by `C`, or by 1 / (n C) next to the mean.
+# Solvers of one problem, and how each weighs its loss: by `C`, or by 1 / (n C) next to
+# the mean.
 FAMILIES = {
     "mrc": {name: {} for name in CERTIFIED if name.startswith("mrc")},
     "svm": {"svm_lp": {}, "svm_ccg": {"eps": 0.0, "n_max": 2, "m_max": 1}},
@@ -35,7 +37,8 @@ FAMILIES = {
     "elastic net": {"cs_working_set": {}},
 }
 FAMILIES |= {
-    link: {name: {"link": link} for name in ("ls_generalized", "ls_accelerated")} for link in LINKS
+    link: {name: {"link": link} for name in ("ls_generalized", "ls_accelerated")}
+    for link in LINKS
 }
 WEIGHTED = "mrc", "ww", "elastic net", *LINKS
 
@@ -66,13 +69,15 @@ def hard(pick, X, y, family):
 
 
 def settings(name, problem, parameters, size):
-    """Return the parameters with the weight `size` of the loss, or of the regulariser."""
+    """Return the parameters with the weight `size` of the loss, or of the
+    regulariser."""
     size = 1.0 / (problem.n * size) if name == "memoir_pegasos" else size
     return parameters | {weight(name): size}
 
 
 def attack(family, problem, size):
-    """Run all solvers of a family; hold their bounds against the optimum and one another."""
+    """Run all solvers of a family; hold their bounds against the optimum and one
+    another."""
     ends = []
     for name, given_ in FAMILIES[family].items():
         if problem.is_sparse and name in DENSE_ONLY:

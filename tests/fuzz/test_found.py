@@ -23,13 +23,18 @@ def test_small_integers_of_the_same_place_add_up_beyond_their_type():
 def test_values_whose_squares_are_no_numbers_are_refused():
     for scale, message in (
         (1e300, "X: contains values beyond 1e"),
-        (1e78, "X: contains values beyond 1e"),  # LIBLINEAR's Newton method never ends on them
+        (
+            1e78,
+            "X: contains values beyond 1e",
+        ),  # LIBLINEAR's Newton method never ends on them
         (1e-300, "X: column 0 contains no value beyond"),
     ):
         for kind in (np.asarray, sp.csr_matrix):
             with refuses(message):
                 as_problem(kind((X + 1) * scale), Y)
-    some = as_problem(np.where(X == 1, 1e-300, X), Y)  # next to others they are harmless
+    some = as_problem(
+        np.where(X == 1, 1e-300, X), Y
+    )  # next to others they are harmless
     assert some.X[0, 1] == 1e-300
     with refuses("X_test: contains NaN or infinite"):
         as_problem(X.astype("f4"), Y, X_test=X * 1e50, y_test=Y)
@@ -42,7 +47,8 @@ def test_rows_too_large_for_a_solver_are_refused_by_it(name):
 
 
 def test_a_warm_up_that_fails_is_no_reason_to_fail():
-    """Of 65,536 classes and more, a tiny problem has most without a row, and LIBLINEAR ends."""
+    """Of 65,536 classes and more, a tiny problem has most without a row, and LIBLINEAR
+    ends."""
 
     def steps(problem):
         if problem.n < 10:
@@ -58,7 +64,8 @@ def test_a_warm_up_that_fails_is_no_reason_to_fail():
 @each("value", [1e-30, 1e30])
 @each("name", CERTIFIED)
 def test_rows_of_zeros_at_the_ends_of_the_range_have_bounds(name, value):
-    """lambda0 of 1e308 gave an upper bound of nan, or an error of NumPy's, C a lower one of inf."""
+    """lambda0 of 1e308 gave an upper bound of nan, or an error of NumPy's, C a lower
+    one of inf."""
     given = {"parameters": {weight(name): value}, "warm_up": False}
     if name == "mrc_lp" and value == 1e30:
         with refuses("HiGHS takes none from 1e"):

@@ -22,7 +22,9 @@ def test_rows_and_labels_of_any_kind_are_kept_exactly(data):
     assert problem.X.dtype in (np.float32, np.float64) and problem.X.dtype.isnative
     assert_array_equal(as_dense(problem.X), made.plain)
     if sp.issparse(problem.X):
-        fresh = sp.csr_matrix((problem.X.data, problem.X.indices, problem.X.indptr), (n, d))
+        fresh = sp.csr_matrix(
+            (problem.X.data, problem.X.indices, problem.X.indptr), (n, d)
+        )
         assert fresh.has_canonical_format and fresh.indices.dtype == np.int32
     else:
         assert problem.X.flags.c_contiguous and problem.X.flags.aligned

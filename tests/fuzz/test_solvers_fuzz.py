@@ -25,7 +25,9 @@ COLUMN = [-9, -3, 0, 0, 0, 0, 3, 9]
 def test_any_rows_end_in_numbers_or_a_clear_error(name, data):
     draw = data.draw
     n, d = draw(st.integers(2, 14)), draw(st.integers(1, 5))
-    most = 6 if name == "mrc_lp" else n  # its program has a row for every set of classes
+    most = (
+        6 if name == "mrc_lp" else n
+    )  # its program has a row for every set of classes
     k = 2 if name in TWO_CLASSES else draw(st.integers(2, min(n, most)))
     X = draw(values(n, d))
     others = draw(st.lists(st.integers(0, k - 1), min_size=n - k, max_size=n - k))
@@ -53,14 +55,23 @@ def test_any_rows_end_in_numbers_or_a_clear_error(name, data):
         scores, said = state.scores(problem.X), predictions(state, problem.X, problem.k)
     assert scores.shape == (problem.n, problem.k) and np.isfinite(scores).all()
     assert said.min() >= 0 and said.max() < problem.k
-    assert all(np.isfinite(v) for v in trace.last.values() if isinstance(v, float)), trace.last
+    assert all(np.isfinite(v) for v in trace.last.values() if isinstance(v, float)), (
+        trace.last
+    )
     for row in map(plain, trace.rows if name in CERTIFIED else ()):
         rounding = (1e-6 if single else 1e-9) * max(1.0, abs(row["upper"]))
         assert row["lower"] <= row["upper"] + rounding
 
 
 CLASSIFIERS = estimators.__all__
-FEW = {"max_iter": 3, "n_features": 16, "block": 8, "block_size": 8, "landmarks": 8, "epochs": 2}
+FEW = {
+    "max_iter": 3,
+    "n_features": 16,
+    "block": 8,
+    "block_size": 8,
+    "landmarks": 8,
+    "epochs": 2,
+}
 
 
 @each("name", CLASSIFIERS)
@@ -70,7 +81,9 @@ def test_any_rows_are_fitted_and_predicted_or_refused(name, data):
     draw = data.draw
     n, d = draw(st.integers(4, 14)), draw(st.integers(1, 4))
     X, y = draw(values(n, d)), draw(labels(n))
-    X = X * 10.0 ** draw(st.sampled_from([-300, -120, -30, -3, 0, 0, 0, 3, 30, 120, 300]))
+    X = X * 10.0 ** draw(
+        st.sampled_from([-300, -120, -30, -3, 0, 0, 0, 3, 30, 120, 300])
+    )
     stored = draw(st.sampled_from(sorted(set(STORED) - {"read-only", "memory-mapped"})))
     kind = getattr(estimators, name)
     few = FEW | {"random_state": 0}

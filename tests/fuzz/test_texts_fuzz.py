@@ -1,4 +1,5 @@
-"""Files and texts of any content: what they say, or a ValueError; nothing runs, nothing hangs."""
+"""Files and texts of any content: what they say, or a ValueError; nothing runs, nothing
+hangs."""
 
 import gzip
 import json
@@ -26,7 +27,11 @@ YAML = b"about: text\nsolvers: {ridge: {alpha: [1, 1e-2]}}\ndata: [digits]\nstop
 UNSAFE = b"solvers: !!python/object/apply:pathlib.Path.touch [x]\ndata: digits\nstop: {rounds: 1}\n"
 LINE = b"n: int = 3  # rows\nx: float = 1e-3  # step\nname: str = 'a'  # which\n"
 CALL = f"n: int = open({str(RAN)!r}, 'w')  # rows"
-CELL = {"cell_type": "code", "metadata": {"tags": ["parameters"]}, "source": [LINE.decode()]}
+CELL = {
+    "cell_type": "code",
+    "metadata": {"tags": ["parameters"]},
+    "source": [LINE.decode()],
+}
 METADATA = {
     "kernelspec": {"name": "python3"},
     "workbench": {"figures": ["f"], "profiles": {"smoke": {"n": 1}, "paper": {}}},
@@ -41,7 +46,9 @@ class Bomb:
 def seeds():
     """Return valid files by suffix, whose mutations are tried."""
     X, y = np.arange(24.0).reshape(8, 3), np.arange(8) % 2
-    npz, csr, trace = (FOLDER / name for name in ("seed.npz", "sparse.npz", "seed.jsonl"))
+    npz, csr, trace = (
+        FOLDER / name for name in ("seed.npz", "sparse.npz", "seed.jsonl")
+    )
     write_npz(npz, Rows(X, y, 5, ("a", "b", "c"), "about"))
     write_npz(csr, Rows(sp.csr_matrix(X % 3), y))
     np.savez(FOLDER / "bomb.npz", X=np.array([Bomb()], object), y=y, allow_pickle=True)
@@ -52,7 +59,11 @@ def seeds():
     svm = b"1 1:0.5 3:2\n-1 2:1e300 # remark\n2 1:1\n"
     lists = b"3 5 2\n1,2 0:1.5 4:2\n0 1:1\n 2:1\n"
     return {
-        ".npz": [npz.read_bytes(), csr.read_bytes(), (FOLDER / "bomb.npz").read_bytes()],
+        ".npz": [
+            npz.read_bytes(),
+            csr.read_bytes(),
+            (FOLDER / "bomb.npz").read_bytes(),
+        ],
         ".csv": [text, text.replace(b",", b";"), german, b"1,2\n3,4\n"],
         ".tsv": [text.replace(b",", b"\t")],
         ".csv.gz": [gzip.compress(text)],
@@ -60,12 +71,17 @@ def seeds():
         ".svm.gz": [gzip.compress(svm)],
         ".parquet": [b"PAR1" + bytes(20) + b"PAR1"],
         ".jsonl": [
-            *(trace.read_bytes(), trace.read_bytes() + b'{"a": NaN, "": null}\n[1]\n""\n'),
+            *(
+                trace.read_bytes(),
+                trace.read_bytes() + b'{"a": NaN, "": null}\n[1]\n""\n',
+            ),
             pickle.dumps(Bomb()),
         ],
         ".yaml": [YAML, UNSAFE, b"a: &a [*a]\n", b"{" * 200, b"&a [*a, *a]"],
         ".ipynb": [
-            json.dumps({"cells": [CELL | {"source": source}], "metadata": METADATA}).encode()
+            json.dumps(
+                {"cells": [CELL | {"source": source}], "metadata": METADATA}
+            ).encode()
             for source in (CELL["source"], CALL)
         ],
     }
@@ -73,12 +89,15 @@ def seeds():
 
 SEEDS = seeds()
 READERS = {".jsonl": read_trace, ".yaml": read_points, ".ipynb": notebooks.read}
-BYTES = st.one_of(st.binary(max_size=6), st.sampled_from([b"\0", b"nan", b"inf", b"-1", b"9" * 30]))
+BYTES = st.one_of(
+    st.binary(max_size=6), st.sampled_from([b"\0", b"nan", b"inf", b"-1", b"9" * 30])
+)
 
 
 @st.composite
 def mutated(draw, contents):
-    """Draw a valid content with a few pieces replaced, doubled or lost, or any bytes."""
+    """Draw a valid content with a few pieces replaced, doubled or lost, or any
+    bytes."""
     content = draw(st.sampled_from(contents) | st.binary(max_size=80))
     for _ in range(draw(st.integers(0, 3))):
         at = draw(st.integers(0, len(content)))
@@ -95,7 +114,9 @@ def read_or_refused(read, *arguments, **named):
         assert refused(error), repr(error)
 
 
-@pytest.mark.filterwarnings("ignore:Casting complex values to real")  # SciPy, of a damaged shape
+@pytest.mark.filterwarnings(
+    "ignore:Casting complex values to real"
+)  # SciPy, of a damaged shape
 @each("suffix", sorted(SEEDS))
 @examples(50)
 @given(data=st.data())
@@ -108,7 +129,9 @@ def test_a_file_of_any_bytes_is_read_or_refused(suffix, data):
         assert found.k >= 2
         assert np.isfinite(found.X.data if found.is_sparse else found.X).all()
     if isinstance(found, Trace):
-        assert isinstance(found.header, dict) and all(isinstance(row, dict) for row in found.rows)
+        assert isinstance(found.header, dict) and all(
+            isinstance(row, dict) for row in found.rows
+        )
         assert found.stopped_by is None or found.last
 
 
@@ -139,12 +162,16 @@ PLAIN = (
     | st.booleans()
     | st.integers(-3, 9)
     | st.floats()
-    | st.sampled_from(["mrc_ccg", "ridge", "digits", "1e-2", "nan", "", "C", "rounds", "x" * 50])
+    | st.sampled_from(
+        ["mrc_ccg", "ridge", "digits", "1e-2", "nan", "", "C", "rounds", "x" * 50]
+    )
 )
 KEYS = st.sampled_from("ridge ww_walrus C rounds gap".split())
 NESTED = st.recursive(
     PLAIN,
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(KEYS, inner, max_size=3),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(KEYS, inner, max_size=3)
+    ),
     max_leaves=6,
 )
 
@@ -181,7 +208,14 @@ ARGUMENTS = """list run sweep figures data check fetch ridge mrc_ccg wine -p alp
 =1 C=1 --rounds 2 -1 nan --gap --seconds inf --test 0.5 --scale unit --out /nowhere/x -j /dev/null
 x.yaml a\0.yaml x.ipynb --profile smoke --nothing é""".split()
 ARGUMENTS.append("")
-COMMANDS = ["run", "run ridge", "run ridge wine", "run ridge wine --rounds", "sweep", "data check"]
+COMMANDS = [
+    "run",
+    "run ridge",
+    "run ridge wine",
+    "run ridge wine --rounds",
+    "sweep",
+    "data check",
+]
 
 
 @examples(40)

@@ -1,4 +1,5 @@
-"""The kernels whose mutants are tried: their functions, and the tests that should notice."""
+"""The kernels whose mutants are tried: their functions, and the tests that should
+notice."""
 
 from inspect import unwrap
 from operator import attrgetter
@@ -6,7 +7,13 @@ from types import ModuleType
 from typing import NamedTuple
 
 from workbench.kernels import rows
-from workbench.least_squares import block_visits, calibrated, generalized, links, stagewise
+from workbench.least_squares import (
+    block_visits,
+    calibrated,
+    generalized,
+    links,
+    stagewise,
+)
 from workbench.memoir import blocks, products, steps
 from workbench.mrc import risk, splitting
 from workbench.sampled_cuts import qp
@@ -14,7 +21,8 @@ from workbench.weston_watkins import bcd, fast, walrus
 
 
 class Kernel(NamedTuple):
-    """Names of functions, what compiled code takes into itself included, and the tests of them."""
+    """Names of functions, what compiled code takes into itself included, and the tests
+    of them."""
 
     names: dict[ModuleType, str]
     tests: list[str]
@@ -22,7 +30,9 @@ class Kernel(NamedTuple):
     def functions(self):
         """Return the functions."""
         return [
-            unwrap(attrgetter(n)(module)) for module, ns in self.names.items() for n in ns.split()
+            unwrap(attrgetter(n)(module))
+            for module, ns in self.names.items()
+            for n in ns.split()
         ]
 
 

@@ -11,21 +11,37 @@ from typing import NamedTuple
 COMPARISONS = {
     **{ast.Lt: (ast.LtE, ast.GtE), ast.LtE: (ast.Lt, ast.Gt)},
     **{ast.Gt: (ast.GtE, ast.LtE), ast.GtE: (ast.Gt, ast.Lt)},
-    **{ast.Eq: (ast.NotEq,), ast.NotEq: (ast.Eq,), ast.Is: (ast.IsNot,), ast.IsNot: (ast.Is,)},
+    **{
+        ast.Eq: (ast.NotEq,),
+        ast.NotEq: (ast.Eq,),
+        ast.Is: (ast.IsNot,),
+        ast.IsNot: (ast.Is,),
+    },
 }
-OPERATORS = {ast.Add: ast.Sub, ast.Mult: ast.Div, ast.LShift: ast.RShift, ast.And: ast.Or}
+OPERATORS = {
+    ast.Add: ast.Sub,
+    ast.Mult: ast.Div,
+    ast.LShift: ast.RShift,
+    ast.And: ast.Or,
+}
 OPERATORS |= {ast.BitAnd: ast.BitOr}
 OPERATORS |= {other: one for one, other in OPERATORS.items()}
 OPERATORS |= dict.fromkeys((ast.FloorDiv, ast.Mod, ast.Pow), ast.Mult)
 NAMES = {
     **{"min": "max", "max": "min", "minimum": "maximum", "maximum": "minimum"},
-    **{"argmin": "argmax", "argmax": "argmin", "zeros": "ones", "zeros_like": "ones_like"},
+    **{
+        "argmin": "argmax",
+        "argmax": "argmin",
+        "zeros": "ones",
+        "zeros_like": "ones_like",
+    },
     **{"any": "all", "all": "any"},
 }
 
 
 class Mutant(NamedTuple):
-    """A changed function: where it is, what was changed, and the code in place of its own."""
+    """A changed function: where it is, what was changed, and the code in place of its
+    own."""
 
     function: Callable
     line: int
@@ -65,7 +81,8 @@ def statements(body):
 
 
 def changes(statement):
-    """Yield (node, attribute, new value) for every change of one statement without its body."""
+    """Yield (node, attribute, new value) for every change of one statement without its
+    body."""
     if isinstance(statement, ast.FunctionDef):
         return
     for node in expressions(statement):
@@ -115,11 +132,18 @@ def expressions(statement):
 
 def header(statement):
     """Return the source of a statement, of a compound one its first line."""
-    return "nothing" if isinstance(statement, ast.Pass) else ast.unparse(statement).split("\n")[0]
+    return (
+        "nothing"
+        if isinstance(statement, ast.Pass)
+        else ast.unparse(statement).split("\n")[0]
+    )
 
 
 def compiled(tree, function):
     """Return the code of a function's syntax tree."""
     space = dict(function.__globals__)
-    exec(compile(ast.fix_missing_locations(ast.Module([tree], [])), "mutant", "exec"), space)
+    exec(
+        compile(ast.fix_missing_locations(ast.Module([tree], [])), "mutant", "exec"),
+        space,
+    )
     return space[function.__name__].__code__

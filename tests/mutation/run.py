@@ -2,15 +2,20 @@
 
     python tests/mutation/run.py [KERNEL ...] [-j 2]
 
-Each mutant is tried in a process of its own, forked when the tests are collected, in which the
-changed code takes the place of a function's: names that were imported elsewhere change with it. A
-mutant is killed by a test that fails, or by taking ten times the processor time of them all. What
-survives must stand in survivors.toml, with the reason.
+Each mutant is tried in a process of its own, forked when the tests are collected, in
+which the changed code takes the place of a function's: names that were imported
+elsewhere change with it. A mutant is killed by a test that fails, or by taking ten
+times the processor time of them all. What survives must stand in survivors.toml, with
+the reason.
 """
 
 import os
 
-os.environ |= {"NUMBA_DISABLE_JIT": "1", "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+os.environ |= {
+    "NUMBA_DISABLE_JIT": "1",
+    "OMP_NUM_THREADS": "1",
+    "OPENBLAS_NUM_THREADS": "1",
+}
 
 import argparse
 import math
@@ -29,10 +34,13 @@ LEAST = 2  # seconds
 
 
 class Trial:
-    """The pytest plugin that runs the collected tests once for every mutant of a kernel."""
+    """The pytest plugin that runs the collected tests once for every mutant of a
+    kernel."""
 
     def __init__(self, kernel, jobs):
-        self.mutants = [m for function in KERNELS[kernel].functions() for m in mutants(function)]
+        self.mutants = [
+            m for function in KERNELS[kernel].functions() for m in mutants(function)
+        ]
         self.jobs = jobs
         self.survivors = []
 
@@ -45,7 +53,9 @@ class Trial:
             raise session.Interrupted("tests fail without a mutant")
         used = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime - before
         limit = max(LEAST, math.ceil(LIMIT * used))
-        print(f"{len(session.items)} tests take {used:.1f} s; {len(self.mutants)} mutants")
+        print(
+            f"{len(session.items)} tests take {used:.1f} s; {len(self.mutants)} mutants"
+        )
         running = {}
         for mutant in [*self.mutants, None]:
             while len(running) >= (self.jobs if mutant else 1):
@@ -53,7 +63,10 @@ class Trial:
                 done = running.pop(process)
                 if not status:
                     self.survivors.append(done)
-                    print(f"  survives: {done.function.__name__}: {done.change}", flush=True)
+                    print(
+                        f"  survives: {done.function.__name__}: {done.change}",
+                        flush=True,
+                    )
             if mutant:
                 running[self.fork(session, mutant, limit)] = mutant
         return True
@@ -79,10 +92,15 @@ class Trial:
 
 
 def main():
-    """Try the kernels asked for and say which mutants survive; fail where one is not listed."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("kernels", nargs="*", choices=[*KERNELS, []], help="all by default")
-    parser.add_argument("-j", dest="jobs", type=int, default=os.cpu_count(), help="processes")
+    """Try the kernels asked for and say which mutants survive; fail where one is not
+    listed."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n\n")[0])
+    parser.add_argument(
+        "kernels", nargs="*", choices=[*KERNELS, []], help="all by default"
+    )
+    parser.add_argument(
+        "-j", dest="jobs", type=int, default=os.cpu_count(), help="processes"
+    )
     args = parser.parse_args()
     reasons = tomllib.loads((HERE / "survivors.toml").read_text())
     unknown = 0
@@ -91,11 +109,16 @@ def main():
         tests = [str(HERE.parent / test) for test in KERNELS[kernel].tests]
         options = "-q -p no:xdist -p no:cacheprovider -p no:terminalreporter".split()
         if pytest.main([*options, *tests], plugins=[trial]):
-            raise SystemExit(f"{kernel}: there are no tests, or they fail without a mutant")
+            raise SystemExit(
+                f"{kernel}: there are no tests, or they fail without a mutant"
+            )
         known = reasons.get(kernel, {})
         left = {f"{m.function.__name__}: {m.change}": m for m in trial.survivors}
         killed = len(trial.mutants) - len(left)
-        print(f"{kernel}: {killed} of {len(trial.mutants)} mutants killed, {len(left)} survive")
+        print(
+            f"{kernel}: {killed} of {len(trial.mutants)} mutants killed, {len(left)} "
+            "survive"
+        )
         for name, m in left.items():
             if name not in known:
                 unknown += 1

@@ -1,9 +1,10 @@
-"""A contest: every entry on every data set, with the same rows, budget, clock and evaluation.
+"""A contest: every entry on every data set, with the same rows, budget, clock and
+evaluation.
 
-A match is one entry on one random split of one data set: a search on the training rows alone, a
-timed fit of all training rows with what it chose, and the same fit again, evaluated on the test
-rows while it runs. Matches are tasks of the sweep engine: isolated, resumable, and known by the
-content of all that decides them.
+A match is one entry on one random split of one data set: a search on the training rows
+alone, a timed fit of all training rows with what it chose, and the same fit again,
+evaluated on the test rows while it runs. Matches are tasks of the sweep engine:
+isolated, resumable, and known by the content of all that decides them.
 
 >>> done = contest(["digits + constant", "my.csv"], budget=5.0)              # doctest: +SKIP
 >>> done.table()                                                            # doctest: +SKIP
@@ -35,12 +36,16 @@ from workbench.runs.results import recalled
 from workbench.runs.sweep import runs_folder
 from workbench.runs.worker import Limits, timed_alone
 
-KEPT = ("status", "reason", "timed")  # columns that results keep in addition to measurements
+KEPT = (
+    "status",
+    "reason",
+    "timed",
+)  # columns that results keep in addition to measurements
 MEANS = ["test_error", "standard_error", "fit_cpu", "worst_case"]
 COLUMNS = (
-    "data partition entry label family status reason n d k n_test sparse synthetic settings "
-    "rounds trials search_cpu validation_error at_edge cut fit_cpu fit_seconds test_error "
-    "standard_error worst_case timed key"
+    "data partition entry label family status reason n d k n_test sparse synthetic "
+    "settings rounds trials search_cpu validation_error at_edge cut fit_cpu "
+    "fit_seconds test_error standard_error worst_case timed key"
 ).split()
 
 
@@ -48,9 +53,9 @@ COLUMNS = (
 class Contest:
     """The matches of a contest, and their traces in a folder.
 
-    ``unfinished`` maps the key of a match without a trace to "refused" or "failed", and a reason.
-    ``results`` are the traces of :meth:`kept` by key if they come from files of results
-    (:mod:`workbench.runs.results`), and not from the folder.
+    ``unfinished`` maps the key of a match without a trace to "refused" or "failed", and
+    a reason. ``results`` are the traces of :meth:`kept` by key if they come from files
+    of results (:mod:`workbench.runs.results`), and not from the folder.
     """
 
     matches: tuple[Match, ...]
@@ -59,14 +64,15 @@ class Contest:
     results: Mapping[str, Trace] | None = None
 
     def frame(self) -> pd.DataFrame:
-        """Return a row for each match: its entry and data, its outcome, and its measurements.
+        """Return a row for each match: its entry and data, its outcome, and its
+        measurements.
 
-        ``status`` is done, failed or refused, the last two with a ``reason``. Errors are fractions.
-        ``fit_cpu`` is the CPU seconds of a fit with the chosen setting and rounds, the median of
-        three if it is timed; ``search_cpu`` covers all trials. ``at_edge`` names the parameters at
-        the edge of their range; ``cut`` says that the clock ended the chosen trial or the fit, so
-        that more rounds might be better. ``worst_case`` is the certified upper bound of minimax
-        risk methods.
+        ``status`` is done, failed or refused, the last two with a ``reason``. Errors
+        are fractions. ``fit_cpu`` is the CPU seconds of a fit with the chosen setting
+        and rounds, the median of three if it is timed; ``search_cpu`` covers all
+        trials. ``at_edge`` names the parameters at the edge of their range; ``cut``
+        says that the clock ended the chosen trial or the fit, so that more rounds might
+        be better. ``worst_case`` is the certified upper bound of minimax risk methods.
         """
         rows = []
         for match in self.matches:
@@ -89,36 +95,46 @@ class Contest:
         return pd.DataFrame(rows, columns=COLUMNS)
 
     def table(self) -> pd.DataFrame:
-        """Return a row for each data set and entry, by test error: means over the partitions.
+        """Return a row for each data set and entry, by test error: means over the
+        partitions.
 
-        ``done`` counts the partitions that are done; ``tied`` says that the test error is within
-        one standard error of the lowest; ``cut`` says that the clock ended a run; ``settings`` come
-        from the first partition.
+        ``done`` counts the partitions that are done; ``tied`` says that the test error
+        is within one standard error of the lowest; ``cut`` says that the clock ended a
+        run; ``settings`` come from the first partition.
         """
         frame = self.frame()
-        frame = frame.assign(done=frame["status"] == "done").astype(dict.fromkeys(MEANS, float))
+        frame = frame.assign(done=frame["status"] == "done").astype(
+            dict.fromkeys(MEANS, float)
+        )
         how: dict = {**dict.fromkeys(MEANS, "mean"), "done": "sum", "settings": "first"}
         how |= {"reason": "first", "cut": lambda cut: cut.eq(True).any()}
-        found = frame.groupby(["data", "entry", "label"], sort=False).agg(how).reset_index()
+        found = (
+            frame.groupby(["data", "entry", "label"], sort=False).agg(how).reset_index()
+        )
         found = found.sort_values(["test_error", "fit_cpu"], kind="stable")
         sets = {name: place for place, name in enumerate(frame["data"].unique())}
-        found = found.sort_values("data", key=lambda names: names.map(sets), kind="stable")
-        best = found.groupby("data")[["test_error", "standard_error"]].transform("first")
+        found = found.sort_values(
+            "data", key=lambda names: names.map(sets), kind="stable"
+        )
+        best = found.groupby("data")[["test_error", "standard_error"]].transform(
+            "first"
+        )
         found["tied"] = found["test_error"] <= best.sum(axis=1)
         return found.reset_index(drop=True)
 
     def traces(self) -> list[Trace]:
         """Return the curves of the matches that are done, in the order of the frame.
 
-        Their rows have ``round``, ``seconds``, ``cpu``, the columns of the solver and, if they were
-        evaluated, ``test_error``; their header has the frame's row and the trials of the search
-        under ``contest``.
+        Their rows have ``round``, ``seconds``, ``cpu``, the columns of the solver and,
+        if they were evaluated, ``test_error``; their header has the frame's row and the
+        trials of the search under ``contest``.
         """
         traces = map(self._trace, self.matches)
         return [trace for trace in traces if trace is not None and trace.rows]
 
     def kept(self) -> list[Trace]:
-        """Return a trace of each match for a file of results, without rows unless it is done."""
+        """Return a trace of each match for a file of results, without rows unless it is
+        done."""
         traces = []
         for match, row in zip(self.matches, self.frame().itertuples()):
             trace = self._trace(match) or Trace({"key": match.key, "contest": {}})
@@ -130,7 +146,11 @@ class Contest:
     def _trace(self, match: Match) -> Trace | None:
         if self.results is not None:
             return self.results.get(match.key)
-        return None if match.key in self.unfinished else read_trace(match.path(self.folder))
+        return (
+            None
+            if match.key in self.unfinished
+            else read_trace(match.path(self.folder))
+        )
 
 
 def contest(
@@ -146,28 +166,31 @@ def contest(
     folder: PathLike | None = None,
     say: Say = print,
 ) -> Contest:
-    """Run every match that has not been run before, in worker processes, one thread each.
+    """Run every match that has not been run before, in worker processes, one thread
+    each.
 
-    Compilation is not timed. A match is killed far beyond its budget, at ten times it or more. If
-    figures are drawn from results, nothing runs and no data are read.
+    Compilation is not timed. A match is killed far beyond its budget, at ten times it
+    or more. If figures are drawn from results, nothing runs and no data are read.
 
     Parameters
     ----------
-    specs : descriptions that :func:`workbench.data.load` reads; or your own data, as paths
-        of files or as problems (``load("my.csv", target="kind")``), whose rows are standardised
-        and have a constant column appended. Linear solvers have no intercept without one:
-        ``digits + constant``.
-    entries : names of :data:`workbench.arena.entries.ENTRIES` or of any solver, or a mapping
-        from names to entries; by default all of ``ENTRIES``. On your own data one entry always has
-        a certified bound: :class:`workbench.estimators.MinimaxRiskClassifier` joins if none has one
-    partitions : random splits of each data set, with seeds 0, 1, ..., which also seed the solvers
+    specs : descriptions that :func:`workbench.data.load` reads; or your own data, as
+        paths of files or as problems (``load("my.csv", target="kind")``), whose rows
+        are standardised and have a constant column appended. Linear solvers have no
+        intercept without one: ``digits + constant``.
+    entries : names of :data:`workbench.arena.entries.ENTRIES` or of any solver, or a
+        mapping from names to entries; by default all of ``ENTRIES``. On your own data
+        one entry always has a certified bound:
+        :class:`workbench.estimators.MinimaxRiskClassifier` joins if none has one
+    partitions : random splits of each data set, with seeds 0, 1, ..., which also seed
+        the solvers
     budget : CPU seconds for the trials of one search
-    fit : CPU seconds of one trial (default: a fifth of the budget); the final fit of all
-        training rows may take five times as long
+    fit : CPU seconds of one trial (default: a fifth of the budget); the final fit of
+        all training rows may take five times as long
     test : fraction of test rows, or None for the published split
     jobs : worker processes
-    timing : one worker, pinned to a core; otherwise, or with other notebooks running, seconds are
-        marked as not timed
+    timing : one worker, pinned to a core; otherwise, or with other notebooks running,
+        seconds are marked as not timed
     folder : where traces are kept (default: ``runs/arena`` of the checkout)
     say : receives the progress, line by line
 
@@ -191,11 +214,14 @@ def contest(
             for data, partition in product(sets, range(partitions))
             for name, e in chosen.items()
         ]
-        if entries is None:  # only entries that were installed when the results were made
+        if (
+            entries is None
+        ):  # only entries that were installed when the results were made
             matches = [match for match in matches if match.key in results]
         return Contest(tuple(matches), Path(), results=results)
 
-    sources.cache_clear()  # a notebook's kernel may be older than the code; new workers are not
+    # a notebook's kernel may be older than the code; new workers are not
+    sources.cache_clear()
     problem_of.cache_clear()  # and older than the files
     matches = []
     unfinished = {}
@@ -205,7 +231,9 @@ def contest(
             say(f"{data.stem}: {counted(problem)}")
         joined = with_a_bound(chosen, problem) if isinstance(data, Path) else chosen
         for name, e in joined.items():
-            match = with_key(make(data, partition, name, e), partial(match_key, problem=problem))
+            match = with_key(
+                make(data, partition, name, e), partial(match_key, problem=problem)
+            )
             matches.append(match)
             if reason := e.refuses(problem):
                 unfinished[match.key] = "refused", reason
@@ -226,7 +254,9 @@ def check_numbers(
 ) -> None:
     """Raise a ValueError for the first number of a contest that is out of its range."""
     if fit is not None and not 0 < fit <= budget:
-        raise ValueError(f"fit: must be positive and at most the budget {budget!r}, got {fit!r}")
+        raise ValueError(
+            f"fit: must be positive and at most the budget {budget!r}, got {fit!r}"
+        )
     if fit is None and not budget > 0:
         raise ValueError(f"budget: must be positive, got {budget!r}")
     if partitions < 1:
@@ -253,7 +283,9 @@ def data_sets(specs: Sequence[str | Path | Problem], folder: Path) -> list[Data]
     return sets
 
 
-def competitors(entries: Sequence[str] | Mapping[str, Entry] | None) -> Mapping[str, Entry]:
+def competitors(
+    entries: Sequence[str] | Mapping[str, Entry] | None,
+) -> Mapping[str, Entry]:
     """Return the entries by name; None stands for all of ``ENTRIES``."""
     if entries is None:
         return ENTRIES
@@ -265,7 +297,8 @@ def competitors(entries: Sequence[str] | Mapping[str, Entry] | None) -> Mapping[
 
 
 def drawn(data: Data, partition: int, test: float | None) -> Problem:
-    """Return a data set with its test rows; a ValueError says that it has no published split."""
+    """Return a data set with its test rows; a ValueError says that it has no published
+    split."""
     with threadpool_limits(1):  # as in the workers: digits depend on the threads
         problem = problem_of(data, partition, test)
     if problem.X_test is None:
@@ -274,8 +307,11 @@ def drawn(data: Data, partition: int, test: float | None) -> Problem:
 
 
 def with_a_bound(chosen: Mapping[str, Entry], problem: Problem) -> Mapping[str, Entry]:
-    """Return the entries, and the estimator's solver if none of them certifies a worst case."""
-    if any(e.family == FAMILY["mrc"] and not e.refuses(problem) for e in chosen.values()):
+    """Return the entries, and the estimator's solver if none of them certifies a worst
+    case."""
+    if any(
+        e.family == FAMILY["mrc"] and not e.refuses(problem) for e in chosen.values()
+    ):
         return chosen
     solver = MinimaxRiskClassifier().solver_for(problem)
     return {**chosen, solver: entry(solver)}
@@ -299,12 +335,21 @@ def own_data(spec: str | Path | Problem, folder: Path) -> Data:
     """
     if isinstance(spec, Problem):
         if (spec.weights != 1.0).any():
-            raise ValueError(f"specs: {spec.name} has weights; a contest does not support them")
+            raise ValueError(
+                f"specs: {spec.name} has weights; a contest does not support them"
+            )
         name = re.sub(r"[^\w-]+", "_", spec.name.partition(".")[0])[:40] or "data"
         path = folder / "data" / spec.checksum / f"{name}.npz"
         if not path.exists():
             (X, y), m = spec.all_rows(), None if spec.X_test is None else spec.n
-            rows = Rows(X, spec.classes[y], m, spec.features, spec.about, synthetic=spec.synthetic)
+            rows = Rows(
+                X,
+                spec.classes[y],
+                m,
+                spec.features,
+                spec.about,
+                synthetic=spec.synthetic,
+            )
             write_npz(path, rows)
         return path
     path = Path(spec).expanduser()
@@ -312,6 +357,14 @@ def own_data(spec: str | Path | Problem, folder: Path) -> Data:
 
 
 def _call(match: Match) -> str:
-    """Return the name of a match in files of results: its settings, whatever the code."""
-    asked = match.name, match.set_name, match.partition, match.budget, match.fit, match.test
+    """Return the name of a match in files of results: its settings, whatever the
+    code."""
+    asked = (
+        match.name,
+        match.set_name,
+        match.partition,
+        match.budget,
+        match.fit,
+        match.test,
+    )
     return f"arena: {asked}"

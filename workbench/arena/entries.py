@@ -1,10 +1,12 @@
-"""Entries of the arena: solvers, the ranges that are searched, and the rows that they refuse.
+"""Entries of the arena: solvers, the ranges that are searched, and the rows that they
+refuse.
 
-Most ranges are six decades wide and cover equivalent values: with n rows, C of a row's loss is
-1 / (n alpha). Some differ: MRC's lambda0 is a number of standard deviations, and beyond 1 nothing
-is left to learn; the centroid's power is an exponent; MEMOIR's first step is at most 1; beyond
-three decades of bandwidths random features are all equal or all different; and trees depend little
-on their parameters. A range of gamma is in units of 1 / (d times the variance of all entries).
+Most ranges are six decades wide and cover equivalent values: with n rows, C of a row's
+loss is 1 / (n alpha). Some differ: MRC's lambda0 is a number of standard deviations,
+and beyond 1 nothing is left to learn; the centroid's power is an exponent; MEMOIR's
+first step is at most 1; beyond three decades of bandwidths random features are all
+equal or all different; and trees depend little on their parameters. A range of gamma is
+in units of 1 / (d times the variance of all entries).
 """
 
 from __future__ import annotations
@@ -39,8 +41,8 @@ class Entry(NamedTuple):
     ranges : {parameter: (low, high)}, searched on a log scale; may be empty
     fixed : the parameters that are not searched and differ from the solver's defaults
     dense : whether sparse rows are refused
-    most : upper limits on "training rows", "features", "classes" or "weights" (features times
-        classes)
+    most : upper limits on "training rows", "features", "classes" or "weights" (features
+        times classes)
     name : for legends, if not the registry's
     fourier : random Fourier features that are appended to the rows
     """
@@ -81,11 +83,17 @@ KERNEL = {"C": (1e-2, 1e4), "gamma": (1e-3, 1e3)}
 RISK = {"lambda0": (1e-4, 1.0)}
 KNOWN = LOSS | PENALTY | RISK  # parameters searched for a solver without an entry
 PAIRS = {"training rows": 30_000}  # with more, methods that need all pairs take hours
-NORMAL = {"features": WIDEST, "weights": 20_000}  # all pairs of 20,000 weights take 3.2 GB
-# The paper's n_max, 400, takes three times as long on satellite (benchmarks/mrc_cases.py). The
-# start is ours, too: mrc_ccg_fast equals mrc_ccg on all but large dense rows.
+NORMAL = {
+    "features": WIDEST,
+    "weights": 20_000,
+}  # all pairs of 20,000 weights take 3.2 GB
+# The paper's n_max, 400, takes three times as long on satellite
+# (benchmarks/mrc_cases.py). The start is ours, too: mrc_ccg_fast equals mrc_ccg on all
+# but large dense rows.
 FEWER_CUTS = {"n_max": 100}
-SLACK = {"tol": 1e-4}  # scikit-learn's default; a peer's stream ends at the fit that meets it
+SLACK = {
+    "tol": 1e-4
+}  # scikit-learn's default; a peer's stream ends at the fit that meets it
 RANDOM = {"n_features": 2048, "block": 256}
 # For trees, scikit-learn's defaults of `mtry` and `learning_rate` lie in the middle.
 SPLITS = {"mtry": (0.25, 4.0)}
@@ -121,7 +129,8 @@ ENTRIES = {
         Entry("boosting", BOOSTS, dense=True, most={"classes": 30}),
     )
 }
-# As in the paper's experiments, whose rows are standardised with 400 random Fourier features.
+# As in the paper's experiments, whose rows are standardised with 400 random Fourier
+# features.
 ENTRIES["mrc_fourier"] = ENTRIES["mrc_splitting"]._replace(
     name="MRC splitting (ours), 400 Fourier features", fourier=400
 )
@@ -130,8 +139,8 @@ ENTRIES["mrc_fourier"] = ENTRIES["mrc_splitting"]._replace(
 def entry(name: str) -> Entry:
     """Return the entry of this name, or a new one for a solver that has none.
 
-    A new entry searches the parameter that has a range in :data:`KNOWN`, if there is one; all
-    others keep their defaults.
+    A new entry searches the parameter that has a range in :data:`KNOWN`, if there is
+    one; all others keep their defaults.
 
     Raises
     ------
@@ -141,6 +150,8 @@ def entry(name: str) -> Entry:
     if name in ENTRIES:
         return ENTRIES[name]
     if name not in SOLVERS:
-        raise ValueError(f"entries: unknown name {name!r}; {hint(name, [*ENTRIES, *SOLVERS])}")
+        raise ValueError(
+            f"entries: unknown name {name!r}; {hint(name, [*ENTRIES, *SOLVERS])}"
+        )
     takes = inspect.signature(SOLVERS[name].steps).parameters
     return Entry(name, {p: ends for p, ends in KNOWN.items() if p in takes})

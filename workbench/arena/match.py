@@ -1,4 +1,5 @@
-"""A match: one entry on one random split of one data set, as a task of the sweep engine."""
+"""A match: one entry on one random split of one data set, as a task of the sweep
+engine."""
 
 from __future__ import annotations
 
@@ -62,10 +63,13 @@ class Match:
         return Task(self.key, self.label, str(self.path(Path())), self.play, check)
 
     def play(self, path: Path, limits: Limits) -> str:
-        """Search, fit all training rows, evaluate on the test rows, and write the trace."""
+        """Search, fit all training rows, evaluate on the test rows, and write the
+        trace."""
         problem = problem_of(self.data, self.partition, self.test)
         if match_key(self, problem) != self.key:
-            raise ValueError("data, code or versions have changed since the contest was planned")
+            raise ValueError(
+                "data, code or versions have changed since the contest was planned"
+            )
         if self.entry.fourier:
             problem = fourier(problem, self.entry.fourier)
         blind = replace(problem, X_test=None, y_test=None)
@@ -78,15 +82,33 @@ class Match:
             unit = scale(blind)
             low, high = ranges["gamma"]
             ranges["gamma"] = unit * low, unit * high
-        fixed = {name: value for name, value in parameters.items() if name not in ranges}
+        fixed = {
+            name: value for name, value in parameters.items() if name not in ranges
+        }
         found = search(
-            steps, fixed, ranges, blind, budget=self.budget, fit=self.fit, seed=self.partition
+            steps,
+            fixed,
+            ranges,
+            blind,
+            budget=self.budget,
+            fit=self.fit,
+            seed=self.partition,
         )
 
         def fitted(**judged) -> tuple[Trace, State | None]:
-            last = rounds(found["rounds"]), processor_seconds(FINAL_FIT_FACTOR * self.fit)
+            last = (
+                rounds(found["rounds"]),
+                processor_seconds(FINAL_FIT_FACTOR * self.fit),
+            )
             chosen = parameters | found["values"]
-            return run(self.entry.solver, blind, *last, parameters=chosen, warm_up=False, **judged)
+            return run(
+                self.entry.solver,
+                blind,
+                *last,
+                parameters=chosen,
+                warm_up=False,
+                **judged,
+            )
 
         judge = held_out(problem)
         curve, state = fitted(measure=judge, when=geometric())
@@ -98,7 +120,9 @@ class Match:
         if self.timed:
             ends = [curve.last, *(fitted()[0].last for _ in range(TIMED_RUNS - 1))]
             clocks = {"fit_cpu": "cpu", "fit_seconds": "seconds"}
-            result |= {n: float(np.median([end[x] for end in ends])) for n, x in clocks.items()}
+            result |= {
+                n: float(np.median([end[x] for end in ends])) for n, x in clocks.items()
+            }
         curve.header |= {"timed": self.timed, "key": self.key, "contest": result}
         write_trace(path, curve)
         error = result["test_error"]
@@ -152,7 +176,8 @@ def match_key(match: Match, problem: Problem) -> str:
 
 @lru_cache(maxsize=2)
 def problem_of(data: Data, seed: int, test: float | None) -> Problem:
-    """Return the problem of a match; rows of a file are standardised, with a constant column."""
+    """Return the problem of a match; rows of a file are standardised, with a constant
+    column."""
     if isinstance(data, Path):
         return constant(load(data, test=test, seed=seed, scale="standard"))
     return load(data, seed=seed, test=test)

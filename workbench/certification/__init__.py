@@ -1,8 +1,9 @@
-"""Certify a classifier: a proof of how far its objective is above the optimum, and what to do.
+"""Certify a classifier: a proof of how far its objective is above the optimum, and what
+to do.
 
-Its problem is stated in independent parts (:mod:`workbench.certification.problems`). Reference
-solutions (:mod:`workbench.certification.references`) enclose the optimum of each by weak duality
-(:mod:`workbench.proofs.checker`), rounding included.
+Its problem is stated in independent parts (:mod:`workbench.certification.problems`).
+Reference solutions (:mod:`workbench.certification.references`) enclose the optimum of
+each by weak duality (:mod:`workbench.proofs.checker`), rounding included.
 """
 
 from __future__ import annotations
@@ -35,8 +36,9 @@ MAX_VALUES = 3 * 10**8  # of repeated rows, each with its objective
 class Certificate:
     """What :func:`certify` has proved about weights; the optimum is in [lower, upper].
 
-    ``at_least`` and ``at_most`` bound the excess, as a fraction of the optimum. ``errors`` has the
-    errors of the given and of the best known weights, fractions of the rows, by the rows' name.
+    ``at_least`` and ``at_most`` bound the excess, as a fraction of the optimum.
+    ``errors`` has the errors of the given and of the best known weights, fractions of
+    the rows, by the rows' name.
     """
 
     problem: str
@@ -53,11 +55,14 @@ class Certificate:
         interval = checker.digits(self.lower, self.upper)
         lines = [
             self.problem,
-            f"  objective       {self.objective:.6g}; the optimum is proved to be in {interval}",
+            f"  objective       {self.objective:.6g}; the optimum is proved to be in "
+            f"{interval}",
             f"  excess          {at_most}{percent(self.at_most)}",
         ]
         for rows, (own, best) in self.errors.items():
-            lines.append(f"  {rows}  {100 * own:.2f} %; at the optimum {100 * best:.2f} %")
+            lines.append(
+                f"  {rows}  {100 * own:.2f} %; at the optimum {100 * best:.2f} %"
+            )
         return "\n".join([*lines, f"  advice          {self.advice}"])
 
 
@@ -74,25 +79,30 @@ def certify(
     intercept: float | str = "free",
     max_seconds: float = 60.0,
 ) -> Certificate:
-    """Return how far a fitted classifier, or given weights, are from the optimum of their problem.
+    """Return how far a fitted classifier, or given weights, are from the optimum of
+    their problem.
 
-    Model, rows and labels stay as they are. Progress is printed to standard error. Trials of other
-    settings may follow, for advice. When the time is up, or with Ctrl-C, the certificate has what
-    is proved by then: its interval may be wide.
+    Model, rows and labels stay as they are. Progress is printed to standard error.
+    Trials of other settings may follow, for advice. When the time is up, or with
+    Ctrl-C, the certificate has what is proved by then: its interval may be wide.
 
     Parameters
     ----------
-    model : a fitted LinearSVC, SVC (rbf or linear), LogisticRegression, RidgeClassifier or
-        SGDClassifier of scikit-learn, one of our classifiers that has a certificate, a pipeline
-        that ends in one, or a search that found one; or weights W, (d,) or (d, k), with a `loss`
-    X, y : the (n, d) rows and (n,) labels that it was fitted to, before a pipeline's scalers; the
-        columns of a frame must be the same, in the same order
+    model : a fitted LinearSVC, SVC (rbf or linear), LogisticRegression, RidgeClassifier
+        or SGDClassifier of scikit-learn, one of our classifiers that has a certificate,
+        a pipeline that ends in one, or a search that found one; or weights W, (d,) or
+        (d, k), with a `loss`
+    X, y : the (n, d) rows and (n,) labels that it was fitted to, before a pipeline's
+        scalers; the columns of a frame must be the same, in the same order
     held_out : rows and labels on which errors are compared, too
-    sample_weight : (n,) whole numbers, if it was fitted with them: rows are repeated as often
-    loss : for W, one of :data:`workbench.proofs.checker.LOSSES`: the problem is to minimise
-        C sum_i loss + 1/2 |W|^2; two columns of a loss that has one score differ by this score
+    sample_weight : (n,) whole numbers, if it was fitted with them: rows are repeated as
+        often
+    loss : for W, one of :data:`workbench.proofs.checker.LOSSES`: the problem is to
+        minimise C sum_i loss + 1/2 |W|^2; two columns of a loss that has one score
+        differ by this score
     C : positive, for W; ``b`` : (k,), the intercepts that belong to W
-    intercept : "free" if `b` is not penalised, or the constant s of a column whose weight b/s is
+    intercept : "free" if `b` is not penalised, or the constant s of a column whose
+        weight b/s is
     max_seconds : positive, wall seconds after the objective has been evaluated
 
     Raises
@@ -102,7 +112,11 @@ def certify(
     """
     limit = Limit(check_positive(max_seconds, "max_seconds"))
     settings = None
-    if hasattr(model, "__array__") or sp.issparse(model) or isinstance(model, list | tuple):
+    if (
+        hasattr(model, "__array__")
+        or sp.issparse(model)
+        or isinstance(model, list | tuple)
+    ):
         settings = loss, C, b, intercept
     elif b is not None or (loss, C, intercept) != (None, 1.0, "free"):
         raise ValueError("loss, C, b, intercept: describe weights; a model has its own")
@@ -114,8 +128,8 @@ def certify(
     for part in case.parts(case.model, problem):
         if not limit.left():
             raise ValueError(
-                f"X: is too large to evaluate the objective in max_seconds={max_seconds:g}; "
-                "give fewer rows, or more time"
+                "X: is too large to evaluate the objective in "
+                f"max_seconds={max_seconds:g}; give fewer rows, or more time"
             )
         found.append(Bounds(part))
     limit.reserve()
@@ -151,7 +165,9 @@ def case_of(
     sets, test = [X], {}
     if held_out is not None:
         if not isinstance(held_out, tuple | list) or len(held_out) != 2:
-            raise ValueError(f"held_out: must be rows and labels, (X, y), got {shown(held_out)}")
+            raise ValueError(
+                f"held_out: must be rows and labels, (X, y), got {shown(held_out)}"
+            )
         sets.append(held_out[0])
     known = None
     if settings is None:
@@ -175,11 +191,14 @@ def case_of(
 
 
 def opened(model: Given, sets: list[Given]) -> tuple[Given, list[Given]]:
-    """Return the classifier in pipelines and searches, and the rows as it receives them.
+    """Return the classifier in pipelines and searches, and the rows as it receives
+    them.
 
     A subclass of Pipeline may fit to other rows than its steps return later.
     """
-    while (type(model) is Pipeline and model.steps) or hasattr(model, "best_estimator_"):
+    while (type(model) is Pipeline and model.steps) or hasattr(
+        model, "best_estimator_"
+    ):
         if hasattr(model, "best_estimator_"):
             model = model.best_estimator_
             continue
@@ -191,7 +210,8 @@ def opened(model: Given, sets: list[Given]) -> tuple[Given, list[Given]]:
 
 
 def check_names(model: Model, rows: Given) -> None:
-    """Raise scikit-learn's ValueError unless rows have the columns that a model was fitted to."""
+    """Raise scikit-learn's ValueError unless rows have the columns that a model was
+    fitted to."""
     try:
         validate_data(model, rows, reset=False, skip_check_array=True)
     except TypeError as error:  # names of several types
@@ -204,12 +224,14 @@ def counts(problem: Problem, sample_weight: Given, model: Model) -> np.ndarray:
     if (times < 0).any() or (times % 1).any():
         raise ValueError("sample_weight: must be a whole number for each row")
     if getattr(model, "class_weight", None) == "balanced":
-        raise ValueError("sample_weight: cannot be combined with class_weight='balanced'")
+        raise ValueError(
+            "sample_weight: cannot be combined with class_weight='balanced'"
+        )
     most = max(problem.n, MAX_VALUES // (problem.d + 100))
     if times.sum() > most:
         raise ValueError(
-            f"sample_weight: must have a sum of at most {most:,}, got {times.sum():.4g}; divide "
-            "the weights by a common factor"
+            f"sample_weight: must have a sum of at most {most:,}, got "
+            f"{times.sum():.4g}; divide the weights by a common factor"
         )
     if not np.bincount(problem.y, times, problem.k).all():
         raise ValueError("sample_weight: must be positive for a row of each class")
@@ -231,9 +253,12 @@ def errors(found: list[Bounds], problem: Problem) -> dict[str, tuple[float, ...]
 
 
 def predicted(found: list[Bounds], which: str, X: Matrix, k: int) -> np.ndarray:
-    """Return the codes of the classes that have the highest scores, or the most votes of pairs."""
+    """Return the codes of the classes that have the highest scores, or the most votes
+    of pairs."""
     blocks = [X[rows] for rows in pieces(X.shape[0], checker.BLOCK)]
-    F = np.vstack([np.hstack([getattr(each, which)(rows) for each in found]) for rows in blocks])
+    F = np.vstack(
+        [np.hstack([getattr(each, which)(rows) for each in found]) for rows in blocks]
+    )
     if F.shape[1] == 1:
         return (F[:, 0] > 0).astype(int)
     if found[0].part.pair is not None:

@@ -1,4 +1,5 @@
-"""Advise what lowers the excess of a fitted classifier; all that is proposed has been tried."""
+"""Advise what lowers the excess of a fitted classifier; all that is proposed has been
+tried."""
 
 from __future__ import annotations
 
@@ -33,8 +34,8 @@ CLOSE = 1e-3  # an excess that is not worth lowering
 class Case:
     """A fitted classifier, or weights with the settings of their problem, and its rows.
 
-    It was fitted to ``X``, checked in ``base``, with ``weights``; the problem has these ``rows`` of
-    them, each as often as its weight.
+    It was fitted to ``X``, checked in ``base``, with ``weights``; the problem has these
+    ``rows`` of them, each as often as its weight.
     """
 
     model: Model
@@ -83,7 +84,11 @@ def changes(model: Model) -> list[Record]:
     solvers: list[Record] = [{"dual": False}, {"solver": "newton-cholesky"}]
     adaptive = {"eta0": 0.01, "learning_rate": "adaptive"} | finer
     tried = [*solvers, longer, finer, *(change | finer for change in solvers), adaptive]
-    return [c for c in tried if c.keys() <= p.keys() and any(p[name] != c[name] for name in c)]
+    return [
+        c
+        for c in tried
+        if c.keys() <= p.keys() and any(p[name] != c[name] for name in c)
+    ]
 
 
 def advised(case: Case, at_most: float, lower: Fraction) -> str:
@@ -115,17 +120,22 @@ def advised(case: Case, at_most: float, lower: Fraction) -> str:
 
 
 def trial(case: Case, change: Record, lower: Fraction) -> tuple[float, float]:
-    """Return the excess of a fit with other settings, or of scaled rows, and its seconds.
+    """Return the excess of a fit with other settings, or of scaled rows, and its
+    seconds.
 
     The excess is infinite if there is no such fit, or not in time.
     """
     X, problem = case.X, case.problem
     if not change:
-        scaler = StandardScaler(with_mean=not problem.is_sparse).set_output(transform="default")
+        scaler = StandardScaler(with_mean=not problem.is_sparse).set_output(
+            transform="default"
+        )
         X = scaler.fit(problem.X).transform(case.base.X)
         problem = replace(problem, X=X[case.rows])
     model = clone(case.model).set_params(**change)
-    model, spent = case.limit.fit(model, X, case.base.classes[case.base.y], np.inf, **case.weights)
+    model, spent = case.limit.fit(
+        model, X, case.base.classes[case.base.y], np.inf, **case.weights
+    )
     if model is None:
         return math.inf, spent
     found = [Bounds(part) for part in case.parts(model, problem)]

@@ -1,7 +1,8 @@
-"""State the problems that fitted classifiers and weights minimise, in independent parts.
+"""State the problems that fitted classifiers and weights minimise, in independent
+parts.
 
-The parts are one for each class against the rest, one for each pair of classes, or a single one.
-scikit-learn's classes state ::
+The parts are one for each class against the rest, one for each pair of classes, or a
+single one. scikit-learn's classes state ::
 
     LinearSVC           C sum_i loss + 1/2 |(w, b/s)|^2, or |(w, b/s)|_1; a constant column s
     LogisticRegression  C sum_i log-loss + 1/2 |W|^2, b free; LIBLINEAR's solver as LinearSVC
@@ -9,8 +10,8 @@ scikit-learn's classes state ::
     RidgeClassifier     |Y - X w - b|^2 + alpha |w|^2 for labels Y of -1 and 1, b free
     SVC                 C sum_i hinge + 1/2 |w|^2 in feature space, b free; of each two classes
 
-Ridge's labels are stated as 0 and 1, with half the weights: its objective is then an eighth as
-large, and fractions of the optimum are the same.
+Ridge's labels are stated as 0 and 1, with half the weights: its objective is then an
+eighth as large, and fractions of the optimum are the same.
 """
 
 from __future__ import annotations
@@ -26,7 +27,13 @@ from sklearn.linear_model import LogisticRegression, RidgeClassifier, SGDClassif
 from sklearn.svm import SVC, LinearSVC
 from sklearn.utils.class_weight import compute_class_weight
 
-from workbench.core.checks import as_array, as_number, check_matrix, check_positive, shown
+from workbench.core.checks import (
+    as_array,
+    as_number,
+    check_matrix,
+    check_positive,
+    shown,
+)
 from workbench.core.kinds import Given, Matrix, Record
 from workbench.core.names import hint
 from workbench.core.problem import Problem
@@ -36,8 +43,17 @@ from workbench.proofs.checker import checksum
 from workbench.proofs.verification import of_outputs
 from workbench.proofs.writers import Arrays, Statement, balanced, sparse
 
-JOINT = "crammer_singer", "weston_watkins", "softmax", "squared"  # one part has all classes
-SGD_LOSSES = {"hinge": "hinge", "squared_hinge": "squared_hinge", "log_loss": "logistic"}
+JOINT = (
+    "crammer_singer",
+    "weston_watkins",
+    "softmax",
+    "squared",
+)  # one part has all classes
+SGD_LOSSES = {
+    "hinge": "hinge",
+    "squared_hinge": "squared_hinge",
+    "log_loss": "logistic",
+}
 
 
 class Part(NamedTuple):
@@ -76,7 +92,9 @@ def sgd_classifier(m: SGDClassifier) -> Record:
     """Return the header that states the problem of a fitted SGDClassifier."""
     share = {"l2": 0.0, "l1": 1.0, "elasticnet": m.l1_ratio}.get(m.penalty)
     if m.loss not in SGD_LOSSES or share is None or not m.alpha:
-        raise ValueError(f"SGDClassifier: must have a penalty and a loss of {[*SGD_LOSSES]}")
+        raise ValueError(
+            f"SGDClassifier: must have a penalty and a loss of {[*SGD_LOSSES]}"
+        )
     alpha = check_positive(m.alpha, "alpha")
     stated = {"loss": SGD_LOSSES[m.loss], "over": "mean"}
     return stated | {"alpha": alpha * (1.0 - share), "l1": alpha * share}
@@ -86,7 +104,8 @@ def ridge_classifier(m: RidgeClassifier) -> Record:
     """Return the header that states the problem of a fitted RidgeClassifier."""
     if not m.fit_intercept or m.positive or not as_number(m.alpha) > 0:
         raise ValueError(
-            "RidgeClassifier: must have an intercept, one positive alpha and positive=False"
+            "RidgeClassifier: must have an intercept, one positive alpha and "
+            "positive=False"
         )
     return {"loss": "squared", "alpha": check_positive(m.alpha, "alpha")}
 
@@ -96,9 +115,15 @@ def svc(m: SVC) -> Record:
     if m.kernel == "linear":
         return {"loss": "hinge"}
     if m.kernel != "rbf":
-        raise ValueError(f"SVC: must have the kernel 'rbf' or 'linear', got {shown(m.kernel)}")
+        raise ValueError(
+            f"SVC: must have the kernel 'rbf' or 'linear', got {shown(m.kernel)}"
+        )
     gamma = check_positive(m._gamma, "gamma")  # as "scale" was resolved
-    return {"loss": "hinge", "family": "kernel", "kernel": {"name": "rbf", "gamma": gamma}}
+    return {
+        "loss": "hinge",
+        "family": "kernel",
+        "kernel": {"name": "rbf", "gamma": gamma},
+    }
 
 
 STATED = {
@@ -113,19 +138,22 @@ STATED = {
 def check_model(model: Given) -> None:
     """Raise a ValueError unless `model` is a classifier whose problem can be stated.
 
-    A subclass may have another problem, and so may a class of another package with this name.
+    A subclass may have another problem, and so may a class of another package with this
+    name.
     """
     kind = type(model)
     if kind not in STATED and not isinstance(model, Classifier):
         names = ", ".join(known.__name__ for known in STATED)
         raise ValueError(
-            f"model: must be a workbench classifier or one of scikit-learn's {names}, alone, in "
-            f"pipelines or as best_estimator_, got {kind.__module__}.{kind.__name__}"
+            f"model: must be a workbench classifier or one of scikit-learn's {names}, "
+            "alone, in pipelines or as best_estimator_, got "
+            f"{kind.__module__}.{kind.__name__}"
         )
 
 
 def by_scikit(m: Given, problem: Problem, rows: np.ndarray, n: int) -> Iterator[Part]:
-    """Yield the parts of a fitted classifier of scikit-learn; these are `rows` of its n rows."""
+    """Yield the parts of a fitted classifier of scikit-learn; these are `rows` of its n
+    rows."""
     m._validate_params()  # they may have been set after the fit
     header = {"intercept": "free"} | STATED[type(m)](m)
     if not getattr(m, "fit_intercept", True):
@@ -143,7 +171,9 @@ def by_scikit(m: Given, problem: Problem, rows: np.ndarray, n: int) -> Iterator[
     b = intercepts(m.intercept_, scores, "intercept_")
     if isinstance(m, RidgeClassifier):
         W, b = W / 2, (b + 1) / 2
-    if header["loss"] == "crammer_singer":  # of two classes LinearSVC keeps the difference
+    if (
+        header["loss"] == "crammer_singer"
+    ):  # of two classes LinearSVC keeps the difference
         W, b = of_outputs(W, k), of_outputs(b[None], k)[0]
     yield from by_class(problem, header, C, costs, W, b)
 
@@ -153,7 +183,9 @@ def by_hand(
 ) -> Iterator[Part]:
     """Yield the parts of given weights."""
     if not isinstance(loss, str) or loss not in checker.LOSSES:
-        raise ValueError(f"loss: {shown(loss)} is unknown; {hint(str(loss), checker.LOSSES)}")
+        raise ValueError(
+            f"loss: {shown(loss)} is unknown; {hint(str(loss), checker.LOSSES)}"
+        )
     W, K = matrix(given, "W"), problem.k
     W = W.T if len(W) == 1 and np.ndim(given) == 1 else W
     if len(W) != problem.d:
@@ -169,8 +201,11 @@ def by_hand(
     yield from by_class(problem, header, C, np.full(problem.k, C), W, values)
 
 
-def matrix(values: Given, argument: str, shape: tuple[int, int] | None = None) -> np.ndarray:
-    """Return finite numbers as a float64 matrix of this shape; one dimension is one row."""
+def matrix(
+    values: Given, argument: str, shape: tuple[int, int] | None = None
+) -> np.ndarray:
+    """Return finite numbers as a float64 matrix of this shape; one dimension is one
+    row."""
     values = values.toarray() if sp.issparse(values) else as_array(values, argument)
     values = check_matrix(values[None] if values.ndim == 1 else values, argument)
     if shape and values.shape != shape:
@@ -186,7 +221,12 @@ def intercepts(values: Given, K: int, argument: str) -> np.ndarray:
 
 
 def by_class(
-    problem: Problem, header: Record, C: float, costs: np.ndarray, W: np.ndarray, b: np.ndarray
+    problem: Problem,
+    header: Record,
+    C: float,
+    costs: np.ndarray,
+    W: np.ndarray,
+    b: np.ndarray,
 ) -> Iterator[Part]:
     """Yield one part for all classes, or one for each class against the rest.
 
@@ -202,7 +242,12 @@ def by_class(
 
 
 def by_pair(
-    m: SVC, problem: Problem, header: Record, costs: np.ndarray, rows: np.ndarray, n: int
+    m: SVC,
+    problem: Problem,
+    header: Record,
+    costs: np.ndarray,
+    rows: np.ndarray,
+    n: int,
 ) -> Iterator[Part]:
     """Yield the parts of an SVC, one for each pair of classes, with its dual point."""
     counts = np.bincount(rows, minlength=n)
@@ -222,7 +267,9 @@ def by_pair(
         y = (problem.y[among] == j).astype(int)
         weights = np.zeros(n)
         weights[m.support_] = np.select([codes == i, codes == j], dual[[j - 1, i]])
-        A = (weights / np.maximum(counts, 1))[rows[among]]  # repeated rows share their weight
+        A = (weights / np.maximum(counts, 1))[
+            rows[among]
+        ]  # repeated rows share their weight
         arrays: Arrays = {"b": b[[p]]}
         if A.any() and numbered:
             arrays |= sparse(balanced(np.abs(A), y)[:, None], exact=True)
@@ -242,17 +289,29 @@ def part(
     arrays: Arrays,
     pair: tuple[int, int] | None = None,
 ) -> Part:
-    """Return a part for the costs of its classes, its weights W and its intercepts b."""
+    """Return a part for the costs of its classes, its weights W and its intercepts
+    b."""
     C = [check_positive(cost, "C times class_weight") for cost in costs.tolist()]
-    stated: Record = {"format": 1, "family": "linear", "over": "sum", "alpha": 1.0, "l1": 0.0}
-    stated |= header | {"C": C if len({*C}) > 1 else C[0], "outputs": arrays["W"].shape[1]}
+    stated: Record = {
+        "format": 1,
+        "family": "linear",
+        "over": "sum",
+        "alpha": 1.0,
+        "l1": 0.0,
+    }
+    stated |= header | {
+        "C": C if len({*C}) > 1 else C[0],
+        "outputs": arrays["W"].shape[1],
+    }
     s = header["intercept"]
     if s is None:
         if arrays.pop("b").any():
             raise ValueError("b: must be zero without an intercept")
     elif s != "free":
         if not as_number(s) > 0:
-            raise ValueError(f"intercept: must be 'free' or a positive number, got {shown(s)}")
+            raise ValueError(
+                f"intercept: must be 'free' or a positive number, got {shown(s)}"
+            )
         stated["intercept"] = check_positive(s, "intercept")
         arrays["b"] = arrays["b"] / stated["intercept"]
     return Part(stated | {"checksum": checksum(X, y)}, arrays, X, y, pair)

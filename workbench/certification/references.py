@@ -1,6 +1,8 @@
-"""Find reference solutions of stated problems, which enclose their optima, within a time limit.
+"""Find reference solutions of stated problems, which enclose their optima, within a
+time limit.
 
-Nothing depends on how a reference was found: a poor one gives a wide interval, never a false one.
+Nothing depends on how a reference was found: a poor one gives a wide interval, never a
+false one.
 """
 
 from __future__ import annotations
@@ -38,14 +40,18 @@ NEAR = 1e-6  # the relative gap of a reference by a solver of ours
 NEWTON = 2_000  # weights up to which logistic regression is solved by Newton's method
 RATE = 5e8  # operations per second in estimates
 SOON_S = 1.0  # estimated seconds of a fit that this process makes itself
-LONGEST = 5.0  # times the limit: the estimate up to which an interior point method begins
+LONGEST = (
+    5.0  # times the limit: the estimate up to which an interior point method begins
+)
 
 
 class Limit:
-    """The time that a certificate has left, and the process in which scikit-learn fits models.
+    """The time that a certificate has left, and the process in which scikit-learn fits
+    models.
 
-    ``cut`` is whether a step had too little of it. As a context it ends with Ctrl-C, which leaves
-    no time: what was proved stays. Compiled fits ignore Ctrl-C, so their process is killed.
+    ``cut`` is whether a step had too little of it. As a context it ends with Ctrl-C,
+    which leaves no time: what was proved stays. Compiled fits ignore Ctrl-C, so their
+    process is killed.
     """
 
     def __init__(self, most: float) -> None:
@@ -54,7 +60,8 @@ class Limit:
         self.worker, self.interrupted, self.cut = Worker(), False, False
 
     def reserve(self) -> None:
-        """Reserve as much time for the evaluation of references as the given weights took."""
+        """Reserve as much time for the evaluation of references as the given weights
+        took."""
         self.end -= perf_counter() - self.began
 
     def __enter__(self) -> Limit:
@@ -73,13 +80,15 @@ class Limit:
         return "Ctrl-C" if self.interrupted else f"the limit of {self.seconds:g} s"
 
     def left(self) -> float:
-        """Return the seconds that the next step may take, half of all, so that others follow."""
+        """Return the seconds that the next step may take, half of all, so that others
+        follow."""
         return max(0.0, self.end - perf_counter()) / 2
 
     def fit(
         self, model: Model, X: Matrix, y: Given, about: float, **weights: Given
     ) -> tuple[Model | None, float]:
-        """Return a fitted model and its seconds; None if they, or memory, do not suffice."""
+        """Return a fitted model and its seconds; None if they, or memory, do not
+        suffice."""
         call = partial(timed_fit, model, X, y, weights)
         if about <= SOON_S:
             return call()
@@ -94,7 +103,9 @@ def by_ours(m: Classifier, problem: Problem, limit: Limit) -> Part:
     """Return the part of a classifier of ours."""
     header = by_stream(m, problem.X, problem.y, limit, rounds=0)[0]
     arrays = arrays_of(m, header)
-    if header["family"] == "linear" and "basis" in arrays:  # sampled cuts with the linear kernel
+    if (
+        header["family"] == "linear" and "basis" in arrays
+    ):  # sampled cuts with the linear kernel
         arrays = {"W": np.asarray(problem.X[arrays["basis"]].T @ arrays["W"])}
     return Part(header, arrays, problem.X, problem.y)
 
@@ -111,7 +122,11 @@ def by_stream(
 
     def near(row) -> str | None:
         upper = row.get("upper", row.get("primal"))
-        return "near" if row["round"] >= rounds or upper - row["lower"] <= NEAR * upper else None
+        return (
+            "near"
+            if row["round"] >= rounds or upper - row["lower"] <= NEAR * upper
+            else None
+        )
 
     trace, state = run(name, rows, near, seconds(limit.left()), parameters=parameters)
     if state is None:
@@ -147,14 +162,19 @@ def references(part: Part, limit: Limit) -> Iterator[Arrays]:
     if svm and about > LONGEST * limit.seconds:
         if h["loss"] in checker.STORED and "values" not in part.arrays:
             raise ValueError(
-                "X: is too large for the reference of a hinge loss; give fewer rows or features, "
-                "or fit a classifier of the workbench, certified while it learns"
+                "X: is too large for the reference of a hinge loss; give fewer rows "
+                "or features, or fit a classifier of the workbench, certified while "
+                "it learns"
             )
         return
     s, Z = h["intercept"], part.X.astype(float)
     if s is not None and (svm or s != "free"):
         ones = np.full((len(y), 1), 1.0 if s == "free" else s)
-        Z = sp.hstack([Z, ones], format="csr") if sp.issparse(Z) else np.hstack([Z, ones])
+        Z = (
+            sp.hstack([Z, ones], format="csr")
+            if sp.issparse(Z)
+            else np.hstack([Z, ones])
+        )
     if svm:
         yield by_clarabel(h, Z, y, costs, N, limit)
     elif model := by_scikit(h, Z, y, costs, about, limit):
@@ -163,7 +183,8 @@ def references(part: Part, limit: Limit) -> Iterator[Arrays]:
 
 
 def in_parts(W: np.ndarray, h: Statement, b: np.ndarray | None = None) -> Arrays:
-    """Return weights and intercepts, which are the last row of W unless they are given."""
+    """Return weights and intercepts, which are the last row of W unless they are
+    given."""
     if h["intercept"] is None:
         return {"W": W}
     if h["intercept"] == "free" and b is not None:
@@ -172,7 +193,8 @@ def in_parts(W: np.ndarray, h: Statement, b: np.ndarray | None = None) -> Arrays
 
 
 def by_libsvm(part: Part, costs: np.ndarray, limit: Limit) -> Iterator[Arrays]:
-    """Yield the arrays of a kernel SVM's proofs; LIBSVM may never reach the last tolerance."""
+    """Yield the arrays of a kernel SVM's proofs; LIBSVM may never reach the last
+    tolerance."""
     for tol in (1e-5, 1e-9):
         svc = SVC(gamma=part.header["kernel"]["gamma"], tol=tol)
         X = part.X.astype(float)
@@ -180,13 +202,21 @@ def by_libsvm(part: Part, costs: np.ndarray, limit: Limit) -> Iterator[Arrays]:
         if model is None:
             return
         order = np.argsort(model.support_)
-        A, basis = sp.csr_array(model.dual_coef_).toarray()[0, order], model.support_[order]
+        A, basis = (
+            sp.csr_array(model.dual_coef_).toarray()[0, order],
+            model.support_[order],
+        )
         point = sparse(balanced(np.abs(A), part.y[basis])[:, None], basis, exact=True)
         yield point | {"basis": basis, "W": A[:, None], "b": model.intercept_}
 
 
 def by_scikit(
-    h: Statement, Z: Matrix, y: np.ndarray, costs: np.ndarray, about: float, limit: Limit
+    h: Statement,
+    Z: Matrix,
+    y: np.ndarray,
+    costs: np.ndarray,
+    about: float,
+    limit: Limit,
 ) -> Model:
     """Return a fitted ridge or logistic regression."""
     free, K = h["intercept"] == "free", h["outputs"]
@@ -210,9 +240,9 @@ def by_clarabel(
 ) -> Arrays:
     """Return the arrays of a linear SVM's proof, by Clarabel's interior point method.
 
-    It minimises alpha/2 |w|^2 + l1 |w|_1 + costs of slacks or of their squares, where each slack is
-    at least 0 and at least 1 - G w for the rows of G that belong to it. With an l1 norm, w is the
-    difference of two weights of at least 0.
+    It minimises alpha/2 |w|^2 + l1 |w|_1 + costs of slacks or of their squares, where
+    each slack is at least 0 and at least 1 - G w for the rows of G that belong to it.
+    With an l1 norm, w is the difference of two weights of at least 0.
     """
     n, K = len(y), h["outputs"]
     squared, free = h["loss"] == "squared_hinge", h["intercept"] == "free"
@@ -229,7 +259,9 @@ def by_clarabel(
     slack = rows
     if h["loss"] != "crammer_singer":  # which has a slack for each row of Z
         costs, slack = costs[rows], np.arange(len(rows))
-    S = sp.csr_array((np.ones(len(rows)), (np.arange(len(rows)), slack)), (len(rows), len(costs)))
+    S = sp.csr_array(
+        (np.ones(len(rows)), (np.arange(len(rows)), slack)), (len(rows), len(costs))
+    )
     inside = np.ones((K, Z.shape[1]))
     inside[:, Z.shape[1] - free :] = 0.0
     quadratic = np.append(h["alpha"] * inside, 2.0 * squared * costs)
@@ -249,11 +281,17 @@ def by_clarabel(
 
 
 def solved(
-    quadratic: np.ndarray, linear: np.ndarray, A: Matrix, bounded: np.ndarray, limit: Limit
+    quadratic: np.ndarray,
+    linear: np.ndarray,
+    A: Matrix,
+    bounded: np.ndarray,
+    limit: Limit,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return x that minimises x'Qx/2 + c'x where A x >= 1 and x >= 0 where bounded, and its dual.
+    """Return x that minimises x'Qx/2 + c'x where A x >= 1 and x >= 0 where bounded, and
+    its dual.
 
-    Q is diagonal. If the time is up or Ctrl-C is pressed, they are those of the last iteration.
+    Q is diagonal. If the time is up or Ctrl-C is pressed, they are those of the last
+    iteration.
     """
     import clarabel
 
@@ -262,7 +300,12 @@ def solved(
     settings = clarabel.DefaultSettings()
     settings.verbose, settings.max_iter, settings.time_limit = False, 100, limit.left()
     settings.tol_gap_abs = settings.tol_gap_rel = settings.tol_feas = 1e-10
-    matrices = sp.csc_matrix(sp.diags_array(quadratic)), linear, -sp.csc_matrix(A), -limits
+    matrices = (
+        sp.csc_matrix(sp.diags_array(quadratic)),
+        linear,
+        -sp.csc_matrix(A),
+        -limits,
+    )
     with Held(object()) as held:
         cones = [clarabel.NonnegativeConeT(len(limits))]
         solver = clarabel.DefaultSolver(*matrices, cones, settings)
@@ -275,9 +318,11 @@ def solved(
 
 
 class Bounds:
-    """Bounds of a part's objective at the given weights, and of its optimum as far as proved.
+    """Bounds of a part's objective at the given weights, and of its optimum as far as
+    proved.
 
-    ``given`` and ``best`` return the scores of rows at the given and at the best known weights.
+    ``given`` and ``best`` return the scores of rows at the given and at the best known
+    weights.
     """
 
     def __init__(self, part: Part) -> None:
@@ -291,7 +336,8 @@ class Bounds:
             self.given = self.best = scorer(part, p.W, part.arrays)
 
     def solve(self, solutions: Iterable[Arrays]) -> None:
-        """Take the bounds of reference solutions, until they are close or no more come."""
+        """Take the bounds of reference solutions, until they are close or no more
+        come."""
         for arrays in solutions:
             with suppress(ProofError):  # of a solver that failed
                 self.improve(arrays)
@@ -314,7 +360,8 @@ class Bounds:
 
 
 def scorer(part: Part, W: np.ndarray, arrays: Arrays) -> Callable[[Matrix], np.ndarray]:
-    """Return the scores of weights, (n, K), as a function of rows; for labels 0, 1 less 1/2."""
+    """Return the scores of weights, (n, K), as a function of rows; for labels 0, 1 less
+    1/2."""
     h, d = part.header, part.X.shape[1]
     b = arrays.get("b", 0.0) if h.get("intercept") == "free" else 0.0
     b = b - 0.5 if h.get("loss") == "squared" else b

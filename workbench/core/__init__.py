@@ -1,1 +1,2 @@
-"""The parts that every solver touches: problem, stream of iterates, trace and judges."""
+"""The parts that every solver touches: problem, stream of iterates, trace and
+judges."""

@@ -8,7 +8,9 @@ import numpy as np
 
 from workbench.core.kinds import Matrix
 
-BLOCK_BYTES = 2**24  # bytes of rows that are read together, so that not all rows are copied
+BLOCK_BYTES = (
+    2**24
+)  # bytes of rows that are read together, so that not all rows are copied
 
 
 def pieces(n: int, size: int) -> Iterator[slice]:
@@ -30,7 +32,12 @@ def blocks(X: np.ndarray) -> Iterator[np.ndarray]:
 
 
 def products(X: Matrix, W: np.ndarray) -> np.ndarray:
-    """Return XW; dense rows of another type than W are copied, so they come in blocks."""
-    if not isinstance(X, np.ndarray) or X.dtype == W.dtype or len(X) <= rows_per_block(X):
+    """Return XW; dense rows of another type than W are copied, so they come in
+    blocks."""
+    if (
+        not isinstance(X, np.ndarray)
+        or X.dtype == W.dtype
+        or len(X) <= rows_per_block(X)
+    ):
         return np.asarray(X @ W)
     return np.concatenate([part @ W for part in blocks(X)])

@@ -16,15 +16,18 @@ MAX_DIGEST_BYTES = 2**26
 
 @contextmanager
 def whole(path: PathLike, suffix: str = "") -> Iterator[Path]:
-    """Yield the path of a new file next to `path`, which replaces it unless an error occurs.
+    """Yield the path of a new file next to `path`, which replaces it unless an error
+    occurs.
 
-    The folder is created; a link stays, and its file is replaced. If several processes write to the
-    same place, one whole file remains. What is not a file, such as a pipe, is written to at once.
-    An OSError names `path`. The new file's name has the number of this process and ends with
-    `suffix`.
+    The folder is created; a link stays, and its file is replaced. If several processes
+    write to the same place, one whole file remains. What is not a file, such as a pipe,
+    is written to at once. An OSError names `path`. The new file's name has the number
+    of this process and ends with `suffix`.
     """
     target = Path(os.path.realpath(path))
-    part = target.with_name(f"{target.name}.{os.getpid()}-{uuid4().hex[:8]}.part{suffix}")
+    part = target.with_name(
+        f"{target.name}.{os.getpid()}-{uuid4().hex[:8]}.part{suffix}"
+    )
     with naming(path, part):
         target.parent.mkdir(parents=True, exist_ok=True)
         if os.path.exists(path) and not target.is_file():
@@ -51,10 +54,11 @@ def naming(path: PathLike | None, part: PathLike | None = None) -> Iterator[None
 
 
 def digest(path: Path) -> str:
-    """Return the SHA-256 of a file, empty for a link to nowhere, a folder, a pipe and the like.
+    """Return the SHA-256 of a file, empty for a link to nowhere, a folder, a pipe and
+    the like.
 
-    Of a file above `MAX_DIGEST_BYTES` it is the size and the date instead, and of one that may not
-    be read.
+    Of a file above `MAX_DIGEST_BYTES` it is the size and the date instead, and of one
+    that may not be read.
     """
     found = ""
     with suppress(OSError):

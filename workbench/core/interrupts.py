@@ -1,4 +1,5 @@
-"""Ctrl-C takes effect at the end of a round, because solvers change their states in place."""
+"""Ctrl-C takes effect at the end of a round, because solvers change their states in
+place."""
 
 from __future__ import annotations
 
@@ -14,11 +15,12 @@ NOTICE = "stopping at the end of this round; press Ctrl-C again to stop at once,
 
 
 class Held:
-    """Hold the first Ctrl-C back while the block changes `state`; raise a second one at once.
+    """Hold the first Ctrl-C back while the block changes `state`; raise a second one at
+    once.
 
-    After an exception in the block the state is :class:`Broken`. Nothing is held back without a
-    state, inside another such block, outside the main thread, or where Ctrl-C is ignored.
-    `pressed` is whether a Ctrl-C waits for the end of the block.
+    After an exception in the block the state is :class:`Broken`. Nothing is held back
+    without a state, inside another such block, outside the main thread, or where Ctrl-C
+    is ignored. `pressed` is whether a Ctrl-C waits for the end of the block.
     """
 
     def __init__(self, state: object = None) -> None:
@@ -64,17 +66,23 @@ def whole_rounds(steps: Iterable[S]) -> Iterator[S]:
         try:
             with Held(state) as held:
                 state = next(steps, None)
-        except SystemError as error:  # how compiled code reports that Ctrl-C came within it
+        except (
+            SystemError
+        ) as error:  # how compiled code reports that Ctrl-C came within it
             if isinstance(error.__cause__, KeyboardInterrupt):
                 raise KeyboardInterrupt from error
             raise
         if state is not None:
             try:
                 yield state
-            except GeneratorExit:  # of a reader that wants no more rounds; no finaliser can raise
+            except (
+                GeneratorExit
+            ):  # of a reader that wants no more rounds; no finaliser can raise
                 if held.pressed:
                     main = threading.main_thread().ident
-                    threading.Timer(0.05, signal.pthread_kill, (main, signal.SIGINT)).start()
+                    threading.Timer(
+                        0.05, signal.pthread_kill, (main, signal.SIGINT)
+                    ).start()
                 raise
         if held.pressed:
             signal.raise_signal(signal.SIGINT)
@@ -89,7 +97,9 @@ class Broken:
         Broken.refuse(self)
 
     def refuse(self) -> NoReturn:
-        raise ValueError("state: was cut within a round and is not an iterate; resume from a copy")
+        raise ValueError(
+            "state: was cut within a round and is not an iterate; resume from a copy"
+        )
 
 
 def spoil(state: object) -> None:

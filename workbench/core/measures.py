@@ -17,18 +17,20 @@ MAX_SCORES = 2**27  # entries of the score matrix that are computed together
 
 
 def errors(problem: Problem) -> Callable[[State], Row]:
-    """Return a judge of the 0-1 error, a fraction in [0, 1], on training and, if any, test rows.
+    """Return a judge of the 0-1 error, a fraction in [0, 1], on training and, if any,
+    test rows.
 
-    A row whose scores are all equal is predicted as the first class. Problems with a structure have
-    further losses: ``train_sequence_error``, the fraction of sequences with an error, or
-    ``train_cost``, and the same for test rows.
+    A row whose scores are all equal is predicted as the first class. Problems with a
+    structure have further losses: ``train_sequence_error``, the fraction of sequences
+    with an error, or ``train_cost``, and the same for test rows.
     """
     on_test = nothing if problem.X_test is None else held_out(problem)
     return lambda state: _judged(state, problem, test=False) | on_test(state)
 
 
 def held_out(problem: Problem) -> Callable[[State], Row]:
-    """Return a judge of the 0-1 error on the test rows; ValueError if there are none."""
+    """Return a judge of the 0-1 error on the test rows; ValueError if there are
+    none."""
     _test_rows(problem)
     return lambda state: _judged(state, problem, test=True)
 
@@ -36,10 +38,10 @@ def held_out(problem: Problem) -> Callable[[State], Row]:
 def macro(problem: Problem) -> Callable[[State], Row]:
     """Return a judge of test rows for many classes: three fractions in [0, 1].
 
-    ``test_error`` as in :func:`errors`; ``macro_f1``, the mean of the classes' F1 scores as
-    scikit-learn has it; ``maf1``, MEMOIR's: the harmonic mean of macro-precision and macro-recall.
-    All three are over the classes that occur among the test rows or their predictions. A
-    problem without test rows is a ValueError.
+    ``test_error`` as in :func:`errors`; ``macro_f1``, the mean of the classes' F1
+    scores as scikit-learn has it; ``maf1``, MEMOIR's: the harmonic mean of
+    macro-precision and macro-recall. All three are over the classes that occur among
+    the test rows or their predictions. A problem without test rows is a ValueError.
     """
     from sklearn.metrics import precision_recall_fscore_support
 
@@ -47,7 +49,9 @@ def macro(problem: Problem) -> Callable[[State], Row]:
 
     def measure(state: State) -> Row:
         predicted = predictions(state, X, problem.k)
-        P, R, F, _ = precision_recall_fscore_support(y, predicted, average="macro", zero_division=0)
+        P, R, F, _ = precision_recall_fscore_support(
+            y, predicted, average="macro", zero_division=0
+        )
         return {
             "test_error": float(np.mean(predicted != y)),
             "macro_f1": float(F),
@@ -71,11 +75,14 @@ def _judged(state: State, problem: Problem, test: bool) -> Row:
     else:
         labels = predictions(state, X, problem.k)
     losses = {"error": float(np.mean(labels != y))} | problem.losses(labels, test)
-    return {f"{'test' if test else 'train'}_{name}": loss for name, loss in losses.items()}
+    return {
+        f"{'test' if test else 'train'}_{name}": loss for name, loss in losses.items()
+    }
 
 
 def predictions(state: State, X: Matrix, k: int) -> np.ndarray:
-    """Return which of the `k` classes has the highest score for each row, block by block."""
+    """Return which of the `k` classes has the highest score for each row, block by
+    block."""
     blocks = (state.scores(X[rows]) for rows in pieces(X.shape[0], MAX_SCORES // k))
     return np.concatenate([np.argmax(V, axis=1) for V in blocks])
 
@@ -86,7 +93,8 @@ def error(scores: np.ndarray, y: np.ndarray) -> float:
 
 
 def bounds(lower: float, upper: float) -> Row:
-    """Return the certificate columns of a row: ``lower``, ``upper`` and ``gap``, their distance."""
+    """Return the certificate columns of a row: ``lower``, ``upper`` and ``gap``, their
+    distance."""
     return {"lower": float(lower), "upper": float(upper), "gap": float(upper - lower)}
 
 
@@ -102,7 +110,8 @@ def svm_bounds(
     norm: float = 0.0,
     updates: float = 0.0,
 ) -> tuple[float, float]:
-    """Return an SVM's lower and upper bound, widened by the rounding of double precision.
+    """Return an SVM's lower and upper bound, widened by the rounding of double
+    precision.
 
     Parameters
     ----------
@@ -110,11 +119,14 @@ def svm_bounds(
     linear, square : sum(b) and |V|^2 of the dual objective sum(b) - 1/2 |V|^2
     terms : rows, features and classes together, the length of the longest sum
     pull : sum of the dual variables times the lengths of their rows
-    losses, reach : sum of the costs in the loss, and of these times the lengths of their rows;
-        zeros if P(W) allows for the rounding of scores
-    updates : number of times V has been rounded since it was computed from the dual variables
+    losses, reach : sum of the costs in the loss, and of these times the lengths of
+        their rows; zeros if P(W) allows for the rounding of scores
+    updates : number of times V has been rounded since it was computed from the dual
+        variables
     """
     units = EPS * terms
     upper = primal + units * (primal + losses + 2.0 * reach * norm)
-    lost = units * (linear + square) + EPS * (terms + updates) * math.sqrt(square) * pull
+    lost = (
+        units * (linear + square) + EPS * (terms + updates) * math.sqrt(square) * pull
+    )
     return linear - 0.5 * square - 2.0 * lost, upper

@@ -7,12 +7,14 @@ from collections.abc import Iterable
 
 
 def hint(name: str, known: Iterable[str]) -> str:
-    """Return a question that suggests similar known names, or all names if none is similar."""
+    """Return a question that suggests similar known names, or all names if none is
+    similar."""
     return near(name, known) or f"known names: {', '.join(known)}"
 
 
 def near(name: str, known: Iterable[str]) -> str:
-    """Return "did you mean ...?" with the known names, three at most, that are spelt alike."""
+    """Return "did you mean ...?" with the known names, three at most, that are spelt
+    alike."""
     close = difflib.get_close_matches(name, list(known), n=3)
     return f"did you mean {' or '.join(close)}?" if close else ""
 

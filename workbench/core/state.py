@@ -1,4 +1,5 @@
-"""States that know their problem: what a solver resumes, and what is left of a cut round."""
+"""States that know their problem: what a solver resumes, and what is left of a cut
+round."""
 
 from __future__ import annotations
 
@@ -22,9 +23,9 @@ from workbench.core.problem import Problem
 class Origin:
     """The run that a state belongs to.
 
-    ``solver`` is the function's module and name, ``checksum`` the problem's, and ``parameters``
-    holds all of the run's values. ``layout`` describes the arrays of the state that was yielded
-    last. ``turn`` is odd while a round is changing the state.
+    ``solver`` is the function's module and name, ``checksum`` the problem's, and
+    ``parameters`` holds all of the run's values. ``layout`` describes the arrays of the
+    state that was yielded last. ``turn`` is odd while a round is changing the state.
     """
 
     solver: str
@@ -35,17 +36,20 @@ class Origin:
 
 
 class State:
-    """An iterate of a solver, on loan until the next ``next()``; each subclass is a dataclass.
+    """An iterate of a solver, on loan until the next ``next()``; each subclass is a
+    dataclass.
 
-    ``origin`` is set by :func:`resumable`. A copy shares nothing with the state. Copying raises a
-    ValueError if a round, in another thread, changes the state in the meantime.
+    ``origin`` is set by :func:`resumable`. A copy shares nothing with the state.
+    Copying raises a ValueError if a round, in another thread, changes the state in the
+    meantime.
     """
 
     origin: Origin | None = None
     round: int
 
     def scores(self, X: Matrix) -> np.ndarray:
-        """Return the (n, k) class scores of rows `X`; the prediction is their argmax."""
+        """Return the (n, k) class scores of rows `X`; the prediction is their
+        argmax."""
         raise NotImplementedError
 
     def paths(self, F: np.ndarray, starts: np.ndarray) -> np.ndarray:
@@ -73,14 +77,15 @@ class State:
 def resumable(*live: str, structured: bool = False) -> Callable[[Steps], Steps]:
     """Return a decorator for a solver's function, whose states can then be resumed.
 
-    ``solver(problem, ..., state=state)`` goes on from a copy of the state, so that its holder
-    keeps an iterate. Parameters that are not given have the values of the state's run. Those named
-    in `live` may have other values; the solver makes all that it yields true of them. Any other
-    value, problem or solver is a ValueError, and so is an array whose shape has changed.
+    ``solver(problem, ..., state=state)`` goes on from a copy of the state, so that its
+    holder keeps an iterate. Parameters that are not given have the values of the
+    state's run. Those named in `live` may have other values; the solver makes all that
+    it yields true of them. Any other value, problem or solver is a ValueError, and so
+    is an array whose shape has changed.
 
-    Problems with a structure (:mod:`workbench.core.structures`) are refused unless the solver is
-    `structured`. A round that Ctrl-C interrupts is completed first. After an error in a round its
-    state refuses all use.
+    Problems with a structure (:mod:`workbench.core.structures`) are refused unless the
+    solver is `structured`. A round that Ctrl-C interrupts is completed first. After an
+    error in a round its state refuses all use.
     """
 
     def decorate(function: Steps) -> Steps:
@@ -103,12 +108,14 @@ def resumable(*live: str, structured: bool = False) -> Callable[[Steps], Steps]:
             earlier = None
             if problem.structure and not structured:
                 raise ValueError(
-                    f"problem: has {problem.structure}, which {function.__name__} does not use; "
-                    "plain() has its rows without them"
+                    f"problem: has {problem.structure}, which {function.__name__} "
+                    "does not use; plain() has its rows without them"
                 )
             if state is not None:
                 if "state" not in signature.parameters:
-                    raise ValueError(f"state: {name} takes no state, so it cannot be resumed")
+                    raise ValueError(
+                        f"state: {name} takes no state, so it cannot be resumed"
+                    )
                 parameters = checked(state, name, problem, parameters, live)
                 resumed["state"] = copied(state, problem)
                 earlier = resumed["state"].origin
@@ -127,7 +134,8 @@ def resumable(*live: str, structured: bool = False) -> Callable[[Steps], Steps]:
 def checked(
     state: Given, solver: str, problem: Problem, given: Record, live: tuple[str, ...]
 ) -> Record:
-    """Return the parameters of a run that resumes `state`, those that are not given included.
+    """Return the parameters of a run that resumes `state`, those that are not given
+    included.
 
     A ValueError names the parameter that differs, the problem, or the solver.
     """
@@ -135,9 +143,13 @@ def checked(
         state.refuse()
     origin = getattr(state, "origin", None)
     if not isinstance(origin, Origin):
-        raise ValueError(f"state: must be one that a solver has yielded, got {shown(state)}")
+        raise ValueError(
+            f"state: must be one that a solver has yielded, got {shown(state)}"
+        )
     if origin.solver != solver:
-        raise ValueError(f"state: was made by {origin.solver}, not by {solver}; start a new run")
+        raise ValueError(
+            f"state: was made by {origin.solver}, not by {solver}; start a new run"
+        )
     if origin.checksum != problem.checksum:
         raise ValueError(
             f"problem: must be the one that the state was made for, with the checksum "
@@ -147,26 +159,38 @@ def checked(
         old = origin.parameters[name]
         if name not in live and comparable(value) != old:
             raise ValueError(
-                f"{name}: must be {shown(old)}, as in the run of the state, got {shown(value)}; "
-                f"start a new run"
+                f"{name}: must be {shown(old)}, as in the run of the state, got "
+                f"{shown(value)}; start a new run"
             )
     now = layout(state)
     for name in origin.layout.keys() | now.keys():
         if now.get(name) != origin.layout.get(name):
-            raise ValueError(f"state: its array {name} has changed since the solver yielded it")
-    kept = {name: value for name, value in origin.parameters.items() if name not in given}
+            raise ValueError(
+                f"state: its array {name} has changed since the solver yielded it"
+            )
+    kept = {
+        name: value for name, value in origin.parameters.items() if name not in given
+    }
     return given | kept
 
 
-def stamped(steps: Iterator[State], origin: Origin, earlier: Origin | None) -> Iterator[State]:
-    """Pass the states on with their origin, whose `turn` counts both ends of every round.
+def stamped(
+    steps: Iterator[State], origin: Origin, earlier: Origin | None
+) -> Iterator[State]:
+    """Pass the states on with their origin, whose `turn` counts both ends of every
+    round.
 
-    A state that a resumable solver within this one has made keeps the origin it got there.
+    A state that a resumable solver within this one has made keeps the origin it got
+    there.
     """
     while True:
         origin.turn += 1
         state = next(steps, None)
-        if state is not None and getattr(state, "origin", None) in (None, earlier, origin):
+        if state is not None and getattr(state, "origin", None) in (
+            None,
+            earlier,
+            origin,
+        ):
             state.origin = origin
             origin.layout = layout(state)
         origin.turn += 1
@@ -191,7 +215,8 @@ def layout(state: State) -> Record:
 
 
 def comparable(value: Given) -> Given:
-    """Return a parameter's value, and for an array a text that only an equal one has."""
+    """Return a parameter's value, and for an array a text that only an equal one
+    has."""
     if sp.issparse(value):
         value = np.concatenate([value.indptr, value.indices, value.data])
     if isinstance(value, np.ndarray):

@@ -1,6 +1,7 @@
 """The stream of a solver's iterates: sampled, judged and stopped.
 
-Sampling (`when`), judging (`measure`) and stopping (`until`) are three arguments, never one:
+Sampling (`when`), judging (`measure`) and stopping (`until`) are three arguments, never
+one:
 
 >>> steps = mrc_ccg(problem)                                    # doctest: +SKIP
 >>> for row, state in until(watch(steps), below("gap", 1e-3)):  # doctest: +SKIP
@@ -29,11 +30,14 @@ def always(row: Row) -> bool:
 
 
 def geometric(ratio: float = 1.2) -> Callable[[Row], bool]:
-    """Sample rounds 0, 1, and then about every `ratio`-th multiple: dense early, sparse late."""
+    """Sample rounds 0, 1, and then about every `ratio`-th multiple: dense early, sparse
+    late."""
 
     def when(row: Row) -> bool:
         r = row["round"]
-        return r < 2 or math.floor(math.log(r, ratio)) > math.floor(math.log(r - 1, ratio))
+        return r < 2 or math.floor(math.log(r, ratio)) > math.floor(
+            math.log(r - 1, ratio)
+        )
 
     return when
 
@@ -61,15 +65,15 @@ def watch(
 
     Yields
     ------
-    row : dict with ``round``, ``seconds``, ``cpu`` (cumulative), the state's ``info()`` and,
-        on sampled rows, the result of `measure`
+    row : dict with ``round``, ``seconds``, ``cpu`` (cumulative), the state's ``info()``
+        and, on sampled rows, the result of `measure`
     state : the iterate
 
     Raises
     ------
     KeyboardInterrupt
-        When the iterate of the round in which Ctrl-C was pressed has been yielded; at once if it
-        is pressed twice, or before there is a state.
+        When the iterate of the round in which Ctrl-C was pressed has been yielded; at
+        once if it is pressed twice, or before there is a state.
     """
     steps = whole_rounds(steps)
     while True:
@@ -100,11 +104,14 @@ def give_back(seconds: float, cpu: float) -> None:
     _paused.cpu += cpu
 
 
-def until(stream: Iterable[tuple[Row, State]], *rules: Rule) -> Iterator[tuple[Row, State]]:
-    """Pass the stream on until a rule gives a reason; that row is the last and has ``stopped_by``.
+def until(
+    stream: Iterable[tuple[Row, State]], *rules: Rule
+) -> Iterator[tuple[Row, State]]:
+    """Pass the stream on until a rule gives a reason; that row is the last and has
+    ``stopped_by``.
 
-    A row with a NaN ends the stream too, as ``diverged``, and so does one whose bounds cross. A
-    stream that ends by itself passes unmarked (:func:`finished`).
+    A row with a NaN ends the stream too, as ``diverged``, and so does one whose bounds
+    cross. A stream that ends by itself passes unmarked (:func:`finished`).
     """
     for row, state in stream:
         reasons = (rule(row) for rule in (diverged, crossed, *rules))
@@ -121,22 +128,31 @@ def diverged(row: Row) -> str | None:
 
 
 def crossed(row: Row) -> str | None:
-    """Stop when the lower bound is above the upper one, even by one rounding: one is false.
+    """Stop when the lower bound is above the upper one, even by one rounding: one is
+    false.
 
-    Bounds must include their own rounding, see :func:`workbench.core.measures.svm_bounds`.
+    Bounds must include their own rounding, see
+    :func:`workbench.core.measures.svm_bounds`.
     """
-    return "bounds crossed" if row.get("lower", -math.inf) > row.get("upper", math.inf) else None
+    return (
+        "bounds crossed"
+        if row.get("lower", -math.inf) > row.get("upper", math.inf)
+        else None
+    )
 
 
 def below(key: str, threshold: float) -> Rule:
     """Stop when ``row[key] <= threshold``; rows without `key` pass."""
-    rule = _named(lambda row: key in row and row[key] <= threshold, f"{key} <= {threshold:g}")
+    rule = _named(
+        lambda row: key in row and row[key] <= threshold, f"{key} <= {threshold:g}"
+    )
     rule.column = key  # type: ignore[attr-defined]  # of this function
     return rule
 
 
 def finished(rules: Iterable[Rule], rows: Sequence[Row]) -> str:
-    """Return why a run whose solver ended by itself stopped, with the goals that it missed.
+    """Return why a run whose solver ended by itself stopped, with the goals that it
+    missed.
 
     Goals are the rules of :func:`below`.
     """
@@ -144,7 +160,11 @@ def finished(rules: Iterable[Rule], rows: Sequence[Row]) -> str:
     for rule in rules:
         if column := getattr(rule, "column", ""):
             values = [row[column] for row in rows if column in row]
-            said = f"before {rule.__name__}, at {column} {values[-1]:.4g}" if values else ""
+            said = (
+                f"before {rule.__name__}, at {column} {values[-1]:.4g}"
+                if values
+                else ""
+            )
             missed.append(said or f"and reports no {column}")
     return " ".join(["finished", *missed])
 
@@ -160,7 +180,8 @@ def seconds(limit: float) -> Rule:
 
 
 def processor_seconds(limit: float) -> Rule:
-    """Stop at the first row after `limit` CPU seconds, which other work does not disturb."""
+    """Stop at the first row after `limit` CPU seconds, which other work does not
+    disturb."""
     return _named(lambda row: row["cpu"] >= limit, f"{limit:g} processor seconds")
 
 
@@ -168,7 +189,8 @@ LIMITS = {"rounds": rounds, "seconds": seconds, "cpu": processor_seconds}
 
 
 def stopping(stop: Mapping[str, float]) -> tuple[Rule, ...]:
-    """Return stopping rules from plain data: ``{"gap": 1e-3, "rounds": 500, "cpu": 60}``.
+    """Return stopping rules from plain data: ``{"gap": 1e-3, "rounds": 500, "cpu":
+    60}``.
 
     Names other than those of :data:`LIMITS` are columns of the rows (:func:`below`).
     """

@@ -16,13 +16,23 @@ from workbench.core.stream import Row, Rule, State, finished
 
 SCHEMA = 1
 PLAIN = (bool, int, float, str, type(None))
-NUMBERS = ("seconds", "cpu", "lower", "upper", "gap", "primal", "squared_error", "test_error")
+NUMBERS = (
+    "seconds",
+    "cpu",
+    "lower",
+    "upper",
+    "gap",
+    "primal",
+    "squared_error",
+    "test_error",
+)
 _NON_FINITE = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
 
 
 @dataclass
 class Trace:
-    """One run: how it was made (:func:`workbench.runs.run.header`), and a row for each round.
+    """One run: how it was made (:func:`workbench.runs.run.header`), and a row for each
+    round.
 
     The last row has ``stopped_by`` unless the run was killed.
     """
@@ -46,7 +56,8 @@ class Trace:
 
     @property
     def cut(self) -> bool:
-        """Whether the clock ended the run, by a limit on its wall or processor seconds."""
+        """Whether the clock ended the run, by a limit on its wall or processor
+        seconds."""
         return (self.stopped_by or "").endswith("seconds")
 
 
@@ -56,11 +67,12 @@ def record(
     path: PathLike | None = None,
     rules: Iterable[Rule] = (),
 ) -> Iterator[tuple[Row, State]]:
-    """Pass the stream on while its rows are appended to `trace` and, line by line, to `path`.
+    """Pass the stream on while its rows are appended to `trace` and, line by line, to
+    `path`.
 
-    Rows that the trace already has are written first.
-    The last row of a stream that ends by itself has ``stopped_by`` "finished", with the goals of
-    its `rules` that it missed; after Ctrl-C it has "interrupted".
+    Rows that the trace already has are written first. The last row of a stream that
+    ends by itself has ``stopped_by`` "finished", with the goals of its `rules` that it
+    missed; after Ctrl-C it has "interrupted".
     """
     sink = open(path, "w", encoding="utf-8") if path is not None else None
 
@@ -96,7 +108,9 @@ def write_trace(path: PathLike, trace: Trace) -> None:
     """Write a finished trace to `path`, whole or not at all."""
     entries = [{"schema": SCHEMA} | trace.header, *trace.rows]
     with whole(path) as part:
-        part.write_text("".join(json.dumps(encode(e)) + "\n" for e in entries), encoding="utf-8")
+        part.write_text(
+            "".join(json.dumps(encode(e)) + "\n" for e in entries), encoding="utf-8"
+        )
 
 
 def read_trace(path: PathLike) -> Trace:
@@ -120,7 +134,9 @@ def read_trace(path: PathLike) -> Trace:
                 raise ValueError(f"{path}: line {number} is damaged") from None
     header, *rows = entries or [None]
     if not isinstance(header, dict) or header.pop("schema", None) != SCHEMA:
-        raise ValueError(f"{path}: not a trace, its first line is not a header of schema {SCHEMA}")
+        raise ValueError(
+            f"{path}: not a trace, its first line is not a header of schema {SCHEMA}"
+        )
     return Trace(header, rows)
 
 
@@ -135,7 +151,8 @@ def read_finished(path: PathLike, key: str) -> Trace:
 
 
 def _follows(row: Row, before: Row) -> bool:
-    """Return whether this can be the row after `before`, or the first row if that is empty."""
+    """Return whether this can be the row after `before`, or the first row if that is
+    empty."""
     integers = [value for value in row.values() if type(value) is int]
     numbers = [*map(float, integers), *(row[name] for name in NUMBERS if name in row)]
     return (
@@ -149,7 +166,8 @@ def _follows(row: Row, before: Row) -> bool:
 
 
 def encode(value: object) -> Json:
-    """Return `value` as strict JSON: NaN and infinities as strings, NumPy scalars as numbers."""
+    """Return `value` as strict JSON: NaN and infinities as strings, NumPy scalars as
+    numbers."""
     if isinstance(value, dict):
         return {key: encode(v) for key, v in value.items()}
     if isinstance(value, (list, tuple)):

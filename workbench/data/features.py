@@ -1,4 +1,5 @@
-"""Feature maps, Problem -> Problem: fitted on the training rows, applied to all rows."""
+"""Feature maps, Problem -> Problem: fitted on the training rows, applied to all
+rows."""
 
 from __future__ import annotations
 
@@ -19,15 +20,17 @@ SAMPLE = 1000  # training rows that the median distance is taken over
 def standardise(problem: Problem) -> Problem:
     """Return columns of mean zero and variance one over the training rows.
 
-    Dense columns that are constant over the training rows become zero, and those that vary by no
-    more than the rounding of their mean are only centred. Sparse columns are only divided by their
-    standard deviation; constant ones stay.
+    Dense columns that are constant over the training rows become zero, and those that
+    vary by no more than the rounding of their mean are only centred. Sparse columns are
+    only divided by their standard deviation; constant ones stay.
     """
     name = f"{problem.name}, standardised"
     if problem.is_sparse:
         from sklearn.preprocessing import StandardScaler
 
-        return mapped(problem, StandardScaler(with_mean=False).fit(problem.X).transform, name)
+        return mapped(
+            problem, StandardScaler(with_mean=False).fit(problem.X).transform, name
+        )
     constant = problem.X.min(axis=0) == problem.X.max(axis=0)
     mean = problem.X.mean(axis=0, dtype=np.float64)
     variance = centred_squares(problem.X, mean) / problem.n
@@ -44,17 +47,19 @@ def standardise(problem: Problem) -> Problem:
 
 
 def centred_squares(X: np.ndarray, mean: np.ndarray) -> np.ndarray:
-    """Return (d,) sums of squares about the mean, corrected for its rounding; double precision."""
+    """Return (d,) sums of squares about the mean, corrected for its rounding; double
+    precision."""
     differences = X - mean
     squares = np.sum(differences**2, axis=0)
     return squares - np.sum(differences, axis=0) ** 2 / len(X)
 
 
 def ranged(problem: Problem) -> Problem:
-    """Return columns mapped onto [-1, 1] by the training rows, as LIBSVM's svm-scale does.
+    """Return columns mapped onto [-1, 1] by the training rows, as LIBSVM's svm-scale
+    does.
 
-    Dense columns that are constant over the training rows become zero. Sparse columns are only
-    divided by their largest magnitude.
+    Dense columns that are constant over the training rows become zero. Sparse columns
+    are only divided by their largest magnitude.
     """
     name = f"{problem.name}, scaled"
     if problem.is_sparse:
@@ -69,7 +74,8 @@ def ranged(problem: Problem) -> Problem:
 
 
 def over_maximum(problem: Problem) -> Problem:
-    """Return all entries divided by the largest magnitude of a training row, as for pixels."""
+    """Return all entries divided by the largest magnitude of a training row, as for
+    pixels."""
     largest, name = abs(problem.X).max() or 1, f"{problem.name}, over its maximum"
     return mapped(problem, lambda X: (X / largest).astype(X.dtype), name)
 
@@ -82,17 +88,19 @@ def unit_rows(problem: Problem) -> Problem:
 
 
 def root_rows(problem: Problem) -> Problem:
-    """Return square roots of the entries, as rows of norm one; negative ones are a ValueError."""
+    """Return square roots of the entries, as rows of norm one; negative ones are a
+    ValueError."""
     refuse_negative(problem, "they have no square root")
     roots = mapped(problem, lambda X: X.sqrt() if sp.issparse(X) else np.sqrt(X), "")
     return replace(unit_rows(roots), name=f"{problem.name}, root unit rows")
 
 
 def log_counts(problem: Problem, least: int = 3) -> Problem:
-    """Return log(1 + x) of counts x, without columns that are zero in nearly all training rows.
+    """Return log(1 + x) of counts x, without columns that are zero in nearly all
+    training rows.
 
-    Columns that are nonzero in at least `least` training rows stay. Negative entries, or no column
-    left, are a ValueError.
+    Columns that are nonzero in at least `least` training rows stay. Negative entries,
+    or no column left, are a ValueError.
     """
     check_whole(least, "least")
     refuse_negative(problem, "log(1 + x) is for counts")
@@ -111,15 +119,18 @@ def log_counts(problem: Problem, least: int = 3) -> Problem:
 
 
 def tfidf(problem: Problem) -> Problem:
-    """Return word counts x_j as x_j (1 + log((1 + n) / (1 + n_j))), scaled to rows of norm one.
+    """Return word counts x_j as x_j (1 + log((1 + n) / (1 + n_j))), scaled to rows of
+    norm one.
 
-    n_j is the number of the n training rows that have the word j. Empty rows stay. Dense rows and
-    negative entries are a ValueError.
+    n_j is the number of the n training rows that have the word j. Empty rows stay.
+    Dense rows and negative entries are a ValueError.
     """
     from sklearn.feature_extraction.text import TfidfTransformer
 
     if not problem.is_sparse:
-        raise ValueError("X: tf-idf is for word counts in a sparse matrix, got a dense one")
+        raise ValueError(
+            "X: tf-idf is for word counts in a sparse matrix, got a dense one"
+        )
     refuse_negative(problem, "tf-idf is for counts")
     transform = TfidfTransformer().fit(problem.X).transform
     return mapped(problem, transform, f"{problem.name}, tf-idf")
@@ -130,14 +141,19 @@ def constant(problem: Problem) -> Problem:
 
     def transform(X: Matrix) -> Matrix:
         ones = np.ones((X.shape[0], 1), X.dtype)
-        return sp.hstack([X, ones], format="csr") if sp.issparse(X) else np.hstack([X, ones])
+        return (
+            sp.hstack([X, ones], format="csr")
+            if sp.issparse(X)
+            else np.hstack([X, ones])
+        )
 
     names = problem.features and (*problem.features, "1")
     return mapped(problem, transform, f"{problem.name} + constant", features=names)
 
 
 def pca(problem: Problem, d: int, seed: int = 0) -> Problem:
-    """Return the first `d` principal components of the training rows, centred, not whitened; dense.
+    """Return the first `d` principal components of the training rows, centred, not
+    whitened; dense.
 
     Parameters
     ----------
@@ -155,28 +171,42 @@ def pca(problem: Problem, d: int, seed: int = 0) -> Problem:
 
 
 def fourier(
-    problem: Problem, n_features: int = 400, seed: int = 0, append: bool = True, mrcpy: bool = False
+    problem: Problem,
+    n_features: int = 400,
+    seed: int = 0,
+    append: bool = True,
+    mrcpy: bool = False,
 ) -> Problem:
     """Append random Fourier features of the Gaussian kernel exp(-|x - x'|^2 / s).
 
-    s is the squared :func:`median_distance`. With w_j ~ N(0, 2 I / s) and m = n_features / 2, a row
-    x gains sqrt(1 / m) times cos(w_1 x), ..., cos(w_m x), sin(w_1 x), ..., sin(w_m x): products of
-    the new columns have the kernel as their mean, and their norms are one (Rahimi, Recht, 2007).
+    s is the squared :func:`median_distance`. With w_j ~ N(0, 2 I / s) and m =
+    n_features / 2, a row x gains sqrt(1 / m) times cos(w_1 x), ..., cos(w_m x), sin(w_1
+    x), ..., sin(w_m x): products of the new columns have the kernel as their mean, and
+    their norms are one (Rahimi, Recht, 2007).
 
     Parameters
     ----------
     n_features : even, at least 2
     seed : int, seeds the frequencies and the sample for the median
     append : keep the given columns in front
-    mrcpy : take for s the number of columns times the variance of all entries, as MRCpy does
+    mrcpy : take for s the number of columns times the variance of all entries, as MRCpy
+        does
     """
     if check_whole(n_features, "n_features") % 2:
-        raise ValueError(f"n_features: must be even (half cosines, half sines), got {n_features!r}")
+        raise ValueError(
+            f"n_features: must be even (half cosines, half sines), got {n_features!r}"
+        )
     check_width(problem, n_features + problem.d * (mrcpy and problem.is_sparse))
     half = n_features // 2
     X = problem.X.toarray() if mrcpy and problem.is_sparse else problem.X
-    s = problem.d * np.var(X, dtype=float) if mrcpy else median_distance(problem, seed) ** 2
-    frequencies = np.random.default_rng(seed).standard_normal((problem.d, half)) * np.sqrt(2 / s)
+    s = (
+        problem.d * np.var(X, dtype=float)
+        if mrcpy
+        else median_distance(problem, seed) ** 2
+    )
+    frequencies = np.random.default_rng(seed).standard_normal(
+        (problem.d, half)
+    ) * np.sqrt(2 / s)
 
     def waves(X: Matrix) -> np.ndarray:
         phases = X @ frequencies
@@ -186,7 +216,11 @@ def fourier(
         Z = in_blocks(waves, X, n_features)
         if not append:
             return Z
-        return sp.hstack([X, sp.csr_matrix(Z)]).tocsr() if sp.issparse(X) else np.hstack([X, Z])
+        return (
+            sp.hstack([X, sp.csr_matrix(Z)]).tocsr()
+            if sp.issparse(X)
+            else np.hstack([X, Z])
+        )
 
     names = tuple(f"{wave}{j + 1}" for wave in ("cos", "sin") for j in range(half))
     if append:
@@ -203,15 +237,19 @@ def check_width(problem: Problem, width: int) -> None:
 
 
 def median_distance(problem: Problem, seed: int = 0) -> float:
-    """Return the median of :func:`sampled_distances`; a median of zero is a ValueError."""
+    """Return the median of :func:`sampled_distances`; a median of zero is a
+    ValueError."""
     median = float(np.median(sampled_distances(problem, seed)))
     if not median > 0:
-        raise ValueError("problem: the median distance between its training rows is zero")
+        raise ValueError(
+            "problem: the median distance between its training rows is zero"
+        )
     return median
 
 
 def sampled_distances(problem: Problem, seed: int = 0) -> np.ndarray:
-    """Return the Euclidean distances of all pairs among at most 1000 random training rows."""
+    """Return the Euclidean distances of all pairs among at most 1000 random training
+    rows."""
     from sklearn.metrics import pairwise_distances
 
     rng = np.random.default_rng(seed)
@@ -226,7 +264,8 @@ def mapped(
 ) -> Problem:
     """Map training and test rows, and check that a solver can take the result.
 
-    `changed` has other fields that change, such as `features` if there are other columns.
+    `changed` has other fields that change, such as `features` if there are other
+    columns.
     """
     for argument in ("X", "X_test"):
         if (X := getattr(problem, argument)) is not None:

@@ -1,4 +1,5 @@
-"""The file formats of data sets: each reader returns all rows of a data set, as in its file."""
+"""The file formats of data sets: each reader returns all rows of a data set, as in its
+file."""
 
 from __future__ import annotations
 
@@ -27,13 +28,15 @@ from workbench.core.problem import Matrix
 CSR = ("data", "indices", "indptr", "shape")
 # A zip archive may unpack to MAX_BYTES, and a large one to MAX_RATIO times its size.
 MAX_BYTES, MAX_RATIO = 2**30, 100
-# Errors from reading a damaged file; the last three come from locked archives and impossible sizes.
+# Errors from reading a damaged file; the last three come from locked archives and
+# impossible sizes.
 BROKEN = (ValueError, TypeError, OSError, EOFError, zlib.error, lzma.LZMAError)
 BROKEN += (zipfile.BadZipFile, RuntimeError, MemoryError, OverflowError)
 
 
 class Rows(NamedTuple):
-    """All rows of a data set; with a split, the first `n_train` are the training rows."""
+    """All rows of a data set; with a split, the first `n_train` are the training
+    rows."""
 
     X: Matrix
     y: np.ndarray
@@ -48,11 +51,13 @@ class Rows(NamedTuple):
 def read_npz(path: PathLike) -> Rows:
     """Read the workbench's own format, without pickle.
 
-    An archive of ``X`` (n, d), or ``data``, ``indices``, ``indptr``, ``shape`` of a CSR matrix;
-    ``y`` (n,) labels, or codes 0..k-1 if ``labels`` (k,) are given; and, optionally, ``n_train``,
-    ``features``, ``about``, ``synthetic``, and ``starts``, if rows are the positions of sequences
-    (:class:`workbench.core.structures.SequenceProblem`). Labels spelt as integers become integers.
-    A file that is damaged, has pickled objects or parts that do not fit each other is a ValueError.
+    An archive of ``X`` (n, d), or ``data``, ``indices``, ``indptr``, ``shape`` of a CSR
+    matrix; ``y`` (n,) labels, or codes 0..k-1 if ``labels`` (k,) are given; and,
+    optionally, ``n_train``, ``features``, ``about``, ``synthetic``, and ``starts``, if
+    rows are the positions of sequences
+    (:class:`workbench.core.structures.SequenceProblem`). Labels spelt as integers
+    become integers. A file that is damaged, has pickled objects or parts that do not
+    fit each other is a ValueError.
     """
     path = Path(path)
     if not zipfile.is_zipfile(path):
@@ -62,13 +67,16 @@ def read_npz(path: PathLike) -> Rows:
         with np.load(path, allow_pickle=False) as archive:
             return _rows_of({key: archive[key] for key in archive.files})
     except KeyError as error:
-        raise ValueError(f"{path}: lacks {error}; see data/README.md for the format") from None
+        raise ValueError(
+            f"{path}: lacks {error}; see data/README.md for the format"
+        ) from None
     except BROKEN as error:
         raise ValueError(f"{path}: refused, {error}") from error
 
 
 def _rows_of(parts: dict) -> Rows:
-    """Return the rows of an archive of these arrays; a ValueError or KeyError names a bad one."""
+    """Return the rows of an archive of these arrays; a ValueError or KeyError names a
+    bad one."""
     y, n_train = parts["y"], parts.get("n_train")
     if "X" in parts:
         X = parts["X"]
@@ -78,14 +86,24 @@ def _rows_of(parts: dict) -> Rows:
             raise ValueError("indices and indptr must contain whole numbers")
         X = rebuilt(sp.csr_matrix((data, indices, indptr), shape=tuple(shape)))
     if y.shape != X.shape[:1]:
-        raise ValueError(f"shapes {X.shape} of the rows and {y.shape} of y do not match")
+        raise ValueError(
+            f"shapes {X.shape} of the rows and {y.shape} of y do not match"
+        )
     if "labels" in parts:
         labels = as_integers(parts["labels"])
-        if y.dtype.kind not in "iu" or y.min(initial=0) < 0 or y.max(initial=0) >= len(labels):
-            raise ValueError(f"y must contain codes 0..{len(labels) - 1}, indices of labels")
+        if (
+            y.dtype.kind not in "iu"
+            or y.min(initial=0) < 0
+            or y.max(initial=0) >= len(labels)
+        ):
+            raise ValueError(
+                f"y must contain codes 0..{len(labels) - 1}, indices of labels"
+            )
         y = labels[y]
     if n_train is not None and not 0 < (n_train := operator.index(n_train)) < len(y):
-        raise ValueError(f"n_train must be above 0 and below the {len(y)} rows, got {n_train}")
+        raise ValueError(
+            f"n_train must be above 0 and below the {len(y)} rows, got {n_train}"
+        )
     features = tuple(map(str, parts["features"])) if "features" in parts else None
     if (starts := parts.get("starts")) is not None and starts.dtype.kind not in "iu":
         raise ValueError("starts must contain whole numbers")
@@ -112,11 +130,14 @@ def write_npz(path: PathLike, rows: Rows) -> None:
     else:
         parts["X"] = rows.X
     with whole(path) as part, part.open("wb") as file:
-        np.savez_compressed(file, **{k: part for k, part in parts.items() if part is not None})
+        np.savez_compressed(
+            file, **{k: part for k, part in parts.items() if part is not None}
+        )
 
 
 def read_npy(path: PathLike) -> np.ndarray:
-    """Map an array into memory, without pickle; a ValueError names a file that is damaged."""
+    """Map an array into memory, without pickle; a ValueError names a file that is
+    damaged."""
     try:
         return np.lib.format.open_memmap(path, mode="r")  # compares the sizes, too
     except BROKEN as error:
@@ -129,10 +150,11 @@ def read_libsvm(*paths: PathLike, dtype: type = np.float64, **options) -> list[R
     Parameters
     ----------
     paths : plain or compressed (.bz2, .gz); a test file follows its training file
-    options : of scikit-learn's ``load_svmlight_files``, such as `n_features`, and `zero_based`:
-        by default indices count from 1, or from 0 if a 0 occurs in a file. `multilabel=True` reads
-        lines of any number of labels, and gives each of its labels a row of its own, as the LSHTC
-        sets were made; lines without a label are left out
+    options : of scikit-learn's ``load_svmlight_files``, such as `n_features`, and
+        `zero_based`: by default indices count from 1, or from 0 if a 0 occurs in a
+        file. `multilabel=True` reads lines of any number of labels, and gives each of
+        its labels a row of its own, as the LSHTC sets were made; lines without a label
+        are left out
     """
     from sklearn.datasets import load_svmlight_files
 
@@ -145,8 +167,8 @@ def read_libsvm(*paths: PathLike, dtype: type = np.float64, **options) -> list[R
     except BROKEN as error:
         names = " or ".join(map(str, paths))
         raise ValueError(
-            f"{names}: cannot be read as LIBSVM's format, the one of all files that are not .csv, "
-            f".tsv, .parquet, .npz or .npy: {error}"
+            f"{names}: cannot be read as LIBSVM's format, the one of all files that "
+            f"are not .csv, .tsv, .parquet, .npz or .npy: {error}"
         ) from error
     rows = []
     for X, y in zip(parts[::2], parts[1::2]):
@@ -165,7 +187,8 @@ def _plain(path: Path) -> BytesIO:
 
 
 def as_integers(labels: np.ndarray) -> np.ndarray:
-    """Return labels that are whole numbers, as floats or as text, as integers, others unchanged."""
+    """Return labels that are whole numbers, as floats or as text, as integers, others
+    unchanged."""
     if labels.dtype.kind not in "fU":
         return labels
     try:
@@ -177,7 +200,8 @@ def as_integers(labels: np.ndarray) -> np.ndarray:
 
 
 def _check_unpacked(path: Path) -> None:
-    """Raise a ValueError if a zip archive says that it unpacks to more than a large data set.
+    """Raise a ValueError if a zip archive says that it unpacks to more than a large
+    data set.
 
     Python reads no more of an archive's entry than the archive says.
     """
@@ -185,4 +209,6 @@ def _check_unpacked(path: Path) -> None:
         size = sum(entry.file_size for entry in archive.infolist())
     if size > (most := max(MAX_BYTES, MAX_RATIO * path.stat().st_size)):
         most = f"{most / 2**30:.2g} GB"
-        raise ValueError(f"it unpacks to more than {most}; unpack it first if you trust it")
+        raise ValueError(
+            f"it unpacks to more than {most}; unpack it first if you trust it"
+        )

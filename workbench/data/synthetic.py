@@ -9,10 +9,11 @@ from workbench.core.problem import Problem, as_problem
 
 
 def synthetic(n: int = 1_000, d: int = 20, k: int = 5, seed: int = 0) -> Problem:
-    """Return overlapping Gaussian classes of equal size: n rows, d features, n >= k >= 2 classes.
+    """Return overlapping Gaussian classes of equal size: n rows, d features, n >= k >=
+    2 classes.
 
-    The typical distance of two class centres is three standard deviations of the noise: two
-    classes that far apart are confused at the rate Phi(-1.5), 7 %.
+    The typical distance of two class centres is three standard deviations of the noise:
+    two classes that far apart are confused at the rate Phi(-1.5), 7 %.
     """
     check_sizes(n, d, k, 16 * d)
     rng = np.random.default_rng(seed)
@@ -24,11 +25,15 @@ def synthetic(n: int = 1_000, d: int = 20, k: int = 5, seed: int = 0) -> Problem
     return as_problem(X, y, name=f"synthetic {n}x{d}x{k}", synthetic=True, about=about)
 
 
-def checkers(n: int = 10_000, seed: int | list[int] = 0, *, squares: int = 4) -> Problem:
-    """Return rows on a checkerboard, uniform in the unit square, labelled by colour; float32.
+def checkers(
+    n: int = 10_000, seed: int | list[int] = 0, *, squares: int = 4
+) -> Problem:
+    """Return rows on a checkerboard, uniform in the unit square, labelled by colour;
+    float32.
 
-    Coordinates have noise with a standard deviation of 0.08 sides of a square: the best possible
-    error is about 9 %. There are n >= 2 rows, and `squares` >= 2 squares per side.
+    Coordinates have noise with a standard deviation of 0.08 sides of a square: the best
+    possible error is about 9 %. There are n >= 2 rows, and `squares` >= 2 squares per
+    side.
     """
     check_sizes(n, 2, 2, 50)
     if squares < 2:
@@ -39,13 +44,16 @@ def checkers(n: int = 10_000, seed: int | list[int] = 0, *, squares: int = 4) ->
     y[:2] = 0, 1  # both classes, even of two rows
     noise = 0.08 / squares
     X += noise * rng.standard_normal((n, 2))
-    about = f"synthetic: a board of {squares} x {squares} squares, noise of {noise:g} sides"
+    about = (
+        f"synthetic: a board of {squares} x {squares} squares, noise of {noise:g} sides"
+    )
     name = f"checkers {n}" + (f" of {squares}x{squares}" if squares != 4 else "")
     return as_problem(X.astype(np.float32), y, name=name, synthetic=True, about=about)
 
 
 def check_sizes(n: int, d: int, k: int, row_bytes: int) -> None:
-    """Raise a ValueError unless n >= k >= 2, d >= 1, and n rows of this size fit into memory."""
+    """Raise a ValueError unless n >= k >= 2, d >= 1, and n rows of this size fit into
+    memory."""
     for name, value, least in (("k", k, 2), ("n", n, k), ("d", d, 1)):
         check_whole(value, name, least)
     check_memory(f"{n} generated rows, which", n * row_bytes)

@@ -1,4 +1,5 @@
-"""Documents of very many classes, generated: Zipfian words, a tree of topics, power-law sizes."""
+"""Documents of very many classes, generated: Zipfian words, a tree of topics, power-law
+sizes."""
 
 from __future__ import annotations
 
@@ -12,8 +13,8 @@ from workbench.data.synthetic import check_sizes
 
 BLOCK = 1 << 16  # documents generated at a time: their words stay in some 100 MB
 GENRES = 20
-# Fraction of a document's words that are its class's own, its subject's, its field's, its genre's,
-# and the sizes of these vocabularies.
+# Fraction of a document's words that are its class's own, its subject's, its field's,
+# its genre's, and the sizes of these vocabularies.
 SHARES = 0.1, 0.15, 0.10, 0.15
 VOCABULARIES = 500, 800, 3000, 3000
 WORDS = 60.0  # mean number of words in a document
@@ -27,20 +28,23 @@ SPREAD = 0.5  # standard deviation of the logarithms of the documents' lengths
 def zipf_text(
     n: int = 20_000, k: int = 1_000, seed: int = 0, *, n_test: int | None = None
 ) -> Problem:
-    """Return word counts of documents in very many classes, the leaves of a tree of topics.
+    """Return word counts of documents in very many classes, the leaves of a tree of
+    topics.
 
-    The tree has about k^(1/3) fields, k^(2/3) subjects, k classes. A word of a document is of its
-    class with probability 0.1, of its subject 0.15, of its field 0.10, of one of 20 genres 0.15,
-    else of the language. In each of these vocabularies the r-th of m words has the probability
-    log(1 + 1/r) / log(1 + m), about 1/r; m is 500, 800, 3000, 3000 and d = 187 k^0.784. Each word
-    of a topic is one of the language, at the rank d u^3 for a uniform u. Lengths are log-normal
-    with a deviation of 0.5. The class of rank r has a fraction of the documents proportional to
-    r^-0.6, at least one training row. 8 % of all labels, test rows included, are those of another
-    class of the same subject.
+    The tree has about k^(1/3) fields, k^(2/3) subjects, k classes. A word of a document
+    is of its class with probability 0.1, of its subject 0.15, of its field 0.10, of one
+    of 20 genres 0.15, else of the language. In each of these vocabularies the r-th of m
+    words has the probability log(1 + 1/r) / log(1 + m), about 1/r; m is 500, 800, 3000,
+    3000 and d = 187 k^0.784. Each word of a topic is one of the language, at the rank d
+    u^3 for a uniform u. Lengths are log-normal with a deviation of 0.5. The class of
+    rank r has a fraction of the documents proportional to r^-0.6, at least one training
+    row. 8 % of all labels, test rows included, are those of another class of the same
+    subject.
 
-    A cosine centroid on tf-idf has an accuracy of 59 % with 20,000 documents of 1,000 classes.
-    Words are independent given the class, which favours centroids: check results on real text.
-    A million documents of 100,000 classes take seconds and 1.2 GB.
+    A cosine centroid on tf-idf has an accuracy of 59 % with 20,000 documents of 1,000
+    classes. Words are independent given the class, which favours centroids: check
+    results on real text. A million documents of 100,000 classes take seconds and 1.2
+    GB.
 
     Parameters
     ----------
@@ -50,7 +54,11 @@ def zipf_text(
     """
     check_sizes(n, 1, k, ROW_BYTES)
     d = round(187 * k**0.784)
-    n_test = min(n // 4, 20_000) if n_test is None else check_whole(n_test, "n_test", least=0)
+    n_test = (
+        min(n // 4, 20_000)
+        if n_test is None
+        else check_whole(n_test, "n_test", least=0)
+    )
     check_memory(f"{n_test} test documents, which", n_test * ROW_BYTES)
     seeds = np.random.SeedSequence(seed).spawn(3)
     rng = np.random.default_rng(seeds[0])
@@ -75,28 +83,36 @@ def zipf_text(
         y_test = _classes(sizes, n_test, rng)
         test = {"X_test": documents(y_test, rng), "y_test": y_test}
     about = (
-        f"synthetic documents of {k} classes in a tree of topics, {WORDS:g} words each, "
-        f"{SHARES[0]:g} of them the class's own; {NOISE:g} of the labels are a sibling's"
+        f"synthetic documents of {k} classes in a tree of topics, {WORDS:g} words "
+        f"each, {SHARES[0]:g} of them the class's own; {NOISE:g} of the labels are a "
+        "sibling's"
     )
     return as_problem(X, y, **test, name=f"text {n}x{k}", synthetic=True, about=about)
 
 
 def _tree(k: int) -> np.ndarray:
-    """Return the numbers (k, 3) of each class, its subject and its field; siblings are neighbours.
+    """Return the numbers (k, 3) of each class, its subject and its field; siblings are
+    neighbours.
 
     All numbers differ: they name vocabularies.
     """
     fields, subjects = round(k ** (1 / 3)), round(k ** (2 / 3))
     own = np.arange(k)
     subject = own * subjects // k
-    return np.column_stack([own, k + subject, k + subjects + subject * fields // subjects])
+    return np.column_stack(
+        [own, k + subject, k + subjects + subject * fields // subjects]
+    )
 
 
 def _classes(sizes: np.ndarray, n: int, rng: np.random.Generator) -> np.ndarray:
-    return np.searchsorted(sizes, rng.random(n) * sizes[-1], side="right").clip(0, len(sizes) - 1)
+    return np.searchsorted(sizes, rng.random(n) * sizes[-1], side="right").clip(
+        0, len(sizes) - 1
+    )
 
 
-def _with_noise(labels: np.ndarray, subject: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+def _with_noise(
+    labels: np.ndarray, subject: np.ndarray, rng: np.random.Generator
+) -> np.ndarray:
     """Return the true class of each document: in some a sibling of its label."""
     first = np.searchsorted(subject, subject[labels])
     count = np.searchsorted(subject, subject[labels], side="right") - first
@@ -115,7 +131,10 @@ def _counts(spoken, tree, language, secret, rng) -> sp.csr_matrix:
     spans = np.minimum([*VOCABULARIES, d], d)
     document = np.repeat(np.arange(n), lengths)
     source = np.searchsorted(np.cumsum(SHARES), rng.random(len(document)), side="right")
-    rank = np.exp(rng.random(len(document)) * np.log(spans + 1.0)[source]).astype(np.int64) - 1
+    rank = (
+        np.exp(rng.random(len(document)) * np.log(spans + 1.0)[source]).astype(np.int64)
+        - 1
+    )
     rank = np.minimum(rank, spans[source] - 1)
     topical = np.flatnonzero(source < len(SHARES))
     vocabulary = mine[document[topical], source[topical]]
@@ -126,7 +145,8 @@ def _counts(spoken, tree, language, secret, rng) -> sp.csr_matrix:
 
 
 def _uniform(vocabulary: np.ndarray, rank: np.ndarray, secret: np.uint64) -> np.ndarray:
-    """Return a fixed number in [0, 1) for each place in each vocabulary, by splitmix64."""
+    """Return a fixed number in [0, 1) for each place in each vocabulary, by
+    splitmix64."""
     h = (vocabulary.astype(np.uint64) << np.uint64(20)) + rank.astype(np.uint64)
     h = h * np.uint64(0x9E3779B97F4A7C15) + secret
     for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):

@@ -1,8 +1,9 @@
 """Data in words: the one grammar of `load`, `run`, grids, notebooks and dashboards.
 
-``DATA @ SCALE`` with any number of steps, or several such descriptions joined by `` or ``: the
-first whose data are available is used. data/README.md has the table of all words. The longest start
-of a description that is a path of this machine is its data, whatever signs the path contains.
+``DATA @ SCALE`` with any number of steps, or several such descriptions joined by `` or
+``: the first whose data are available is used. data/README.md has the table of all
+words. The longest start of a description that is a path of this machine is its data,
+whatever signs the path contains.
 """
 
 from __future__ import annotations
@@ -26,15 +27,19 @@ from workbench.data.text import zipf_text
 GIVEN = "given"  # the name of no scale
 SCALES: dict[str, Callable[[Problem], Problem]] = {
     GIVEN: lambda problem: problem,
-    "standard": features.standardise,  # columns to mean 0 and variance 1; sparse ones to variance 1
+    # columns to mean 0 and variance 1; sparse ones to variance 1
+    "standard": features.standardise,
     "unit": features.unit_rows,  # rows to Euclidean norm 1
     "root": features.root_rows,  # square roots, then unit rows
-    "range": features.ranged,  # columns onto [-1, 1]; sparse ones over their largest magnitude
+    # columns onto [-1, 1]; sparse ones over their largest magnitude
+    "range": features.ranged,
     "maximum": features.over_maximum,  # all entries over the largest magnitude
     "tfidf": features.tfidf,  # sparse counts to unit rows of tf-idf
 }
 GENERATED = re.compile(r"synthetic \d+x\d+x\d+|checkers \d+|text \d+x\d+")
-MAX_TEST_ROWS = 20_000  # of generated data: an error of 9 % has a standard deviation of 0.2 points
+MAX_TEST_ROWS = (
+    20_000  # of generated data: an error of 9 % has a standard deviation of 0.2 points
+)
 COMMA, OR, NEXT, SIGN = map(re.compile, (",", r"\sor\s", r",|\sor\s", r"[@+|,]|\sor\s"))
 STEP = re.compile(
     r"\s*([+|])\s*(?:(\d+(?:\.\d+)?)\s*"
@@ -51,7 +56,9 @@ STEPS: dict[tuple[str, str], Callable[..., Problem]] = {
     ("|", "classes"): lambda problem, k, _: problem.first_classes(k),
     ("|", "a class"): lambda problem, m, _: _first_of_classes(problem, m),
     ("|", "% rows"): Problem.subset,
-    ("|", "% validation"): lambda problem, share, seed: _validation(problem, share, seed),
+    ("|", "% validation"): lambda problem, share, seed: _validation(
+        problem, share, seed
+    ),
 }
 
 
@@ -65,10 +72,11 @@ class Words(NamedTuple):
 
 
 def listed(text: str | float | list, kind: type = str) -> list:
-    """Return the items of a comma-separated parameter, each as `kind`: ``"1e-2, 1e-3"``.
+    """Return the items of a comma-separated parameter, each as `kind`: ``"1e-2,
+    1e-3"``.
 
-    papermill passes a number for ``-p grid 1e-2``, a list for ``-y "grid: [1e-2, 1e-3]"``. An item
-    that is empty or not of this kind is a ValueError.
+    papermill passes a number for ``-p grid 1e-2``, a list for ``-y "grid: [1e-2,
+    1e-3]"``. An item that is empty or not of this kind is a ValueError.
     """
     items = text if isinstance(text, list) else _split(str(text), COMMA)
     items = [str(item).strip() for item in items]
@@ -82,7 +90,8 @@ def listed(text: str | float | list, kind: type = str) -> list:
 
 
 def alternatives(text: str) -> list[Words]:
-    """Return the alternatives of a description, ``A or B``; a ValueError names a faulty one."""
+    """Return the alternatives of a description, ``A or B``; a ValueError names a faulty
+    one."""
     return [_parsed(choice) for choice in _split(text, OR)]
 
 
@@ -92,11 +101,13 @@ def data_in(text: str) -> list[str]:
 
 
 def generated(data: str, seed: int, test: float | None) -> Problem | None:
-    """Return the problem that words such as ``checkers 1000`` generate, or None for other data.
+    """Return the problem that words such as ``checkers 1000`` generate, or None for
+    other data.
 
-    `test` is the fraction of test rows. ``synthetic NxDxK`` splits its N rows. ``checkers N`` has
-    N training rows and, whatever N, the same 20,000 test rows of a seed. ``text NxC`` has
-    N training rows and this fraction of all as test rows, at most 20,000.
+    `test` is the fraction of test rows. ``synthetic NxDxK`` splits its N rows.
+    ``checkers N`` has N training rows and, whatever N, the same 20,000 test rows of a
+    seed. ``text NxC`` has N training rows and this fraction of all as test rows, at
+    most 20,000.
     """
     if not GENERATED.fullmatch(data):
         return None
@@ -111,26 +122,35 @@ def generated(data: str, seed: int, test: float | None) -> Problem | None:
     problem = checkers(n, seed)
     if not test:
         return problem
-    tests = checkers(MAX_TEST_ROWS, [seed, 1])  # a stream that no seed of training rows has
+    tests = checkers(
+        MAX_TEST_ROWS, [seed, 1]
+    )  # a stream that no seed of training rows has
     return replace(problem, X_test=tests.X, y_test=tests.y)
 
 
 def default_scale(data: str, is_name: bool) -> str:
     """Return the scale of words without ``@``, as data/README.md lists it."""
     if GENERATED.fullmatch(data):
-        return {"text": "tfidf", "synthetic": "standard"}.get(data.partition(" ")[0], GIVEN)
+        return {"text": "tfidf", "synthetic": "standard"}.get(
+            data.partition(" ")[0], GIVEN
+        )
     return "standard" if is_name else GIVEN
 
 
 def check_scale(scale: str, text: str) -> None:
     """Raise a ValueError that names the argument unless there is such a scale."""
     if scale not in SCALES:
-        raise ValueError(f"scale: unknown scale {scale!r} in {text!r}; {hint(scale, SCALES)}")
+        raise ValueError(
+            f"scale: unknown scale {scale!r} in {text!r}; {hint(scale, SCALES)}"
+        )
 
 
 def existing(text: str) -> Path | None:
-    """Return the path of a file or folder that exists, or None; ``~`` is the home folder."""
-    places = [place for place in (text, os.path.expanduser(text)) if os.path.exists(place)]
+    """Return the path of a file or folder that exists, or None; ``~`` is the home
+    folder."""
+    places = [
+        place for place in (text, os.path.expanduser(text)) if os.path.exists(place)
+    ]
     return Path(places[0]) if places else None
 
 
@@ -169,9 +189,9 @@ def _parsed(text: str) -> Words:
         sign, kind = (found[1], found[3] or found[4]) if found else ("", "")
         if (sign, kind) not in STEPS and (sign, kind) != ("|", "% test"):
             raise ValueError(
-                f"data: {text!r} is not a name followed by steps such as '+ 400 fourier', "
-                "'+ constant', '| 64 pca', '| 3 log counts', '| 7 classes', '| 81 a class', "
-                "'| 30 % test', '| 40 % rows' or '| 20 % validation'"
+                f"data: {text!r} is not a name followed by steps such as '+ 400 "
+                "fourier', '+ constant', '| 64 pca', '| 3 log counts', '| 7 classes', "
+                "'| 81 a class', '| 30 % test', '| 40 % rows' or '| 20 % validation'"
             )
         amount = float(found[2] or 1)
         if kind.startswith("%"):
@@ -184,8 +204,8 @@ def _parsed(text: str) -> Words:
             steps.append((STEPS[sign, kind], amount))
         elif steps or test is not None or not 0 < amount < 1:
             raise ValueError(
-                f"data: '| {100 * amount:g} % test' must be the first step, with a number between "
-                f"0 and 100, in {text!r}"
+                f"data: '| {100 * amount:g} % test' must be the first step, with a "
+                f"number between 0 and 100, in {text!r}"
             )
         else:
             test = amount
@@ -194,15 +214,20 @@ def _parsed(text: str) -> Words:
 
 
 def _validation(problem: Problem, share: float, seed: int) -> Problem:
-    """Hold out every 1 / share-th training row in the order of classes, counting on across them."""
+    """Hold out every 1 / share-th training row in the order of classes, counting on
+    across them."""
     if not 0 < share < 1:
-        raise ValueError(f"data: '| {100 * share:g} % validation' must be between 0 and 100")
+        raise ValueError(
+            f"data: '| {100 * share:g} % validation' must be between 0 and 100"
+        )
     rng = np.random.default_rng(seed)
     drawn = rng.permutation(problem.n)
     order, starts = by_class(problem.y[drawn], problem.k)
     held = np.diff(np.floor(share * np.arange(problem.n + 1) + rng.random())) > 0
     first = starts[:-1]
-    held[first[np.logical_and.reduceat(held, first)]] = False  # no class is held out whole
+    held[first[np.logical_and.reduceat(held, first)]] = (
+        False  # no class is held out whole
+    )
     if not held.any():
         raise ValueError(f"data: '| {100 * share:g} % validation' holds out no row")
     return problem.held_out(np.isin(np.arange(problem.n), drawn[order[held]]))
@@ -210,9 +235,15 @@ def _validation(problem: Problem, share: float, seed: int) -> Problem:
 
 def _first_of_classes(problem: Problem, m: int) -> Problem:
     if problem.X_test is not None:
-        raise ValueError("data: '| M a class' makes the split, but there are test rows already")
+        raise ValueError(
+            "data: '| M a class' makes the split, but there are test rows already"
+        )
     order, starts = by_class(problem.y, problem.k)
-    place = np.arange(problem.n) - starts[problem.y[order]]  # of a row among those of its class
+    place = (
+        np.arange(problem.n) - starts[problem.y[order]]
+    )  # of a row among those of its class
     if m < 1 or (place < m).all():
-        raise ValueError(f"data: '| {m} a class' leaves no training rows or no test rows")
+        raise ValueError(
+            f"data: '| {m} a class' leaves no training rows or no test rows"
+        )
     return problem.held_out(np.isin(np.arange(problem.n), order[place >= m]))

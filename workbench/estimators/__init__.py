@@ -1,8 +1,8 @@
 """Scikit-learn classifiers over the streams: ``fit`` runs a solver to its end.
 
 All have the parameters ``max_iter``, ``max_seconds`` and ``random_state`` of
-:class:`workbench.estimators.base.Classifier`, and its attributes ``classes_``, ``n_features_in_``,
-``n_iter_`` and ``trace_``. Their own docstrings list the others.
+:class:`workbench.estimators.base.Classifier`, and its attributes ``classes_``,
+``n_features_in_``, ``n_iter_`` and ``trace_``. Their own docstrings list the others.
 """
 
 from workbench.estimators.classifiers import (

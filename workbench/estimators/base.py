@@ -1,4 +1,5 @@
-"""The base of the classifiers: checked parameters and rows, one run of a solver, its scores."""
+"""The base of the classifiers: checked parameters and rows, one run of a solver, its
+scores."""
 
 from __future__ import annotations
 
@@ -13,7 +14,11 @@ import scipy.sparse as sp
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+from sklearn.utils.validation import (
+    _check_sample_weight,
+    check_is_fitted,
+    validate_data,
+)
 
 from workbench.core.checks import (
     as_number,
@@ -34,19 +39,22 @@ from workbench.core.trace import Trace
 from workbench.runs.run import run
 
 FLOATS = np.float64, np.float32
-# A check takes a value and its name, and raises a ValueError that says what is accepted.
+# A check takes a value and its name, and raises a ValueError that says what is
+# accepted.
 Check = Callable[[Given, str], object]
 positive: Check = check_positive
 whole: Check = check_whole
 
 
 def parameter(default: object, check: Check) -> Any:  # as dataclasses.field
-    """Return a dataclass field whose value `fit` checks; a default of None is always accepted."""
+    """Return a dataclass field whose value `fit` checks; a default of None is always
+    accepted."""
     return field(default=default, metadata={"check": check})
 
 
 def accept(test: Callable[[object], bool], accepted: str) -> Check:
-    """Return the check that accepts values for which `test` is true, and says what they are."""
+    """Return the check that accepts values for which `test` is true, and says what they
+    are."""
 
     def check(value, name: str) -> None:
         if not test(value):
@@ -60,7 +68,9 @@ def one_of(known: Iterable[str]) -> Check:
 
     def check(value, name: str) -> None:
         if not isinstance(value, str) or value not in known:
-            raise ValueError(f"{name}: unknown name {shown(value)}; {hint(shown(value), known)}")
+            raise ValueError(
+                f"{name}: unknown name {shown(value)}; {hint(shown(value), known)}"
+            )
 
     return check
 
@@ -70,36 +80,44 @@ def flag(value, name: str) -> None:
     check_flags(**{name: value})
 
 
-not_negative = accept(lambda v: 0 <= as_number(v) < math.inf, "a number that is not negative")
+not_negative = accept(
+    lambda v: 0 <= as_number(v) < math.inf, "a number that is not negative"
+)
 fraction = accept(lambda v: 0 <= as_number(v) <= 1, "a number from 0 to 1")
 seed = accept(lambda v: is_whole(v, 0, 2**32 - 1), "an integer from 0 to 2^32 - 1")
 
 
 @dataclass(eq=False, repr=False)
 class Classifier(ClassifierMixin, BaseEstimator):
-    """Fit a solver's stream to checked rows and labels, and predict by the highest score.
+    """Fit a solver's stream to checked rows and labels, and predict by the highest
+    score.
 
-    Features are used as they are given: scale them first, for example with StandardScaler.
+    Features are used as they are given: scale them first, for example with
+    StandardScaler.
 
     Parameters
     ----------
-    tol : float > 0, stop when the objective is certified to be at most this fraction of itself
-        above its minimum
+    tol : float > 0, stop when the objective is certified to be at most this fraction of
+        itself above its minimum
     max_iter : int >= 1, rounds of the solver
     max_seconds : float > 0 or None, wall seconds of the solver, checked between rounds
-    random_state : int or None, the solver's seed; None draws one. Solvers without a seed ignore it
+    random_state : int or None, the solver's seed; None draws one. Solvers without a
+        seed ignore it
 
     Attributes
     ----------
     classes_ : (k,) labels
     n_features_in_ : int, ``feature_names_in_`` : (d,) if the columns of X have names
     n_iter_ : int, rounds of the solver
-    trace_ : :class:`workbench.core.trace.Trace` of the fit, whose last row says ``stopped_by``
+    trace_ : :class:`workbench.core.trace.Trace` of the fit, whose last row says
+        ``stopped_by``
     upper_ : float, the objective at the fitted coefficients, rounding included
-    lower_ : float, no coefficients have a smaller objective; ``gap_`` is ``upper_ - lower_``
+    lower_ : float, no coefficients have a smaller objective; ``gap_`` is ``upper_ -
+        lower_``
 
-    A subclass is a dataclass of its parameters. One whose `tol` is not relative has its own
-    ``_goal`` and ``_distance``, the distance from the optimum in the units of `tol`.
+    A subclass is a dataclass of its parameters. One whose `tol` is not relative has its
+    own ``_goal`` and ``_distance``, the distance from the optimum in the units of
+    `tol`.
     """
 
     _measured = "relative gap"
@@ -111,26 +129,29 @@ class Classifier(ClassifierMixin, BaseEstimator):
     random_state: int | None = parameter(None, seed)
 
     def fit(self, X: Given, y: Given):
-        """Learn from rows `X` (n, d), dense or sparse, and labels `y` (n,), and from no others.
+        """Learn from rows `X` (n, d), dense or sparse, and labels `y` (n,), and from no
+        others.
 
-        Ctrl-C ends the fit early and keeps the last iterate, with its bounds if it has any.
+        Ctrl-C ends the fit early and keeps the last iterate, with its bounds if it has
+        any.
 
         Raises
         ------
         ValueError
-            For a parameter outside its range, features that are not finite numbers, a single class,
-            or rows that the solver cannot take.
+            For a parameter outside its range, features that are not finite numbers, a
+            single class, or rows that the solver cannot take.
 
         Warns
         -----
         ConvergenceWarning
-            If the fit ended before `tol` was reached, whatever the reason, or if all coefficients
-            are zero.
+            If the fit ended before `tol` was reached, whatever the reason, or if all
+            coefficients are zero.
         """
         return self._learn(X, y)
 
     def decision_function(self, X: Given):
-        """Return the (n, k) class scores; for two classes (n,), positive for ``classes_[1]``."""
+        """Return the (n, k) class scores; for two classes (n,), positive for
+        ``classes_[1]``."""
         scores = self._scores(X)
         return scores[:, 1] - scores[:, 0] if len(self.classes_) == 2 else scores
 
@@ -186,7 +207,8 @@ class Classifier(ClassifierMixin, BaseEstimator):
         return [rule for rule in (self._goal(), rounds(self.max_iter), limit) if rule]
 
     def _check_parameters(self) -> None:
-        """Raise a ValueError that names the first parameter whose value its check refuses."""
+        """Raise a ValueError that names the first parameter whose value its check
+        refuses."""
         for f in fields(self):
             value = getattr(self, f.name)
             if value is not None or f.default is not None:
@@ -211,26 +233,34 @@ class Classifier(ClassifierMixin, BaseEstimator):
         problem = replace(problem, weights=weights)
         solver, parameters = self._solver(problem)
         trace, state = run(solver, problem, *self._rules(), parameters=parameters)
-        if state is None or (trace.stopped_by == "interrupted" and not trace.last["round"]):
+        if state is None or (
+            trace.stopped_by == "interrupted" and not trace.last["round"]
+        ):
             raise KeyboardInterrupt  # nothing is learnt
         self.n_iter_ = trace.last["round"]
         self._keep(problem, state, trace)
         self.classes_, self.trace_ = problem.classes, trace
         if fault := self._fault():
-            message = (
-                f"{solver} stopped ({trace.stopped_by}) after {self.n_iter_} rounds with {fault}"
-            )
-            warnings.warn(message, ConvergenceWarning, stacklevel=3)  # where `fit` is called
+            message = f"{solver} stopped ({trace.stopped_by}) after {self.n_iter_} rounds with {fault}"
+            warnings.warn(
+                message, ConvergenceWarning, stacklevel=3
+            )  # where `fit` is called
         return self
 
     def _rows(self, X: Given, y="no_validation", **options):
-        """Return `X`, or `X` and `y`, as scikit-learn checks them; nothing reads them before."""
-        X = X.to_pandas() if hasattr(X, "to_pandas") else X  # Polars turns dates into numbers
+        """Return `X`, or `X` and `y`, as scikit-learn checks them; nothing reads them
+        before."""
+        X = (
+            X.to_pandas() if hasattr(X, "to_pandas") else X
+        )  # Polars turns dates into numbers
         check_numbers(X, "X")
-        return validate_data(self, check_sparse(X), y, accept_sparse="csr", dtype=FLOATS, **options)
+        return validate_data(
+            self, check_sparse(X), y, accept_sparse="csr", dtype=FLOATS, **options
+        )
 
     def _weighed(self, X: Given, sample_weight: Given) -> np.ndarray:
-        """Return the weights of the rows; a ValueError if their products with C overflow."""
+        """Return the weights of the rows; a ValueError if their products with C
+        overflow."""
         check_numbers(sample_weight, "sample_weight")
         given = {"dtype": np.float64, "ensure_non_negative": True}
         weights = _check_sample_weight(sample_weight, X, **given)
@@ -238,8 +268,8 @@ class Classifier(ClassifierMixin, BaseEstimator):
         least, most = C * float(weights[weights > 0].min()), C * float(weights.sum())
         if not (least > 0 and most < math.inf):
             raise ValueError(
-                "sample_weight: products with C must be positive and have a finite sum, got "
-                f"{least:.3g} to {most:.3g}"
+                "sample_weight: products with C must be positive and have a finite "
+                f"sum, got {least:.3g} to {most:.3g}"
             )
         return weights
 
@@ -249,20 +279,27 @@ class Classifier(ClassifierMixin, BaseEstimator):
         with np.errstate(over="ignore", invalid="ignore"):
             scores = self._scored(self._rows(X, reset=False))
         if not np.isfinite(scores).all():
-            raise ValueError("X: the scores of some rows are not finite; scale the rows")
+            raise ValueError(
+                "X: the scores of some rows are not finite; scale the rows"
+            )
         return scores
 
     def _scored(self, X: Given) -> np.ndarray:
         return np.asarray(X @ self.coef_.T) + self.intercept_
 
     def _widened(self, X: Given, constant: bool | None = None):
-        """Return the rows, with a constant feature if `constant`, by default `fit_intercept`."""
+        """Return the rows, with a constant feature if `constant`, by default
+        `fit_intercept`."""
         if constant is None:
             constant = getattr(self, "fit_intercept", False)
         if not constant:
             return X
         ones = np.ones((X.shape[0], 1), dtype=X.dtype)
-        return sp.hstack([X, ones], format="csr") if sp.issparse(X) else np.hstack([X, ones])
+        return (
+            sp.hstack([X, ones], format="csr")
+            if sp.issparse(X)
+            else np.hstack([X, ones])
+        )
 
     def _keep_bounds(self, row: Record) -> None:
         """Keep the bounds of the last iterate: the best ones need not be its own."""
@@ -272,8 +309,9 @@ class Classifier(ClassifierMixin, BaseEstimator):
     def _keep_linear(self, state: State, problem: Problem) -> None:
         """Keep the coefficients and intercepts behind a state's linear scores.
 
-        The scores of the origin are the intercepts, and the scores of unit vectors give the
-        coefficients. With `fit_intercept` the constant feature's coefficients are the intercepts.
+        The scores of the origin are the intercepts, and the scores of unit vectors give
+        the coefficients. With `fit_intercept` the constant feature's coefficients are
+        the intercepts.
         """
         intercept = state.scores(np.zeros((1, problem.d)))[0]
         coef = (state.scores(sp.identity(problem.d, format="csr")) - intercept).T
@@ -291,11 +329,12 @@ class WeightedClassifier(Classifier):
     """A classifier whose `fit` takes sample weights."""
 
     def fit(self, X: Given, y: Given, sample_weight: Given = None):
-        """Learn from rows `X` (n, d) and labels `y` (n,), as :meth:`Classifier.fit` does.
+        """Learn from rows `X` (n, d) and labels `y` (n,), as :meth:`Classifier.fit`
+        does.
 
-        A row with a `sample_weight`, a number of at least 0 for each row or one for all, counts as
-        that many equal rows. A row of weight 0 is left out, and so is a class that has no other
-        rows.
+        A row with a `sample_weight`, a number of at least 0 for each row or one for
+        all, counts as that many equal rows. A row of weight 0 is left out, and so is a
+        class that has no other rows.
         """
         return self._learn(X, y, sample_weight)
 

@@ -45,7 +45,8 @@ from workbench.mrc.splitting import WIDEST
 from workbench.sampled_cuts.state import CutState
 
 MRC = "interior_point", "splitting", "pdhg", "ccg", "ccg_fast", "lp"
-# Components k (d + 1) beyond which the interior point method's working set gets too large.
+# Components k (d + 1) beyond which the interior point method's working set gets too
+# large.
 WIDE = 16_000
 WW = "walrus_fast", "walrus", "shark"
 # Rows, of 25 classes or fewer, up to which "linear_time" samples nothing by default.
@@ -63,34 +64,36 @@ BASES = {
 class MinimaxRiskClassifier(WeightedClassifier):
     """0-1 minimax risk classifier with a certificate: ``lower_ <= R* <= upper_``.
 
-    R* is the smallest worst-case error over all distributions whose mean of the features, class
-    by class, is within `lambda0` standard deviations of the training mean. If the data's
-    distribution is among them, ``upper_`` bounds the error of the *randomised* rule that
-    :meth:`predict_proba` returns. The error of its mode, which :meth:`predict` returns, is at most
-    twice as large, as the randomised rule is wrong with probability 1/2 or more where the mode is
-    wrong; usually the mode has the smaller error.
+    R* is the smallest worst-case error over all distributions whose mean of the
+    features, class by class, is within `lambda0` standard deviations of the training
+    mean. If the data's distribution is among them, ``upper_`` bounds the error of the
+    *randomised* rule that :meth:`predict_proba` returns. The error of its mode, which
+    :meth:`predict` returns, is at most twice as large, as the randomised rule is wrong
+    with probability 1/2 or more where the mode is wrong; usually the mode has the
+    smaller error.
 
-    It is for a bound that can be proved, and for many features: a few hundred kernel features
-    (scikit-learn's ``Nystroem`` or ``RBFSampler``), or gene expressions. It is not for a few raw
-    features: it minimises a worst case that knows the features by their means only, and its
-    predictions are then worse than those of ``LinearSVC``, although the fit has converged. An
-    ``upper_`` near ``1 - 1/k`` says that the features separate little; one far below the error on
-    held-out rows, that `lambda0` is too small for so many features. The solver is ours, and
-    not the paper's, unless `solver` is "ccg".
+    It is for a bound that can be proved, and for many features: a few hundred kernel
+    features (scikit-learn's ``Nystroem`` or ``RBFSampler``), or gene expressions. It is
+    not for a few raw features: it minimises a worst case that knows the features by
+    their means only, and its predictions are then worse than those of ``LinearSVC``,
+    although the fit has converged. An ``upper_`` near ``1 - 1/k`` says that the
+    features separate little; one far below the error on held-out rows, that `lambda0`
+    is too small for so many features. The solver is ours, and not the paper's, unless
+    `solver` is "ccg".
 
-    There is one intercept per class. A feature that is zero in every training row of a class has
-    no spread there: it is left out for that class, its coefficient is 0 and no bound counts it (see
-    :attr:`workbench.mrc.risk.MinimaxRisk.active`).
+    There is one intercept per class. A feature that is zero in every training row of a
+    class has no spread there: it is left out for that class, its coefficient is 0 and
+    no bound counts it (see :attr:`workbench.mrc.risk.MinimaxRisk.active`).
 
     Parameters
     ----------
     lambda0 : float > 0, the width of the uncertainty set in standard deviations
     solver : {"auto", "interior_point", "splitting", "pdhg", "ccg", "ccg_fast", "lp"}
-        "auto" takes "pdhg" for sparse rows or very many features, "splitting" for many features
-        times classes, else "interior_point"; the last two are for dense rows only. "ccg" is the
-        paper's constraint and column generation, "ccg_fast" the same from a start of ours in large
-        dense programs; "lp" hands the whole linear program to HiGHS and is for small data. None
-        has a seed
+        "auto" takes "pdhg" for sparse rows or very many features, "splitting" for many
+        features times classes, else "interior_point"; the last two are for dense rows
+        only. "ccg" is the paper's constraint and column generation, "ccg_fast" the same
+        from a start of ours in large dense programs; "lp" hands the whole linear
+        program to HiGHS and is for small data. None has a seed
     tol : float >= 0, stop when ``upper_ - lower_`` is at most this
 
     Attributes
@@ -115,10 +118,11 @@ class MinimaxRiskClassifier(WeightedClassifier):
     _measured = "gap"
 
     def predict_proba(self, X: Given):
-        """Return the (n, k) label probabilities of the minimax rule, whose error ``upper_`` bounds.
+        """Return the (n, k) label probabilities of the minimax rule, whose error
+        ``upper_`` bounds.
 
-        They are proportional to ``(v_y - phi_)_+``, and uniform if no score exceeds `phi_`.
-        They say how to randomise, not how likely a label is.
+        They are proportional to ``(v_y - phi_)_+``, and uniform if no score exceeds
+        `phi_`. They say how to randomise, not how likely a label is.
         """
         excess = np.maximum(self._scores(X) - self.phi_, 0.0)
         total = excess.sum(axis=1, keepdims=True)
@@ -156,34 +160,39 @@ class MinimaxRiskClassifier(WeightedClassifier):
 
 @dataclass(eq=False, repr=False)
 class WestonWatkinsClassifier(WeightedClassifier):
-    """The linear Weston-Watkins SVM, a multiclass one, solved to a certified duality gap.
+    """The linear Weston-Watkins SVM, a multiclass one, solved to a certified duality
+    gap.
 
-    It minimises ``1/2 |W|^2 + C sum_i sum_{j != y_i} max(0, 1 - (w_{y_i} - w_j).x_i)``; `C` is
-    the weight of each pair of a row and a wrong class, divided by nothing. For two classes this
-    is the SVM of ``LinearSVC(loss="hinge")`` with 2C, whose intercept is regularised, too.
+    It minimises ``1/2 |W|^2 + C sum_i sum_{j != y_i} max(0, 1 - (w_{y_i} - w_j).x_i)``;
+    `C` is the weight of each pair of a row and a wrong class, divided by nothing. For
+    two classes this is the SVM of ``LinearSVC(loss="hinge")`` with 2C, whose intercept
+    is regularised, too.
 
-    It is for up to some hundred classes that one linear score each can separate; scaled rows are
-    solved fastest. It is not for a few features and overlapping classes between others, where
-    :class:`GeneralizedLeastSquares` often has the smaller error, as every wrong class counts, nor
-    for very many classes (:class:`WorkingSetClassifier`). The default solver is ours, and not the
-    paper's. `tol` is a fraction of the objective; the paper divides the gap by the one after the
+    It is for up to some hundred classes that one linear score each can separate; scaled
+    rows are solved fastest. It is not for a few features and overlapping classes
+    between others, where :class:`GeneralizedLeastSquares` often has the smaller error,
+    as every wrong class counts, nor for very many classes
+    (:class:`WorkingSetClassifier`). The default solver is ours, and not the paper's.
+    `tol` is a fraction of the objective; the paper divides the gap by the one after the
     first round, which is the trace's ``gap_ratio``.
 
     Parameters
     ----------
     C : float > 0; ``GridSearchCV`` searches for it, and
-        :func:`workbench.weston_watkins.tuning.certify_path` proves that none is much better
-    solver : {"walrus_fast", "walrus", "shark"}
-        All solve the same problem. "walrus" is the paper's block coordinate descent, "walrus_fast"
-        ours with fewer visits, "shark" has Shark's solver of the subproblem, which leaves
-        violations of 1e-6, and gaps of their size
-    fit_intercept : bool, append a constant feature of 1. Its coefficients, the intercepts, are
-        regularised as all others are; the problem itself has no offset (the paper's appendix A.1)
+        :func:`workbench.weston_watkins.tuning.certify_path` proves that none is much
+        better
+    solver : {"walrus_fast", "walrus", "shark"} All solve the same problem. "walrus" is
+        the paper's block coordinate descent, "walrus_fast" ours with fewer visits,
+        "shark" has Shark's solver of the subproblem, which leaves violations of 1e-6,
+        and gaps of their size
+    fit_intercept : bool, append a constant feature of 1. Its coefficients, the
+        intercepts, are regularised as all others are; the problem itself has no offset
+        (the paper's appendix A.1)
 
     Attributes
     ----------
-    coef_ : (k, d), ``intercept_`` : (k,), also for two classes. The intercepts are zeros without
-        `fit_intercept`
+    coef_ : (k, d), ``intercept_`` : (k,), also for two classes. The intercepts are
+        zeros without `fit_intercept`
 
     Examples
     --------
@@ -209,35 +218,41 @@ class WestonWatkinsClassifier(WeightedClassifier):
 
 @dataclass(eq=False, repr=False)
 class WorkingSetClassifier(WeightedClassifier):
-    """A linear SVM for very many classes, with a small model and a certified duality gap. Ours.
+    """A linear SVM for very many classes, with a small model and a certified duality
+    gap. Ours.
 
-    It minimises ``P = 1/2 |W|^2 + l1 |W|_1 + C sum_i max_c ([c != y_i] + x_i.(w_c - w_{y_i}))``
-    by dual ascent on a short list of classes for each row.
+    It minimises ``P = 1/2 |W|^2 + l1 |W|_1 + C sum_i max_c ([c != y_i] + x_i.(w_c -
+    w_{y_i}))`` by dual ascent on a short list of classes for each row.
 
-    It is for hundreds of classes and more, and for sparse rows of length 1, where a few rounds
-    already predict as well as the optimum: ``max_iter=3`` suits texts of fifty words or more, 4
-    texts of a few words, and the warning states the gap that is left. On tables of a few classes it
-    takes a hundred rounds. Its error is close to that of ``LinearSVC`` if the classes are nearly
-    separable, and larger if they overlap: that is Crammer and Singer's loss, and not the solver;
-    take :class:`GeneralizedLeastSquares` then. Raw counts need thousands of rounds: scale the rows.
+    It is for hundreds of classes and more, and for sparse rows of length 1, where a few
+    rounds already predict as well as the optimum: ``max_iter=3`` suits texts of fifty
+    words or more, 4 texts of a few words, and the warning states the gap that is left.
+    On tables of a few classes it takes a hundred rounds. Its error is close to that of
+    ``LinearSVC`` if the classes are nearly separable, and larger if they overlap: that
+    is Crammer and Singer's loss, and not the solver; take
+    :class:`GeneralizedLeastSquares` then. Raw counts need thousands of rounds: scale
+    the rows.
 
     Parameters
     ----------
-    C : float > 0, weight of a row's loss, as in ``LinearSVC(multi_class="crammer_singer")``; the
-        one parameter that has to be tuned
-    l1 : float >= 0, of the l1 norm; 0.02 to 0.05 make the model of unit rows two to six times
-        smaller and cost no accuracy. 0 is Crammer and Singer's SVM
-    working_set : int from 2 to 255, classes of a row's list, its own among them; 6 bytes each
-    truncate : float from 0 to 1, drop weights below this fraction of their root mean square at the
-        end; 0 keeps all, 0.25 makes models of text smaller. The bounds are of the weights before:
-        on dense tables, the objective of what is left may be several times as large
-    fit_intercept : bool, append a constant feature of 1; its coefficients are regularised as all
-        others are
-    tol : float > 0, stop when P is certified to be at most this fraction of itself above its
-        minimum. A list that is too short for the optimum can keep the gap above it: raise
-        `working_set`
-    max_iter : int >= 1, rounds, each a pass over all rows and classes after two passes over
-        the lists
+    C : float > 0, weight of a row's loss, as in
+        ``LinearSVC(multi_class="crammer_singer")``; the one parameter that has to be
+        tuned
+    l1 : float >= 0, of the l1 norm; 0.02 to 0.05 make the model of unit rows two to six
+        times smaller and cost no accuracy. 0 is Crammer and Singer's SVM
+    working_set : int from 2 to 255, classes of a row's list, its own among them; 6
+        bytes each
+    truncate : float from 0 to 1, drop weights below this fraction of their root mean
+        square at the end; 0 keeps all, 0.25 makes models of text smaller. The bounds
+        are of the weights before: on dense tables, the objective of what is left may be
+        several times as large
+    fit_intercept : bool, append a constant feature of 1; its coefficients are
+        regularised as all others are
+    tol : float > 0, stop when P is certified to be at most this fraction of itself
+        above its minimum. A list that is too short for the optimum can keep the gap
+        above it: raise `working_set`
+    max_iter : int >= 1, rounds, each a pass over all rows and classes after two passes
+        over the lists
 
     Attributes
     ----------
@@ -263,12 +278,14 @@ class WorkingSetClassifier(WeightedClassifier):
 
     @property
     def coef_(self) -> Matrix:  # type: ignore[override]
-        """The (k, d) weights, float32, made again at each access: CSR if the rows were sparse."""
+        """The (k, d) weights, float32, made again at each access: CSR if the rows were
+        sparse."""
         W = self._weights[: self.n_features_in_]
         return sp.csr_matrix(W.T) if sp.issparse(W) else np.ascontiguousarray(W.T)
 
     def predict(self, X: Given):
-        """Return the (n,) labels of highest score, without holding the scores of all rows."""
+        """Return the (n,) labels of highest score, without holding the scores of all
+        rows."""
         check_is_fitted(self)
         X = self._bounded(self._rows(X, reset=False))
         return self.classes_[best_classes(X, self._weights, np.arange(X.shape[0]))]
@@ -277,17 +294,23 @@ class WorkingSetClassifier(WeightedClassifier):
         return scores(self._bounded(X), self._weights)
 
     def _bounded(self, X: Given):
-        """Return the widened rows; a ValueError if their scores may overflow single precision."""
+        """Return the widened rows; a ValueError if their scores may overflow single
+        precision."""
         most = float(abs(X).max())
         largest = most * float(abs(self._weights).max()) * X.shape[1]
         if not largest < float(np.finfo(np.float32).max):
             raise ValueError(
-                f"X: values up to {most:.3g} give scores beyond single precision; scale the rows"
+                f"X: values up to {most:.3g} give scores beyond single precision; "
+                "scale the rows"
             )
         return self._widened(X, constant=self._weights.shape[0] > X.shape[1])
 
     def _solver(self, problem: Problem) -> tuple[str, Record]:
-        given = {"C": float(self.C), "l1": float(self.l1), "working_set": self.working_set}
+        given = {
+            "C": float(self.C),
+            "l1": float(self.l1),
+            "working_set": self.working_set,
+        }
         return "cs_working_set", given | {"seed": self._seed()}
 
     def _keep(self, problem: Problem, state: Any, trace: Trace) -> None:
@@ -295,14 +318,16 @@ class WorkingSetClassifier(WeightedClassifier):
         finite = np.isfinite(W.data if sp.issparse(W) else W).all()
         if trace.stopped_by == "diverged" or not finite:
             raise ValueError(
-                "X: the weights exceed single precision; scale the rows, for example to length 1"
+                "X: the weights exceed single precision; scale the rows, for example "
+                "to length 1"
             )
         if problem.is_sparse:
             W = sp.csr_matrix(W)
             W.sort_indices()
         elif sp.issparse(W):
             W = W.toarray()
-        # `fit_intercept` may change before the next fit: the extra row of weights tells.
+        # `fit_intercept` may change before the next fit: the extra row of weights
+        # tells.
         self._weights = W
         self.intercept_ = np.asarray(W[self.n_features_in_ :].sum(axis=0)).ravel()
         self._keep_bounds(trace.last)
@@ -312,25 +337,26 @@ class WorkingSetClassifier(WeightedClassifier):
 class GeneralizedLeastSquares(WeightedClassifier):
     """A generalized linear model, fitted by least squares steps to a certified gap.
 
-    It minimises P = mean_i loss(W'x_i, y_i) + alpha/2 |W|^2. Every round costs one pass over the
-    rows and two triangular solves with one Cholesky factor of their second moment, so that the
-    scaling of the features does not matter to the first order. It runs ``ls_accelerated``: the
-    paper names this variant in Section 4; the restart of its momentum is ours.
+    It minimises P = mean_i loss(W'x_i, y_i) + alpha/2 |W|^2. Every round costs one pass
+    over the rows and two triangular solves with one Cholesky factor of their second
+    moment, so that the scaling of the features does not matter to the first order. It
+    runs ``ls_accelerated``: the paper names this variant in Section 4; the restart of
+    its momentum is ours.
 
-    It is for dense tables of up to 20,000 features, where it predicts as scikit-learn's peers of
-    the same loss; the solver ``ls_stagewise`` takes more features. It is not for large sparse text:
-    the second moment is dense.
+    It is for dense tables of up to 20,000 features, where it predicts as scikit-learn's
+    peers of the same loss; the solver ``ls_stagewise`` takes more features. It is not
+    for large sparse text: the second moment is dense.
 
     Parameters
     ----------
-    link : {"softmax", "identity", "squared_hinge"}
-        Multinomial logistic regression; ridge regression, 1/2 |u - y|^2; or the L2-loss SVM of
-        every class against the others
-    alpha : float > 0 or None, for the mean loss of a row: scikit-learn's ``LogisticRegression``
-        has ``C = 1 / (n alpha)`` and its ``Ridge`` ``n alpha``. None is 1 / n, their default, for
-        n rows or a sum of weights n
-    fit_intercept : bool, append a constant feature of 1; its coefficients are regularised as all
-        others are
+    link : {"softmax", "identity", "squared_hinge"} Multinomial logistic regression;
+        ridge regression, 1/2 |u - y|^2; or the L2-loss SVM of every class against the
+        others
+    alpha : float > 0 or None, for the mean loss of a row: scikit-learn's
+        ``LogisticRegression`` has ``C = 1 / (n alpha)`` and its ``Ridge`` ``n alpha``.
+        None is 1 / n, their default, for n rows or a sum of weights n
+    fit_intercept : bool, append a constant feature of 1; its coefficients are
+        regularised as all others are
 
     Attributes
     ----------
@@ -354,7 +380,8 @@ class GeneralizedLeastSquares(WeightedClassifier):
         if self.link == "softmax":
             return True
         raise AttributeError(
-            f"predict_proba: link={self.link!r} has no probabilities; link='softmax' has"
+            f"predict_proba: link={self.link!r} has no probabilities; link='softmax' "
+            "has"
         )
 
     @available_if(_has_probabilities)
@@ -373,47 +400,52 @@ class GeneralizedLeastSquares(WeightedClassifier):
 
 @dataclass(eq=False, repr=False)
 class SampledCutClassifier(Classifier):
-    """The kernel SVM by cutting planes, whose cuts may be made of random samples of the rows.
+    """The kernel SVM by cutting planes, whose cuts may be made of random samples of the
+    rows.
 
     It minimises ``1/2 |w|^2 + C sum_i hinge_i``. For two classes the hinge is LIBSVM's,
-    ``max(0, 1 - y_i f(x_i))``; for more it is Crammer and Singer's,
-    ``max(0, max_{j != y_i} 1 - f_{y_i}(x_i) + f_j(x_i))``. There is no bias. There is
-    no `sample_weight`: cuts are samples of the rows, drawn alike, and a weight could not stand for
-    repeated rows.
+    ``max(0, 1 - y_i f(x_i))``; for more it is Crammer and Singer's, ``max(0, max_{j !=
+    y_i} 1 - f_{y_i}(x_i) + f_j(x_i))``. There is no bias. There is no `sample_weight`:
+    cuts are samples of the rows, drawn alike, and a weight could not stand for repeated
+    rows.
 
-    It is for some 1,000 to 100,000 dense rows that no linear score separates. It is not for fewer,
-    which scikit-learn's ``SVC`` solves exactly. All solvers but "constant_time" are ours
-    (``cuts_linear_time_fast``, ``cuts_exact_fast``, ``cuts_nystroem``): they take a line search
-    from the best iterate, which the paper's algorithms do not.
+    It is for some 1,000 to 100,000 dense rows that no linear score separates. It is not
+    for fewer, which scikit-learn's ``SVC`` solves exactly. All solvers but
+    "constant_time" are ours (``cuts_linear_time_fast``, ``cuts_exact_fast``,
+    ``cuts_nystroem``): they take a line search from the best iterate, which the paper's
+    algorithms do not.
 
     Parameters
     ----------
-    C : float > 0, weight of a row's hinge, as in LIBSVM; the paper's C is n times as large
+    C : float > 0, weight of a row's hinge, as in LIBSVM; the paper's C is n times as
+        large
     kernel : {"rbf", "linear"}
-    gamma : "scale" or float > 0, of "rbf"; "scale" is 1 / (d times the variance of all entries of
-        X), as in SVC
-    basis : {"linear_time", "constant_time", "exact", "nystroem"}
-        The rows of a cut: `r` random rows among those that violate (Algorithm 3), `r` random
-        rows, without a look at the others (Algorithm 2), all rows that violate (Algorithm 1),
-        or (ours) all of them in the span of a few rows. Only "exact" has a lower bound: with
-        few landmarks the optimum of the span may be far above that of all rows
-    r : int >= 1 or None, rows of a cut for the first two, landmarks of "nystroem". None is 1,000
-        for "constant_time" and 200 for "nystroem". For "linear_time" it is all rows that violate
-        for up to 20,000 rows of up to 25 classes, and else 400 times the root of half the number
-        of classes, which may be too few to reach `tol`
-    tol : float > 0, in units of the mean hinge: stop when the last cut is violated by no more.
-        "constant_time" requires this of ten samples in a row, and knows no more of all rows;
-        "linear_time" also ends, with a warning, when the violation no longer decreases
+    gamma : "scale" or float > 0, of "rbf"; "scale" is 1 / (d times the variance of all
+        entries of X), as in SVC
+    basis : {"linear_time", "constant_time", "exact", "nystroem"} The rows of a cut: `r`
+        random rows among those that violate (Algorithm 3), `r` random rows, without a
+        look at the others (Algorithm 2), all rows that violate (Algorithm 1), or (ours)
+        all of them in the span of a few rows. Only "exact" has a lower bound: with few
+        landmarks the optimum of the span may be far above that of all rows
+    r : int >= 1 or None, rows of a cut for the first two, landmarks of "nystroem". None
+        is 1,000 for "constant_time" and 200 for "nystroem". For "linear_time" it is all
+        rows that violate for up to 20,000 rows of up to 25 classes, and else 400 times
+        the root of half the number of classes, which may be too few to reach `tol`
+    tol : float > 0, in units of the mean hinge: stop when the last cut is violated by
+        no more. "constant_time" requires this of ten samples in a row, and knows no
+        more of all rows; "linear_time" also ends, with a warning, when the violation no
+        longer decreases
 
     Attributes
     ----------
-    support_ : (m,) the training rows that predictions need, ``support_vectors_`` : (m, d), these
-        rows; there are more of them than in an exact solution
-    dual_coef_ : (k, m), f_j = sum_i dual_coef_[j, i] k(support_vectors_[i], .); for two classes
-        (1, m) for the one f of the decision function, as in SVC
+    support_ : (m,) the training rows that predictions need, ``support_vectors_`` : (m,
+        d), these rows; there are more of them than in an exact solution
+    dual_coef_ : (k, m), f_j = sum_i dual_coef_[j, i] k(support_vectors_[i], .); for two
+        classes (1, m) for the one f of the decision function, as in SVC
     gamma_ : float, the value that was used
-    upper_ : float, the objective at the fitted w; in single precision for "linear_time", and for
-        "nystroem" if X is; nan for "constant_time", which only estimates it
+    upper_ : float, the objective at the fitted w; in single precision for
+        "linear_time", and for "nystroem" if X is; nan for "constant_time", which only
+        estimates it
     lower_ : float, no w has a smaller objective; nan if the basis is not "exact"
     gap_ : float, at most C n tol unless a limit ended the fit
 
@@ -455,7 +487,9 @@ class SampledCutClassifier(Classifier):
         used = A.any(axis=1)
         rows, A = rows[used], A[used]
         self._kernel, self.gamma_ = state.made_kernel(np.float64), float(state.gamma)
-        self.upper_ = max(state.primal, state.upper) if state.certified else state.primal
+        self.upper_ = (
+            max(state.primal, state.upper) if state.certified else state.primal
+        )
         if self.basis == "constant_time":
             self.upper_ = math.nan
         # With landmarks the lower bound is of their span, and not of the problem.
@@ -465,7 +499,11 @@ class SampledCutClassifier(Classifier):
 
     def _distance(self) -> float:
         # One lucky sample is not enough for "constant_time".
-        last = self.trace_.header["parameters"]["p"] if self.basis == "constant_time" else 1
+        last = (
+            self.trace_.header["parameters"]["p"]
+            if self.basis == "constant_time"
+            else 1
+        )
         return float(self.trace_.column("violation")[-last:].max())
 
     def _scored(self, X: Given) -> np.ndarray:

@@ -9,8 +9,11 @@ import numpy as np
 POINTS = 400  # at most, per drawn curve: the eye cannot tell more steps
 
 
-def on_grid(curves: Sequence[tuple[np.ndarray, np.ndarray]]) -> tuple[np.ndarray, np.ndarray]:
-    """Evaluate step functions on one common grid, from where all have begun to where all ended.
+def on_grid(
+    curves: Sequence[tuple[np.ndarray, np.ndarray]],
+) -> tuple[np.ndarray, np.ndarray]:
+    """Evaluate step functions on one common grid, from where all have begun to where
+    all ended.
 
     Parameters
     ----------
@@ -18,7 +21,8 @@ def on_grid(curves: Sequence[tuple[np.ndarray, np.ndarray]]) -> tuple[np.ndarray
 
     Returns
     -------
-    grid : geometric, of at most :data:`POINTS` points, with every step of a single curve kept
+    grid : geometric, of at most :data:`POINTS` points, with every step of a single
+        curve kept
     values : (curves, len(grid)); a curve keeps its last value
     """
     curves = [(x, y) for x, y in curves if len(x)]
@@ -31,8 +35,12 @@ def on_grid(curves: Sequence[tuple[np.ndarray, np.ndarray]]) -> tuple[np.ndarray
     grid = np.unique(np.concatenate([grid, np.nextafter(grid[1:], -np.inf)]))
     if len(grid) > POINTS:
         positive = grid[grid > 0]
-        grid = np.unique(np.append(np.geomspace(positive[0], positive[-1], POINTS), grid[[0, -1]]))
-    at = [np.clip(np.searchsorted(x, grid, side="right") - 1, 0, None) for x, _ in curves]
+        grid = np.unique(
+            np.append(np.geomspace(positive[0], positive[-1], POINTS), grid[[0, -1]])
+        )
+    at = [
+        np.clip(np.searchsorted(x, grid, side="right") - 1, 0, None) for x, _ in curves
+    ]
     return grid, np.array([y[i] for (_, y), i in zip(curves, at, strict=True)])
 
 
@@ -43,4 +51,6 @@ def quartiles(values) -> np.ndarray:
     """
     values = np.asarray(values, dtype=float)
     finite = np.isfinite(values).all()
-    return np.quantile(values, [0.25, 0.5, 0.75], axis=0, method="linear" if finite else "higher")
+    return np.quantile(
+        values, [0.25, 0.5, 0.75], axis=0, method="linear" if finite else "higher"
+    )

@@ -1,12 +1,13 @@
 """Plots of traces in one house style: one colour and one marker per solver everywhere.
 
-Every function draws into an Axes and takes ``runs``: a dict from a label to the traces of its
-repetitions. A label that names a solver of the registry gets the solver's label, colour and
-marker; other labels (the settings of one solver) are drawn as they are given.
+Every function draws into an Axes and takes ``runs``: a dict from a label to the traces
+of its repetitions. A label that names a solver of the registry gets the solver's label,
+colour and marker; other labels (the settings of one solver) are drawn as they are
+given.
 
-A mark is hollow exactly if the clock ended a run behind it; :func:`ended_by_clock` says so in
-words, which :class:`workbench.figures.Figures` appends to every caption. A paper's printed number
-is a bar.
+A mark is hollow exactly if the clock ended a run behind it; :func:`ended_by_clock` says
+so in words, which :class:`workbench.figures.Figures` appends to every caption. A
+paper's printed number is a bar.
 """
 
 from __future__ import annotations
@@ -39,14 +40,15 @@ def convergence(
 ) -> None:
     """Draw the median curve and the quartile band of each label over its repetitions.
 
-    A run is a step function: between two rows it keeps the value of the first, and after its last
-    row that value. A marker stands where a label's last run ended, hollow if the clock ended one.
+    A run is a step function: between two rows it keeps the value of the first, and
+    after its last row that value. A marker stands where a label's last run ended,
+    hollow if the clock ended one.
 
     Parameters
     ----------
     x : ``seconds``, ``cpu`` or ``round``; logarithmic, rounds with 0 shown
-    y : a column of the rows, or ``y(trace) -> array`` with one value per row; logarithmic. NaN
-        values (rows that were not evaluated) are skipped.
+    y : a column of the rows, or ``y(trace) -> array`` with one value per row;
+        logarithmic. NaN values (rows that were not evaluated) are skipped.
     floor : smallest value drawn; a logarithmic axis has no 0
     """
     for position, (label, traces) in enumerate(runs.items()):
@@ -56,7 +58,14 @@ def convergence(
             continue
         name, colour, marker = look(label, position)
         low, median, high = np.maximum(quartiles(values), floor)
-        ax.plot(grid, median, color=colour, label=name, marker=marker, markevery=[len(grid) - 1])
+        ax.plot(
+            grid,
+            median,
+            color=colour,
+            label=name,
+            marker=marker,
+            markevery=[len(grid) - 1],
+        )
         if any(trace.cut for trace in traces):
             ax.plot(grid[-1], median[-1], color=colour, marker=marker, **HOLLOW)
         if len(traces) > 1:
@@ -68,28 +77,38 @@ def convergence(
     ax.set_ylabel(ylabel)
 
 
-def certified_band(ax: Axes, label: str, traces: Sequence[Trace], x: str = "seconds") -> None:
-    """Fill the band between the best lower and the best upper bound so far, medians over runs.
+def certified_band(
+    ax: Axes, label: str, traces: Sequence[Trace], x: str = "seconds"
+) -> None:
+    """Fill the band between the best lower and the best upper bound so far, medians
+    over runs.
 
     The minimax risk, or whatever the bounds enclose, is certified to lie in the band.
     """
     name, colour, marker = look(label)
-    lower = [_curve(t, x, lambda t: np.fmax.accumulate(t.column("lower"))) for t in traces]
-    upper = [_curve(t, x, lambda t: np.fmin.accumulate(t.column("upper"))) for t in traces]
+    lower = [
+        _curve(t, x, lambda t: np.fmax.accumulate(t.column("lower"))) for t in traces
+    ]
+    upper = [
+        _curve(t, x, lambda t: np.fmin.accumulate(t.column("upper"))) for t in traces
+    ]
     grid, values = on_grid(lower + upper)
     begun = sum(len(xs) > 0 for xs, _ in lower)
     low, high = quartiles(values[:begun])[1], quartiles(values[begun:])[1]
     ax.fill_between(grid, low, high, color=colour, alpha=0.2, linewidth=0)
     style: dict = {"color": colour, "marker": marker}
     for edge, label in ((low, name), (high, None)):
-        ax.plot(grid, edge, linewidth=1.1, markevery=[len(grid) - 1], label=label, **style)
+        ax.plot(
+            grid, edge, linewidth=1.1, markevery=[len(grid) - 1], label=label, **style
+        )
         if any(trace.cut for trace in traces):
             ax.plot(grid[-1], edge[-1], **style, **HOLLOW)
     _x_axis(ax, x, [traces])
 
 
 def ended_by_clock(traces: Iterable[Trace]) -> str:
-    """Return a sentence on the runs that the clock ended, for a caption; empty without any."""
+    """Return a sentence on the runs that the clock ended, for a caption; empty without
+    any."""
     solvers: dict[str, list[Trace]] = {}
     for trace in traces:
         solvers.setdefault(trace.header["solver"], []).append(trace)
@@ -105,25 +124,33 @@ def ended_by_clock(traces: Iterable[Trace]) -> str:
 
 
 def ranked(values: Mapping[str, float], unit: str = "s") -> str:
-    """Return labels and values in words, in ascending order, with multiples of the smallest.
+    """Return labels and values in words, in ascending order, with multiples of the
+    smallest.
 
     Infinite values were not reached.
 
     >>> ranked({"mrc_ccg": 160.0, "mrc_lp": np.inf, "ours": 0.1})
     'ours 0.1 s, MRC-CCG 160 s (1,600 times), not reached by MRC-LP'
     """
-    reached = sorted((value, label) for label, value in values.items() if np.isfinite(value))
-    words = [f"{look(label).label} {two_digits(value)} {unit}" for value, label in reached]
+    reached = sorted(
+        (value, label) for label, value in values.items() if np.isfinite(value)
+    )
+    words = [
+        f"{look(label).label} {two_digits(value)} {unit}" for value, label in reached
+    ]
     words[1:] = [
         f"{text} ({two_digits(value / reached[0][0])} times)"
         for text, (value, _) in zip(words[1:], reached[1:], strict=True)
     ]
-    missed = [look(label).label for label, value in values.items() if not np.isfinite(value)]
+    missed = [
+        look(label).label for label, value in values.items() if not np.isfinite(value)
+    ]
     return ", ".join(words + [f"not reached by {', '.join(missed)}"] * bool(missed))
 
 
 def two_digits(value: float) -> str:
-    """Return a number with its first two digits, as people write it: 0.052, 7.5, 1,600."""
+    """Return a number with its first two digits, as people write it: 0.052, 7.5,
+    1,600."""
     return f"{float(f'{value:.2g}'):,g}"
 
 

@@ -1,4 +1,5 @@
-"""The record of how a figure was made, and the same in words: runs, data, machine, versions."""
+"""The record of how a figure was made, and the same in words: runs, data, machine,
+versions."""
 
 from __future__ import annotations
 
@@ -14,9 +15,13 @@ from workbench.core.trace import Trace, encode
 from workbench.runs.notebooks import PROFILES, Notebook
 from workbench.runs.run import machine, threads, versions
 
-MAX_OTHER_LOAD = 0.5  # load average above our own threads from which a machine counts as busy
+MAX_OTHER_LOAD = (
+    0.5  # load average above our own threads from which a machine counts as busy
+)
 MAX_WALL_OVER_CPU = 1.2  # wall over CPU seconds above which a machine counts as busy
-MAX_BRIEF = 120  # characters of data set names beneath a figure; if longer, they are counted
+MAX_BRIEF = (
+    120  # characters of data set names beneath a figure; if longer, they are counted
+)
 SIZES = re.compile(r"( of)? \d+x\d+(x\d+)?")  # generators put them into the name
 
 
@@ -25,11 +30,11 @@ def made_by(traces: list[Trace]) -> Record:
 
     Returns
     -------
-    record : with ``timed``, whether their seconds are timings, and ``not_timed``, why not;
-        ``load``, the largest load average at the start or the end of a run; ``wall_over_cpu``,
-        near 1 on an idle machine with one thread; ``jobs``, the notebooks that ran side by side;
-        ``traces``, the settings of each run; the versions and the commit of the drawing, and the
-        commits of the runs
+    record : with ``timed``, whether their seconds are timings, and ``not_timed``, why
+        not; ``load``, the largest load average at the start or the end of a run;
+        ``wall_over_cpu``, near 1 on an idle machine with one thread; ``jobs``, the
+        notebooks that ran side by side; ``traces``, the settings of each run; the
+        versions and the commit of the drawing, and the commits of the runs
     """
     headers = [trace.header for trace in traces]
     wall = sum(trace.last.get("seconds", 0.0) for trace in traces)
@@ -39,7 +44,9 @@ def made_by(traces: list[Trace]) -> Record:
         "data": unique(header["problem"] for header in headers),
         "solvers": unique({name: header[name] for name in keys} for header in headers),
         "runs": len(traces),
-        "timed": all(header.get("timed", False) for header in headers) if headers else None,
+        "timed": all(header.get("timed", False) for header in headers)
+        if headers
+        else None,
         "machine": headers[0]["machine"] if headers else machine(),
         "threads": headers[0]["threads"] if headers else threads(),
         "load": max(filter(None, map(_load, headers)), default=None),
@@ -57,9 +64,9 @@ def made_by(traces: list[Trace]) -> Record:
 def why_not_timed(made: Values) -> str:
     """Return why the seconds of a figure are not timings; empty if they are.
 
-    They are timings if every run was in timing mode, no other notebook ran, the load average of
-    each run was below its threads plus :data:`MAX_OTHER_LOAD`, and wall time was at most
-    :data:`MAX_WALL_OVER_CPU` times CPU time.
+    They are timings if every run was in timing mode, no other notebook ran, the load
+    average of each run was below its threads plus :data:`MAX_OTHER_LOAD`, and wall time
+    was at most :data:`MAX_WALL_OVER_CPU` times CPU time.
     """
     if made["jobs"] > 1:
         return f"{made['jobs']} notebooks ran side by side"
@@ -84,7 +91,9 @@ def in_words(made: Values, times: bool = True, brief: bool = False) -> list[str]
     """
     sentences, groups = [], dict[tuple[str, bool], list[Record]]()
     for problem in made["data"]:
-        name = SIZES.sub("", problem["name"])  # here one phrase gives the range of sizes
+        name = SIZES.sub(
+            "", problem["name"]
+        )  # here one phrase gives the range of sizes
         groups.setdefault((name, problem["synthetic"]), []).append(problem)
     described = []
     for (name, synthetic), problems in groups.items():
@@ -96,7 +105,9 @@ def in_words(made: Values, times: bool = True, brief: bool = False) -> list[str]
     if brief and len(data) > MAX_BRIEF:
         sets = {re.split(", | [+] ", name)[0]: synthetic for name, synthetic in groups}
         made_up = sum(sets.values())
-        several = f"{len(sets)} sets{f', {made_up} of them synthetic' if made_up else ''}"
+        several = (
+            f"{len(sets)} sets{f', {made_up} of them synthetic' if made_up else ''}"
+        )
         data = f"Data: {several if len(sets) > 1 else next(iter(sets))}."
     sentences += [data] if groups else []
     computer = made["machine"]
@@ -108,7 +119,8 @@ def in_words(made: Values, times: bool = True, brief: bool = False) -> list[str]
 
 
 def regenerated_by(notebook: Notebook, values: Values) -> tuple[str | None, str]:
-    """Return the profile that has these values, or None, and the command that sets them."""
+    """Return the profile that has these values, or None, and the command that sets
+    them."""
     command = f"workbench figures {notebook.name}"
     for profile in PROFILES:
         if notebook.values(profile) == values:
@@ -119,19 +131,23 @@ def regenerated_by(notebook: Notebook, values: Values) -> tuple[str | None, str]
 
 
 def repeated_by(record: Mapping, only: object) -> str:
-    """Return the command that makes a figure again, for `only` some parameter values."""
+    """Return the command that makes a figure again, for `only` some parameter
+    values."""
     values = only if isinstance(only, dict) else {}
     narrowed = [f"-p {name}={_quoted(value)}" for name, value in values.items()]
     return " ".join([str(record.get("command") or ""), "--out runs/one", *narrowed])
 
 
 def as_json(record: Values) -> str:
-    """Return a record as strict JSON, a line for each entry and for each item of a long list."""
+    """Return a record as strict JSON, a line for each entry and for each item of a long
+    list."""
     lines = []
     for name, value in encode(dict(record)).items():
         text = json.dumps(value, ensure_ascii=False, allow_nan=False)
         if isinstance(value, list) and len(text) > 100:
-            items = (json.dumps(item, ensure_ascii=False, allow_nan=False) for item in value)
+            items = (
+                json.dumps(item, ensure_ascii=False, allow_nan=False) for item in value
+            )
             text = "[\n  " + ",\n  ".join(items) + "\n ]"
         lines.append(f" {json.dumps(name)}: {text}")
     return "{\n" + ",\n".join(lines) + "\n}\n"
@@ -139,7 +155,9 @@ def as_json(record: Values) -> str:
 
 def unique(items: Iterable[dict]) -> list[dict]:
     """Return the items without repeats, in their order."""
-    return list({json.dumps(item, sort_keys=True, default=str): item for item in items}.values())
+    return list(
+        {json.dumps(item, sort_keys=True, default=str): item for item in items}.values()
+    )
 
 
 def _summary(trace: Trace) -> Record:
@@ -157,17 +175,23 @@ def _summary(trace: Trace) -> Record:
 
 
 def _load(header: Values) -> float | None:
-    """Return the larger load average of the start and the end of a run, None if unknown.
+    """Return the larger load average of the start and the end of a run, None if
+    unknown.
 
     The load that untimed notebooks on other cores may cause is subtracted.
     """
-    largest = max(filter(None, (header["load"], header.get("load_at_end"))), default=None)
+    largest = max(
+        filter(None, (header["load"], header.get("load_at_end"))), default=None
+    )
     return largest and max(0.0, round(largest - header.get("beside", 0), 2))
 
 
 def _own_threads(threads: Mapping[str, int], solvers: Iterable[Values]) -> int:
-    """Return the largest number of threads that a run used, in BLAS or in its solver."""
-    own = [s["parameters"].get(name) for s in solvers for name in ("threads", "workers")]
+    """Return the largest number of threads that a run used, in BLAS or in its
+    solver."""
+    own = [
+        s["parameters"].get(name) for s in solvers for name in ("threads", "workers")
+    ]
     return max([1, *threads.values(), *filter(None, own)])
 
 

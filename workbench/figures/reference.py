@@ -1,6 +1,7 @@
 """The numbers that the five papers print, and our own as rows of the same kind.
 
-data/reference/README.md explains the columns; tests/test_reference.py holds the files to its rules.
+data/reference/README.md explains the columns; tests/test_reference.py holds the files
+to its rules.
 """
 
 from __future__ import annotations
@@ -21,8 +22,8 @@ from workbench.runs.mill import PRINTED
 def printed(paper: str | None = None) -> pd.DataFrame:
     """Return the printed numbers of one paper, or of all five, one row per number.
 
-    `value` and `spread` are floats, NaN if the paper or its text has none; the other columns are
-    strings.
+    `value` and `spread` are floats, NaN if the paper or its text has none; the other
+    columns are strings.
 
     Raises
     ------
@@ -30,13 +31,18 @@ def printed(paper: str | None = None) -> pd.DataFrame:
         For a paper that is not one of `PAPERS`.
     """
     if paper is not None and paper not in PAPERS:
-        raise ValueError(f"paper: unknown name {paper!r}; known papers: {', '.join(PAPERS)}")
-    return pd.concat([_read(name) for name in PAPERS if paper in (None, name)], ignore_index=True)
+        raise ValueError(
+            f"paper: unknown name {paper!r}; known papers: {', '.join(PAPERS)}"
+        )
+    return pd.concat(
+        [_read(name) for name in PAPERS if paper in (None, name)], ignore_index=True
+    )
 
 
 @cache
 def listed(name: str) -> tuple[dict[str, str], ...]:
-    """Return the rows of a file next to those of the papers: captions, missing or tried."""
+    """Return the rows of a file next to those of the papers: captions, missing or
+    tried."""
     with (PRINTED / f"{name}.csv").open(encoding="utf-8", newline="") as file:
         return tuple(csv.DictReader(file, strict=True))
 
@@ -51,15 +57,18 @@ def measured(
     unit: str,
     **more: Json,
 ) -> list[Record]:
-    """Return rows like those of :func:`printed`, one per table, with the mean of our values.
+    """Return rows like those of :func:`printed`, one per table, with the mean of our
+    values.
 
     Parameters
     ----------
-    dataset : its name in the paper. A row on other ``data``, stand-ins or parts, has their name.
-    values : one per run, empty if no run finished. The spread is their standard deviation.
-    more : ``setting``, ``data`` (the data set that was run on), ``timed``, ``cut`` (the number of
-        runs that the clock ended), the ``reason`` why ours may differ, and a ``spread`` of 0
-        if nothing is random and there is one run
+    dataset : its name in the paper. A row on other ``data``, stand-ins or parts, has
+        their name.
+    values : one per run, empty if no run finished. The spread is their standard
+        deviation.
+    more : ``setting``, ``data`` (the data set that was run on), ``timed``, ``cut`` (the
+        number of runs that the clock ended), the ``reason`` why ours may differ, and a
+        ``spread`` of 0 if nothing is random and there is one run
     """
     data = more.get("data", dataset)
     if dataset and not same_data(dataset, data):

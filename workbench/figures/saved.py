@@ -35,34 +35,41 @@ from workbench.runs.notebooks import FOLDER, Notebook, read
 from workbench.runs.results import recalled, write_results
 from workbench.runs.sweep import runs_folder
 
-# matplotlib would write the time of day into them; without it equal figures are equal files.
+# matplotlib would write the time of day into them; without it equal figures are equal
+# files.
 METADATA = {
     "png": {},
     "svg": {"Date": None, "Creator": None},
     "pdf": {"CreationDate": None, "Creator": None, "Producer": None},
 }
 CAPTION_POINTS = 7
-MAX_LINES = 4  # a longer caption is shortened in the picture; sidecar and report have all of it
+MAX_LINES = (
+    4  # a longer caption is shortened in the picture; sidecar and report have all of it
+)
 SENTENCES = re.compile(r"(?<=[.!?]) ")  # some begin with the name of a data set
 
 
 class Figures:
     """The figures of one notebook: saves each picture with a json of how it was made.
 
-    Pictures are png files; the profile ``paper`` and a paper's style write svg and pdf, too.
+    Pictures are png files; the profile ``paper`` and a paper's style write svg and pdf,
+    too.
 
     Parameters
     ----------
     notebook : its name, as in ``notebooks/figures/<notebook>.ipynb``
     namespace : the notebook's ``globals()``, which contain its parameters
-    folder : the folder of all figures (default: the environment variable ``WORKBENCH_FIGURES``,
-        which `workbench figures` sets; for a notebook run by hand, ``by_hand/`` of the runs)
-    notebooks : the folder of the notebook itself, which may also be in the current folder
+    folder : the folder of all figures (default: the environment variable
+        ``WORKBENCH_FIGURES``, which `workbench figures` sets; for a notebook run by
+        hand, ``by_hand/`` of the runs)
+    notebooks : the folder of the notebook itself, which may also be in the current
+        folder
 
     Attributes
     ----------
-    measured : the traces of :meth:`kept` functions; a notebook adds those of a sweep that no figure
-        shows. The profile ``paper`` writes them to ``results/`` with those of the figures
+    measured : the traces of :meth:`kept` functions; a notebook adds those of a sweep
+        that no figure shows. The profile ``paper`` writes them to ``results/`` with
+        those of the figures
     """
 
     def __init__(
@@ -75,15 +82,24 @@ class Figures:
     ):
         name = f"{notebook}.ipynb"
         paths = [path for path in (Path(notebooks, name), Path(name)) if path.is_file()]
-        # A copy that runs by hand in another folder cannot be found: it may save any figure.
+        # A copy that runs by hand in another folder cannot be found: it may save any
+        # figure.
         self.notebook = read(paths[0]) if paths else Notebook(Path(name), {}, {}, ())
         names = self.notebook.parameters
         if missing := [name for name in names if name not in namespace]:
-            raise ValueError(f"{notebook}: parameters {missing} are not set; run their cell first")
+            raise ValueError(
+                f"{notebook}: parameters {missing} are not set; run their cell first"
+            )
         self.parameters = self.notebook.check({name: namespace[name] for name in names})
-        self.key = notebook_key(self.notebook, self.parameters)  # of the code that runs from here
-        self.style = os.environ.get("WORKBENCH_STYLE")  # a name of PAPER_SIZES, or empty
-        folder = folder or os.environ.get("WORKBENCH_FIGURES") or runs_folder() / "by_hand"
+        self.key = notebook_key(
+            self.notebook, self.parameters
+        )  # of the code that runs from here
+        self.style = os.environ.get(
+            "WORKBENCH_STYLE"
+        )  # a name of PAPER_SIZES, or empty
+        folder = (
+            folder or os.environ.get("WORKBENCH_FIGURES") or runs_folder() / "by_hand"
+        )
         self.folder = Path(folder) / notebook
         self.started = time.perf_counter()
         self.measured: list[Trace] = []
@@ -93,14 +109,15 @@ class Figures:
 
         Parameters
         ----------
-        run : function of plain values, the first of which describes the data; returns a trace.
-            Whatever else it reads must follow from the notebook's cells and parameters
+        run : function of plain values, the first of which describes the data; returns a
+            trace. Whatever else it reads must follow from the notebook's cells and
+            parameters
 
         Returns
         -------
-        run : the function; it recalls a trace of the same code, parameters and values. With
-            ``--from results`` it recalls one of the same notebook and values, and raises
-            FileNotFoundError if there is none
+        run : the function; it recalls a trace of the same code, parameters and values.
+            With ``--from results`` it recalls one of the same notebook and values, and
+            raises FileNotFoundError if there is none
         """
 
         @wraps(run)
@@ -109,7 +126,8 @@ class Figures:
             if (known := recalled()) is not None:
                 if call not in known:
                     raise FileNotFoundError(
-                        f"results: do not contain the run {call}; leave out --from to make it"
+                        f"results: do not contain the run {call}; leave out --from to "
+                        "make it"
                     )
                 return known[call]
             own = key(call=call, notebook=self.key)
@@ -118,7 +136,12 @@ class Figures:
             if trace is None:
                 trace = run(*values)
                 rows = len(trace.rows)
-                trace.header |= {"key": own, "call": call, "data": values[0], "rows": rows}
+                trace.header |= {
+                    "key": own,
+                    "call": call,
+                    "data": values[0],
+                    "rows": rows,
+                }
                 if trace.stopped_by != "interrupted":
                     write_trace(path, trace)
             self.measured.append(trace)
@@ -135,19 +158,22 @@ class Figures:
         numbers: list[Record] | None = None,
         proofs: Iterable[PathLike] = (),
     ) -> None:
-        """Write ``<name>.png``, ``<name>.json`` and, if final, svg and pdf, each whole or not.
+        """Write ``<name>.png``, ``<name>.json`` and, if final, svg and pdf, each whole
+        or not.
 
         Parameters
         ----------
-        figure : matplotlib Figure; the caption is written beneath it, unless it is for a paper
+        figure : matplotlib Figure; the caption is written beneath it, unless it is for
+            a paper
         name : one of the figures that the notebook's metadata declare
-        caption : sentences on the figure, the first on what it shows; sentences on the data, the
-            machine and the runs that the clock ended are appended. The picture shows the first
-            sentences that fit in four lines, and the appended ones in brief
+        caption : sentences on the figure, the first on what it shows; sentences on the
+            data, the machine and the runs that the clock ended are appended. The
+            picture shows the first sentences that fit in four lines, and the appended
+            ones in brief
         traces : the runs that the figure shows
         numbers : the rows of a table or the points of a curve, for the report
-        proofs : files of proofs (:mod:`workbench.proofs`) of what is shown; they are copied to
-            ``<name>.proofs/``, and the report verifies them
+        proofs : files of proofs (:mod:`workbench.proofs`) of what is shown; they are
+            copied to ``<name>.proofs/``, and the report verifies them
 
         Raises
         ------
@@ -156,15 +182,20 @@ class Figures:
         """
         if self.notebook.figures and name not in self.notebook.figures:
             raise ValueError(
-                f"figure: {self.notebook.name} does not declare {name!r} in its metadata; "
-                f"it declares {', '.join(self.notebook.figures)}"
+                f"figure: {self.notebook.name} does not declare {name!r} in its "
+                f"metadata; it declares {', '.join(self.notebook.figures)}"
             )
         traces = list(traces)
         made = made_by(traces)
-        own: dict = {"date": datetime.now(UTC).isoformat(timespec="seconds"), "key": self.key}
+        own: dict = {
+            "date": datetime.now(UTC).isoformat(timespec="seconds"),
+            "key": self.key,
+        }
         own["seconds"] = round(time.perf_counter() - self.started, 1)
         known = [t.header for t in traces or self.measured if "started" in t.header]
-        if known and recalled() is not None:  # equal results make equal files, whoever draws them
+        if (
+            known and recalled() is not None
+        ):  # equal results make equal files, whoever draws them
             last = max(known, key=lambda header: header["started"])
             own = {"date": last["started"], "key": "results", "seconds": None}
             made |= {"versions": last["versions"], "commit": last["versions"]["commit"]}
@@ -183,7 +214,9 @@ class Figures:
             **own,
             **made,
         }
-        if self.style:  # under another key, so that the next run draws the caption again
+        if (
+            self.style
+        ):  # under another key, so that the next run draws the caption again
             record |= {"beneath": [], "key": f"{record['key']}, {self.style}"}
         if numbers is not None:
             record["numbers"] = numbers
@@ -192,7 +225,10 @@ class Figures:
             files = sorted(kept.glob("*.npz"))
         if files:
             record["proofs"] = [f"{name}.proofs/{file.name}" for file in files]
-        texts = ((ax.get_title("left"), ax.get_xlabel(), ax.get_ylabel()) for ax in figure.axes)
+        texts = (
+            (ax.get_title("left"), ax.get_xlabel(), ax.get_ylabel())
+            for ax in figure.axes
+        )
         record["labels"] = [*dict.fromkeys(filter(None, chain(*texts)))]
         stem = self.folder / name
         with matplotlib.rc_context():
@@ -214,14 +250,18 @@ class Figures:
         print(f"saved {self.folder / name}.png")
 
     def _is_kept(self) -> bool:
-        """Return whether the figures go to ``figures/``, as those of the profile paper do."""
+        """Return whether the figures go to ``figures/``, as those of the profile paper
+        do."""
         return self.folder.parent.name == "figures"
 
     def _keep(self, traces: list[Trace]) -> None:
-        """Write what the paper profile measured to results/, unless it is from there."""
+        """Write what the paper profile measured to results/, unless it is from
+        there."""
         if not self._is_kept() or recalled() is not None:
             return
-        self.measured += [trace for trace in traces if trace.header.keys() & {"stop", "call"}]
+        self.measured += [
+            trace for trace in traces if trace.header.keys() & {"stop", "call"}
+        ]
         if self.measured:
             path = self.folder.parents[1] / "results" / f"{self.notebook.name}.parquet"
             write_results(path, self.measured, self.parameters)
@@ -231,13 +271,16 @@ def _whole(path: Path, key: str) -> Trace | None:
     """Return a trace that was kept, None if there is none or it is damaged."""
     with suppress(ValueError, FileNotFoundError):
         header = (trace := read_trace(path)).header
-        if header.get("key") == key and header.get("rows", len(trace.rows)) == len(trace.rows):
+        if header.get("key") == key and header.get("rows", len(trace.rows)) == len(
+            trace.rows
+        ):
             return trace
     return None
 
 
 def _lines(caption: str, end: str, width: float) -> list[str]:
-    """Return the caption's first sentences, as many as fit, and `end`, in lines for this width."""
+    """Return the caption's first sentences, as many as fit, and `end`, in lines for
+    this width."""
     sentences = SENTENCES.split(caption)
     for kept in range(len(sentences), 0, -1):
         text = " ".join([*sentences[:kept], end])
@@ -247,16 +290,26 @@ def _lines(caption: str, end: str, width: float) -> list[str]:
     return lines
 
 
-def _draw(figure, stem: Path, lines: list[str], paper: str | None, kinds: Iterable[str]) -> None:
+def _draw(
+    figure, stem: Path, lines: list[str], paper: str | None, kinds: Iterable[str]
+) -> None:
     height, canvas = figure.get_size_inches()[1], figure.canvas
     FigureCanvasAgg(figure)  # other backends measure texts otherwise
     if paper:
         width, scale = PAPER_SIZES[paper]
         figure.set_size_inches(width, scale * height)
         _narrow(figure)
-    style: dict = {"fontsize": CAPTION_POINTS, "color": "#444444", "linespacing": 1.35, "va": "top"}
-    text = figure.text(0.01, -6 / 72 / height, "\n".join(lines), in_layout=True, **style)
-    # The layout and its border are computed once, and not twice for each of the formats.
+    style: dict = {
+        "fontsize": CAPTION_POINTS,
+        "color": "#444444",
+        "linespacing": 1.35,
+        "va": "top",
+    }
+    text = figure.text(
+        0.01, -6 / 72 / height, "\n".join(lines), in_layout=True, **style
+    )
+    # The layout and its border are computed once, and not twice for each of the
+    # formats.
     figure.draw_without_rendering()
     layout = figure.get_layout_engine()
     border = figure.get_tightbbox().padded(matplotlib.rcParams["savefig.pad_inches"])
@@ -280,11 +333,14 @@ def _draw(figure, stem: Path, lines: list[str], paper: str | None, kinds: Iterab
 
 
 def _narrow(figure) -> None:
-    """Give legends that are wider than the figure as many columns as fit, and wrap wide labels."""
+    """Give legends that are wider than the figure as many columns as fit, and wrap wide
+    labels."""
     figure.draw_without_rendering()
     for ax in figure.axes:
         for text in (ax.title, ax._left_title, ax.xaxis.label):
-            letters = int(ax.bbox.width * 72 / figure.dpi / (0.52 * text.get_fontsize()))
+            letters = int(
+                ax.bbox.width * 72 / figure.dpi / (0.52 * text.get_fontsize())
+            )
             if "$" not in (words := text.get_text().replace(" = ", "\u00a0=\u00a0")):
                 lines = (textwrap.fill(line, letters) for line in words.splitlines())
                 text.set_text("\n".join(lines))
@@ -293,12 +349,16 @@ def _narrow(figure) -> None:
             if (wide := old.get_window_extent().width / part.bbox.width) > 1.0:
                 labels = [text.get_text() for text in old.texts]
                 old.remove()
-                place = {"loc": "outside upper center", "ncols": max(1, int(old._ncols / wide))}
+                place = {
+                    "loc": "outside upper center",
+                    "ncols": max(1, int(old._ncols / wide)),
+                }
                 part.legend(old.legend_handles, labels, **place)
 
 
 def _palette(png: BytesIO) -> bytes:
-    """Return the picture with 256 colours: a third of the size, and no visible difference."""
+    """Return the picture with 256 colours: a third of the size, and no visible
+    difference."""
     sink = BytesIO()
     picture = Image.open(png).convert("RGB").quantize(256, dither=Image.Dither.NONE)
     picture.save(sink, format="png", optimize=True)

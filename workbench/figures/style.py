@@ -1,4 +1,5 @@
-"""The house style of every figure: fonts, axes, and one colour and one marker per solver."""
+"""The house style of every figure: fonts, axes, and one colour and one marker per
+solver."""
 
 from __future__ import annotations
 
@@ -16,9 +17,19 @@ from matplotlib.ticker import LogLocator
 from workbench.core.problem import Problem
 from workbench.registry import SOLVERS
 
-# The solvers' colours are in the registry. These are for other labels, such as data sets: Tol's
-# "muted" scheme, apart for colour-blind readers, and none of them a solver's.
-PALETTE = ("#332288", "#CC6677", "#117733", "#AA4499", "#88CCEE", "#999933", "#882255", "#44AA99")
+# The solvers' colours are in the registry. These are for other labels, such as data
+# sets: Tol's "muted" scheme, apart for colour-blind readers, and none of them a
+# solver's.
+PALETTE = (
+    "#332288",
+    "#CC6677",
+    "#117733",
+    "#AA4499",
+    "#88CCEE",
+    "#999933",
+    "#882255",
+    "#44AA99",
+)
 MARKERS = "sDo^vPX<>*ph"
 STYLE: dict = {
     "figure.dpi": 110,
@@ -45,7 +56,8 @@ STYLE: dict = {
     "legend.frameon": False,
     "legend.handlelength": 2.2,
 }
-# Width of a paper's column or page in inches, and the size of letters and lines relative to ours.
+# Width of a paper's column or page in inches, and the size of letters and lines
+# relative to ours.
 PAPER_SIZES = {"column": (3.5, 0.8), "page": (7.2, 1.0)}
 LABELS = {
     "seconds": "solver time (s)",
@@ -67,35 +79,45 @@ class Look(NamedTuple):
 
 
 def use_style() -> None:
-    """Set matplotlib to the house style for the session, in the size of ``WORKBENCH_STYLE``.
+    """Set matplotlib to the house style for the session, in the size of
+    ``WORKBENCH_STYLE``.
 
     It starts from matplotlib's defaults, whatever the user's matplotlibrc says.
     """
     _, scale = PAPER_SIZES.get(os.environ.get("WORKBENCH_STYLE"), (None, 1.0))
-    sizes = {name: scale * STYLE[name] for name in STYLE if name.endswith(("size", "width"))}
+    sizes = {
+        name: scale * STYLE[name] for name in STYLE if name.endswith(("size", "width"))
+    }
     matplotlib.rcdefaults()
     matplotlib.rcParams.update(STYLE | sizes)
 
 
 def look(label: str, position: int = 0) -> Look:
-    """Return the solver's label, colour and marker, or those of place `position` of the palette."""
+    """Return the solver's label, colour and marker, or those of place `position` of the
+    palette."""
     if label in SOLVERS:
         solver = SOLVERS[label]
         return Look(solver.label, solver.colour, solver.marker)
-    return Look(label, PALETTE[position % len(PALETTE)], MARKERS[position % len(MARKERS)])
+    return Look(
+        label, PALETTE[position % len(PALETTE)], MARKERS[position % len(MARKERS)]
+    )
 
 
 def title(problem: Problem, between: str = "\n") -> str:
-    """Return a panel's title: the data's name, ``synthetic`` if they are, and their size."""
+    """Return a panel's title: the data's name, ``synthetic`` if they are, and their
+    size."""
     name = re.sub(r" \d+x\d+x\d+|, standardised", "", problem.name)
     kind = ", synthetic" if problem.synthetic and "synthetic" not in name else ""
-    return f"{name}{kind}{between}n = {problem.n:,}, d = {problem.d:,}, k = {problem.k:,}"
+    return (
+        f"{name}{kind}{between}n = {problem.n:,}, d = {problem.d:,}, k = {problem.k:,}"
+    )
 
 
 def small_plots(
     number: int, columns: int = 3, height: float = 2.3, above: float = 1.0, **how
 ) -> tuple[Figure, np.ndarray]:
-    """Return a figure of small plots, this many inches high, and its (rows, columns) of axes."""
+    """Return a figure of small plots, this many inches high, and its (rows, columns) of
+    axes."""
     columns = min(columns, number)
     rows = -(-number // columns)
     size = 7.2, above + height * rows
@@ -106,19 +128,27 @@ def small_plots(
 
 
 def plain_log(axis: Axis, *subs: float) -> None:
-    """Number a logarithmic axis in plain decimals: these of a decade, 1, 2 and 5 if it is short."""
+    """Number a logarithmic axis in plain decimals: these of a decade, 1, 2 and 5 if it
+    is short."""
     low, high = axis.get_view_interval()
-    axis.set_major_locator(LogLocator(subs=subs or ((1, 2, 5) if high < 40 * low else (1,))))
+    axis.set_major_locator(
+        LogLocator(subs=subs or ((1, 2, 5) if high < 40 * low else (1,)))
+    )
     axis.set_major_formatter("{x:,g}")
     axis.set_minor_formatter("")
 
 
 def legend(figure: Figure, columns: int = 4) -> None:
-    """Put one legend for all panels above them: every label once, solvers in registry order."""
+    """Put one legend for all panels above them: every label once, solvers in registry
+    order."""
     entries: dict = {}
     for ax in figure.axes:
         for handle, label in zip(*ax.get_legend_handles_labels(), strict=True):
             entries.setdefault(label, handle)
     order = {solver.label: place for place, solver in enumerate(SOLVERS.values())}
-    entries = dict(sorted(entries.items(), key=lambda entry: order.get(entry[0], len(order))))
-    figure.legend(entries.values(), entries.keys(), loc="outside upper center", ncols=columns)
+    entries = dict(
+        sorted(entries.items(), key=lambda entry: order.get(entry[0], len(order)))
+    )
+    figure.legend(
+        entries.values(), entries.keys(), loc="outside upper center", ncols=columns
+    )

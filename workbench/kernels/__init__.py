@@ -1,1 +1,2 @@
-"""Compiled loops that several subpackages share: rows, registers, kernel functions, Gram rows."""
+"""Compiled loops that several subpackages share: rows, registers, kernel functions,
+Gram rows."""

@@ -1,8 +1,10 @@
-"""Numba's `njit`, with machine code kept in one folder of the user, named by its sources.
+"""Numba's `njit`, with machine code kept in one folder of the user, named by its
+sources.
 
-Numba keeps machine code next to the file that defines a kernel: each clone would compile again, and
-changes in kernels of other files would go unnoticed. Here the file name has a hash of all sources.
-Each file ends with a checksum of the rest: a damaged one counts as missing, and is written again.
+Numba keeps machine code next to the file that defines a kernel: each clone would
+compile again, and changes in kernels of other files would go unnoticed. Here the file
+name has a hash of all sources. Each file ends with a checksum of the rest: a damaged
+one counts as missing, and is written again.
 """
 
 from __future__ import annotations
@@ -30,7 +32,8 @@ VERSIONS = f"{numba.__version__} {llvmlite.__version__} {np.__version__}"
 
 
 def njit(*, cache: bool = False, **options) -> Callable[[Callable], Callable]:
-    """Return ``numba.njit(**options)``; with `cache` the machine code is kept in `folder()`."""
+    """Return ``numba.njit(**options)``; with `cache` the machine code is kept in
+    `folder()`."""
 
     def compiled(function: Callable) -> Callable:
         kernel = numba.njit(**options)(function)
@@ -60,11 +63,14 @@ def folder() -> Path | None:
 
 def _not_kept(error: Exception) -> None:
     text = f"compiled code cannot be kept: {error}; set NUMBA_CACHE_DIR to a writable folder"
-    warnings.warn_explicit(text, RuntimeWarning, "workbench", 1)  # one line on a terminal
+    warnings.warn_explicit(
+        text, RuntimeWarning, "workbench", 1
+    )  # one line on a terminal
 
 
 class _Locator:
-    """The place of one kernel's machine code, with the methods that `numba.core.caching` calls."""
+    """The place of one kernel's machine code, with the methods that
+    `numba.core.caching` calls."""
 
     def __init__(self, function: Callable, file: str) -> None:
         self._py_file = file
@@ -84,7 +90,9 @@ class _Locator:
         return f"{VERSIONS} {sources(self.module)}"
 
     def get_disambiguator(self) -> str:
-        return sha256(f"{self.module} {self.get_source_stamp()}".encode()).hexdigest()[:20]
+        return sha256(f"{self.module} {self.get_source_stamp()}".encode()).hexdigest()[
+            :20
+        ]
 
 
 class _Implementation(CompileResultCacheImpl):
@@ -134,7 +142,8 @@ class _Cache(FunctionCache):
 
 @cache
 def sources(module: str) -> str:
-    """Return a hash of a module and of those that it imports from, if they contain kernels.
+    """Return a hash of a module and of those that it imports from, if they contain
+    kernels.
 
     Kernels may take functions and constants from such modules only; a test checks this.
     """
@@ -149,7 +158,8 @@ def sources(module: str) -> str:
 
 @cache
 def _read(module: str) -> tuple[bytes, list[str]]:
-    """Return the digest and the imports of an imported module, nothing if it has no kernels."""
+    """Return the digest and the imports of an imported module, nothing if it has no
+    kernels."""
     spec = getattr(sys.modules.get(module), "__spec__", None)
     text = spec.loader.get_data(spec.origin) if spec else b""  # from a zip file too
     if b"njit" not in text and b"numba" not in text:

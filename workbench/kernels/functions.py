@@ -1,7 +1,7 @@
 """Kernels by name: their parameters, their values, and products with them.
 
-Everything is computed in the precision of the rows. Single precision has errors of about 1e-6 in a
-kernel's value, far below those of sampling.
+Everything is computed in the precision of the rows. Single precision has errors of
+about 1e-6 in a kernel's value, far below those of sampling.
 """
 
 from __future__ import annotations
@@ -20,9 +20,13 @@ from workbench.kernels.rows import squared_norms
 
 KERNELS = ("linear", "rbf")
 POLYNOMIAL = (*KERNELS, "cubic")
-CACHE_BYTES = 2**18  # bytes of the kernel matrix computed at a time, to stay in the CPU's cache
+CACHE_BYTES = (
+    2**18
+)  # bytes of the kernel matrix computed at a time, to stay in the CPU's cache
 MIN_ROWS = 32  # least number of its rows computed at a time: smaller products are slow
-DENSE = 2**26  # bytes of sparse rows that are made dense at a time, on one side of a product
+DENSE = (
+    2**26
+)  # bytes of sparse rows that are made dense at a time, on one side of a product
 
 
 def check_kernel(kernel, gamma, known=KERNELS) -> None:
@@ -31,26 +35,34 @@ def check_kernel(kernel, gamma, known=KERNELS) -> None:
         names = ", ".join(map(repr, known))
         raise ValueError(f"kernel: must be one of {names}, got {shown(kernel)}")
     if gamma is not None and not 0 < as_number(gamma) < np.inf:
-        raise ValueError(f"gamma: must be a positive number or None, got {shown(gamma)}")
+        raise ValueError(
+            f"gamma: must be a positive number or None, got {shown(gamma)}"
+        )
 
 
 def check_gamma(gamma) -> float | None:
-    """Return an estimator's gamma as a float, None for "scale"; ValueError for anything else."""
+    """Return an estimator's gamma as a float, None for "scale"; ValueError for anything
+    else."""
     scaled = isinstance(gamma, str) and gamma == "scale"
     if not (scaled or 0 < as_number(gamma) < np.inf):
-        raise ValueError(f'gamma: must be "scale" or a positive number, got {shown(gamma)}')
+        raise ValueError(
+            f'gamma: must be "scale" or a positive number, got {shown(gamma)}'
+        )
     return None if scaled else as_number(gamma)
 
 
 def scale(problem: Problem) -> float:
-    """Return 1 / (d times the weighted variance of all entries), scikit-learn's "scale"."""
+    """Return 1 / (d times the weighted variance of all entries), scikit-learn's
+    "scale"."""
     X, total = problem.X, float(problem.weights.sum()) * problem.d
     parts = [slice(None)] if problem.is_sparse else pieces(problem.n, rows_per_block(X))
     by_column = sum(X[rows].T @ problem.weights[rows] for rows in parts)
     mean = float(by_column.sum()) / total
     if problem.is_sparse:
         zeros = problem.d - np.diff(X.indptr)
-        X = sp.csr_matrix((X.data.astype(np.float64) - mean, X.indices, X.indptr), X.shape)
+        X = sp.csr_matrix(
+            (X.data.astype(np.float64) - mean, X.indices, X.indptr), X.shape
+        )
         squares = squared_norms(X) + zeros * mean**2
     else:
         centred = (np.subtract(part, mean, dtype=np.float64) for part in blocks(X))
@@ -83,7 +95,12 @@ class Kernel:
     """
 
     def __init__(self, kind: str, gamma: float, dtype, centre):
-        self.kind, self.gamma, self.dtype, self.centre = kind, gamma, np.dtype(dtype), centre
+        self.kind, self.gamma, self.dtype, self.centre = (
+            kind,
+            gamma,
+            np.dtype(dtype),
+            centre,
+        )
         self.values = 0
 
     def points(self, X: Matrix) -> Points:
@@ -92,7 +109,9 @@ class Kernel:
             X = as_dense(X) - self.centre
         X = X.astype(self.dtype, copy=False)
         # The Gaussian kernel becomes 2^(x.z - |x|^2 / 2 - |z|^2 / 2).
-        if factor := {"rbf": 2.0 * self.gamma / LN2, "cubic": self.gamma}.get(self.kind):
+        if factor := {"rbf": 2.0 * self.gamma / LN2, "cubic": self.gamma}.get(
+            self.kind
+        ):
             X = X * self.dtype.type(np.sqrt(factor))
         return Points(X, (0.5 * squared_norms(X)).astype(self.dtype))
 
@@ -132,8 +151,11 @@ class Kernel:
             np.matmul(part.X, across, out=K)
         return self.of_products(K, part.half, half)
 
-    def of_products(self, K: np.ndarray, half: np.ndarray, others: np.ndarray) -> np.ndarray:
-        """Return the kernel, in place, of inner products of points with these half norms."""
+    def of_products(
+        self, K: np.ndarray, half: np.ndarray, others: np.ndarray
+    ) -> np.ndarray:
+        """Return the kernel, in place, of inner products of points with these half
+        norms."""
         if self.kind == "rbf":
             gaussian_of_products(K, half, others)
         elif self.kind == "cubic":
@@ -150,7 +172,9 @@ class Kernel:
     def precision(self, points: Points) -> float:
         """Return a value's error in double precision, relative to |phi(x)| |phi(z)|."""
         d = points.X.shape[1]
-        if self.kind == "rbf":  # the absolute error of an exponent is relative in the value
+        if (
+            self.kind == "rbf"
+        ):  # the absolute error of an exponent is relative in the value
             return EPS * (d + 4) * (1.0 + 4.0 * float(points.half.max(initial=0.0)))
         return EPS * (d if self.kind == "linear" else 3 * d + 6)
 
@@ -182,7 +206,12 @@ class KernelRows:
 
 def fields_of(X: Matrix, kernel: Kernel) -> dict:
     """Return the fields of a :class:`KernelRows`."""
-    return {"X": X, "kernel": kernel.kind, "gamma": float(kernel.gamma), "centre": kernel.centre}
+    return {
+        "X": X,
+        "kernel": kernel.kind,
+        "gamma": float(kernel.gamma),
+        "centre": kernel.centre,
+    }
 
 
 def stored_as(held: Matrix, X) -> Matrix:

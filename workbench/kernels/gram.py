@@ -1,7 +1,7 @@
 """Rows of a kernel matrix, and a cache of them.
 
-A row has the same bits whichever rows are computed with it, so that a resumed run, whose cache is
-empty, goes on as before. BLAS does not promise this.
+A row has the same bits whichever rows are computed with it, so that a resumed run,
+whose cache is empty, goes on as before. BLAS does not promise this.
 """
 
 from __future__ import annotations
@@ -20,13 +20,16 @@ TILE = 512  # number of columns processed at a time, which stay in the CPU's cac
 
 
 class Gram:
-    """A cache of the rows of a kernel matrix: those used last, up to `megabytes`, at least one."""
+    """A cache of the rows of a kernel matrix: those used last, up to `megabytes`, at
+    least one."""
 
     def __init__(self, kernel: Kernel, points: Points, megabytes: float):
         n = len(points.half)
         row = kernel.dtype.itemsize * n
         self.kernel, self.points = kernel, points
-        self.across: np.ndarray | None = None  # the transpose of dense rows, made at first use
+        self.across: np.ndarray | None = (
+            None  # the transpose of dense rows, made at first use
+        )
         self.most = max(1, min(n, int(megabytes * 2**20) // row))
         self.held = np.empty((self.most, n), kernel.dtype)
         self.place = np.full(n, -1)  # the place of each row of K in `held`
@@ -43,13 +46,18 @@ class Gram:
         if len(missing):
             free = np.sort(np.argsort(self.used, kind="stable")[: len(missing)])
             self.place[self.owner[free][self.owner[free] >= 0]] = -1
-            self.place[missing], self.owner[free], self.used[free] = free, missing, self.now
+            self.place[missing], self.owner[free], self.used[free] = (
+                free,
+                missing,
+                self.now,
+            )
             for some in pieces(len(missing), TOGETHER):
                 self.held[free[some]] = self.rows(missing[some])
         return self.place[wanted]
 
     def rows(self, wanted: np.ndarray) -> np.ndarray:
-        """Compute these rows of the kernel matrix, (len(wanted), n), without the cache."""
+        """Compute these rows of the kernel matrix, (len(wanted), n), without the
+        cache."""
         X, half = self.points.X, self.points.half
         self.kernel.values += len(wanted) * X.shape[0]
         if sp.issparse(X):
@@ -67,7 +75,8 @@ class Gram:
 
 @njit(cache=True, fastmath=FAST)
 def add_rows(out, ends, index, value, M):
-    """Add ``sum_p value[p] M[index[p]]``, p in ``ends[r]:ends[r + 1]``, to each row r of out."""
+    """Add ``sum_p value[p] M[index[p]]``, p in ``ends[r]:ends[r + 1]``, to each row r
+    of out."""
     one, two, three, four = np.uint64(1), np.uint64(2), np.uint64(3), np.uint64(4)
     columns = np.uint64(M.shape[1])
     for first in range(np.uint64(0), columns, np.uint64(TILE)):
@@ -87,7 +96,9 @@ def add_rows(out, ends, index, value, M):
                 p += one
 
 
-@njit(cache=True, fastmath={"contract", "nsz"}, error_model="numpy")  # no reassociation of sums
+@njit(
+    cache=True, fastmath={"contract", "nsz"}, error_model="numpy"
+)  # no reassociation of sums
 def multiply_rows(X, M, out):
     """Write X M of (m, d) and (d, n) arrays to `out`, for m a multiple of four.
 
@@ -95,7 +106,9 @@ def multiply_rows(X, M, out):
     """
     one, two, three, four = np.uint64(1), np.uint64(2), np.uint64(3), np.uint64(4)
     d, columns, tile = np.uint64(M.shape[0]), np.uint64(M.shape[1]), np.uint64(TILE)
-    sums = np.empty(FOUR * TILE, out.dtype)  # one array: loops over several are not vectorised
+    sums = np.empty(
+        FOUR * TILE, out.dtype
+    )  # one array: loops over several are not vectorised
     for first in range(np.uint64(0), columns, tile):
         last = min(first + tile, columns)
         width = last - first
@@ -105,7 +118,12 @@ def multiply_rows(X, M, out):
             f = np.uint64(0)
             while f + four <= d:
                 g, h, i = f + one, f + two, f + three
-                A, B, C, D = M[f, first:last], M[g, first:last], M[h, first:last], M[i, first:last]
+                A, B, C, D = (
+                    M[f, first:last],
+                    M[g, first:last],
+                    M[h, first:last],
+                    M[i, first:last],
+                )
                 x_f, x_g, x_h, x_i = x[f], x[g], x[h], x[i]
                 y_f, y_g, y_h, y_i = y[f], y[g], y[h], y[i]
                 z_f, z_g, z_h, z_i = z[f], z[g], z[h], z[i]

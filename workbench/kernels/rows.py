@@ -1,11 +1,13 @@
-"""Products of a row of a dense or CSR matrix with a matrix, and rank-one updates, compiled.
+"""Products of a row of a dense or CSR matrix with a matrix, and rank-one updates,
+compiled.
 
-The matrices W (d, lanes) hold one row per feature, padded with columns of zeros to a multiple of
-vector registers; `width` is a tuple of that length. A compiled function is specialised for each
-tuple, so that its inner loops are unrolled; wide matrices pass the empty tuple.
+The matrices W (d, lanes) hold one row per feature, padded with columns of zeros to a
+multiple of vector registers; `width` is a tuple of that length. A compiled function is
+specialised for each tuple, so that its inner loops are unrolled; wide matrices pass the
+empty tuple.
 
-Indices are unsigned, because compiled code checks each signed index for a count from the end and
-then uses no vector instructions.
+Indices are unsigned, because compiled code checks each signed index for a count from
+the end and then uses no vector instructions.
 """
 
 from __future__ import annotations
@@ -22,16 +24,21 @@ from workbench.kernels.vectors import add_rows
 FAST = {"reassoc", "contract", "nsz", "arcp"}  # NaN and infinity keep their meaning
 WIDEST = 64  # loops over more lanes are not unrolled
 COLUMN_COST = 4  # cost of updating a single column, relative to a column of a whole row
-SMALL = 10**6  # number of multiplications above which OpenBLAS first copies both factors
-DENSE_FRACTION = 0.5  # matrices with a larger fraction of nonzero entries are read as dense
+SMALL = (
+    10**6
+)  # number of multiplications above which OpenBLAS first copies both factors
+DENSE_FRACTION = (
+    0.5  # matrices with a larger fraction of nonzero entries are read as dense
+)
 
 
 class Rows(NamedTuple):
-    """The entries of all rows: ``data[p], indices[p]`` for p in ``starts[i]:starts[i + 1]``.
+    """The entries of all rows: ``data[p], indices[p]`` for p in ``starts[i]:starts[i +
+    1]``.
 
-    Rows without zeros share one list of features: ``shift`` is 1 for them, else 0, and entry p of
-    row i is feature ``indices[p - shift * starts[i]]``. `data` is read-only, so that kernels are
-    compiled once for arrays in memory and memory maps.
+    Rows without zeros share one list of features: ``shift`` is 1 for them, else 0, and
+    entry p of row i is feature ``indices[p - shift * starts[i]]``. `data` is read-only,
+    so that kernels are compiled once for arrays in memory and memory maps.
     """
 
     data: np.ndarray
@@ -41,7 +48,8 @@ class Rows(NamedTuple):
 
 
 def rows_of(X: Matrix) -> Rows:
-    """Return the entries of `X`, only the nonzero ones if a dense matrix has many zeros."""
+    """Return the entries of `X`, only the nonzero ones if a dense matrix has many
+    zeros."""
     if not sp.issparse(X):
         n, d = X.shape
         if np.count_nonzero(X) > DENSE_FRACTION * X.size:
@@ -71,7 +79,8 @@ def squared_norms(X: Matrix) -> np.ndarray:
 def write_product(X: Matrix, W: np.ndarray, Z: np.ndarray) -> None:
     """Write XW to `Z`, in the type of W.
 
-    Dense rows are multiplied in groups: for few columns BLAS is slow on all rows at once.
+    Dense rows are multiplied in groups: for few columns BLAS is slow on all rows at
+    once.
     """
     if sp.issparse(X):
         Z[...] = X.astype(W.dtype, copy=False) @ W
@@ -91,7 +100,8 @@ def lanes(k: int) -> int:
 
 
 def width(columns: int) -> tuple:
-    """Return a tuple of that length, to unroll loops, or an empty one above `WIDEST`."""
+    """Return a tuple of that length, to unroll loops, or an empty one above
+    `WIDEST`."""
     return (0,) * columns if columns <= WIDEST else ()
 
 
@@ -122,7 +132,10 @@ def multiply(rows, i, W, out, width):
         else:
             for j in range(np.uint64(len(out))):
                 out[j] += (
-                    x[0] * W[w[0], j] + x[1] * W[w[1], j] + x[2] * W[w[2], j] + x[3] * W[w[3], j]
+                    x[0] * W[w[0], j]
+                    + x[1] * W[w[1], j]
+                    + x[2] * W[w[2], j]
+                    + x[3] * W[w[3], j]
                 )
         p += four
     while p < end:

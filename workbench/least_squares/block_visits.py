@@ -13,30 +13,48 @@ from workbench.kernels.rows import write_product
 from workbench.least_squares.generalized import Iterate, updates
 from workbench.least_squares.generators import Generator
 from workbench.least_squares.links import LINKS
-from workbench.least_squares.products import GRAM_ROWS, Factor, by_root, product, residuals
+from workbench.least_squares.products import (
+    GRAM_ROWS,
+    Factor,
+    by_root,
+    product,
+    residuals,
+)
 
-KEPT_BYTES = 2**30  # a block's features of all rows are kept during its visit up to this size
+KEPT_BYTES = (
+    2**30
+)  # a block's features of all rows are kept during its visit up to this size
 TOLERANCE = 1e-6  # by which an objective may rise: the rounding of the losses
-RAISES = tuple(10.0**e for e in range(-8, 2))  # additions to the diagonal, over the trace
+RAISES = tuple(
+    10.0**e for e in range(-8, 2)
+)  # additions to the diagonal, over the trace
 
 
 class TrainingRows:
-    """The rows of a problem with their (n, k) float32 scores ``F``, which are changed in place.
+    """The rows of a problem with their (n, k) float32 scores ``F``, which are changed
+    in place.
 
     The features of a block are made `GRAM_ROWS` rows at a time. If they do not fit into
-    :data:`KEPT_BYTES`, they are made again for every sum. With `calibrate` the scores are k more
-    features.
+    :data:`KEPT_BYTES`, they are made again for every sum. With `calibrate` the scores
+    are k more features.
     """
 
-    def __init__(self, problem: Problem, F, generator: Generator, link: str, calibrate=False):
+    def __init__(
+        self, problem: Problem, F, generator: Generator, link: str, calibrate=False
+    ):
         self.problem, self.F, self.aside = problem, F, np.empty_like(F)
         self.total = float(problem.weights.sum())
-        self.generator, self.of, self.calibrate = generator, LINKS[link].residuals, calibrate
+        self.generator, self.of, self.calibrate = (
+            generator,
+            LINKS[link].residuals,
+            calibrate,
+        )
         self.Z = np.zeros((0, 0), np.float32)
         self.made = 0  # rows whose features of this block are made
 
     def generate(self, b: int) -> None:
-        """Begin a visit of block `b`: its features are made when a sum first needs them."""
+        """Begin a visit of block `b`: its features are made when a sum first needs
+        them."""
         n, p = len(self.F), self.generator.width(b)
         self.make, self.made = self.generator.make(b), 0
         shape = (n if 4 * n * p <= KEPT_BYTES else min(n, GRAM_ROWS)), p
@@ -54,10 +72,13 @@ class TrainingRows:
             yield rows, np.hstack([Z, self.F[rows]]) if self.calibrate else Z
 
     def loss(self, F: np.ndarray, rows: slice, R: np.ndarray) -> float:
-        """Return the loss of some rows at their scores `F`, and write their residuals to `R`."""
+        """Return the loss of some rows at their scores `F`, and write their residuals
+        to `R`."""
         return self.of(F, self.problem.y[rows], R, self.problem.weights[rows])
 
-    @np.errstate(over="ignore", invalid="ignore")  # the caller refuses values that are not finite
+    @np.errstate(
+        over="ignore", invalid="ignore"
+    )  # the caller refuses values that are not finite
     def sums(self, with_gram: bool) -> tuple[np.ndarray, np.ndarray, float]:
         """Return Z'Z (empty without `with_gram`), Z'R and the loss at the scores."""
         k, q = self.F.shape[1], self.Z.shape[1] + self.calibrate * self.F.shape[1]
@@ -67,7 +88,9 @@ class TrainingRows:
         for rows, Z in self.features():
             if with_gram:
                 heavy = by_root(Z, self.problem.weights[rows])
-                S += np.dot(heavy.T, heavy, out=part)  # a symmetric one: NumPy does half
+                S += np.dot(
+                    heavy.T, heavy, out=part
+                )  # a symmetric one: NumPy does half
             R = np.empty_like(self.F[rows])
             loss += self.loss(self.F[rows], rows, R)
             G += product(Z, R)
@@ -80,7 +103,9 @@ class TrainingRows:
             G += residuals(Z, y[rows], V, self.of, weights[rows], self.F[rows])[2]
         return G
 
-    @np.errstate(over="ignore", invalid="ignore")  # the caller rejects values that are not finite
+    @np.errstate(
+        over="ignore", invalid="ignore"
+    )  # the caller rejects values that are not finite
     def advance(self, V: np.ndarray) -> float:
         """Put the scores F + ZV aside and return the loss there."""
         V, loss = V.astype(np.float32), 0.0
@@ -95,12 +120,14 @@ class TrainingRows:
 class BlockVisits:
     """The visits of a stagewise regression, which change its state `s`.
 
-    With `keep` the Cholesky factors of the blocks are kept, for further passes. With `calibrate`
-    the scores are k more features of every block, whose change then has k more rows, U:
-    W (I + U) replaces all weights.
+    With `keep` the Cholesky factors of the blocks are kept, for further passes. With
+    `calibrate` the scores are k more features of every block, whose change then has k
+    more rows, U: W (I + U) replaces all weights.
     """
 
-    def __init__(self, problem: Problem, s, alpha: float, link: str, keep=False, calibrate=False):
+    def __init__(
+        self, problem: Problem, s, alpha: float, link: str, keep=False, calibrate=False
+    ):
         self.rows = TrainingRows(problem, s.F, s.generator, link, calibrate)
         self.s, self.alpha, self.link, self.keep = s, alpha, link, keep
         self.blocks = s.generator.blocks
@@ -113,7 +140,9 @@ class BlockVisits:
         """Set the penalty of each block, and the objective."""
         s, self.costs = self.s, [0.0] * self.blocks
         if s.round:
-            self.costs = [self.cost(b, s.generator.penalty(b)) for b in range(self.blocks)]
+            self.costs = [
+                self.cost(b, s.generator.penalty(b)) for b in range(self.blocks)
+            ]
         s.primal = s.loss + sum(self.costs)
 
     def cost(self, b: int, M: np.ndarray | None) -> float:
@@ -125,16 +154,17 @@ class BlockVisits:
         return self.alpha / 2 * float(np.vdot(W, penalised(M, W)))
 
     def generate(self, b: int) -> None:
-        """Begin the visit of block `b`, whose features are made when a sum first needs them."""
+        """Begin the visit of block `b`, whose features are made when a sum first needs
+        them."""
         self.b, self.penalty = b, self.s.generator.penalty(b)
         self.rows.generate(b)
 
     def output(self, inner: int, accelerated: bool) -> np.ndarray:
         """Return the change of the block's weights; `rows` put the new scores aside.
 
-        A Gram matrix of single precision may be smaller than the Hessian in directions that the
-        rows hardly have. Steps are too long there, and the objective rises. The steps are then
-        taken again, with more on the diagonal.
+        A Gram matrix of single precision may be smaller than the Hessian in directions
+        that the rows hardly have. Steps are too long there, and the objective rises.
+        The steps are then taken again, with more on the diagonal.
         """
         rows, k = self.rows, self.s.W.shape[1]
         more = np.zeros((k * rows.calibrate, k))
@@ -177,9 +207,12 @@ class BlockVisits:
         return Factor(S)
 
     def update(self, step: np.ndarray) -> None:
-        """Add the change to the weights, and replace the scores by those that were put aside."""
+        """Add the change to the weights, and replace the scores by those that were put
+        aside."""
         s, changed = self.s, [self.b]
-        if self.rows.calibrate:  # F (I + U) + Z V: the weights that made F change with it
+        if (
+            self.rows.calibrate
+        ):  # F (I + U) + Z V: the weights that made F change with it
             k = s.W.shape[1]
             step, U = step[:-k], step[-k:]
             s.W += s.W @ U
@@ -187,7 +220,9 @@ class BlockVisits:
         s.W[s.generator.own(self.b)] += step
         self.rows.F[...] = self.rows.aside
         for c in changed:
-            self.costs[c] = self.cost(c, self.penalty if c == self.b else s.generator.penalty(c))
+            self.costs[c] = self.cost(
+                c, self.penalty if c == self.b else s.generator.penalty(c)
+            )
         s.primal = s.loss + sum(self.costs)
 
 

@@ -1,4 +1,5 @@
-"""Calibrated least squares (Algorithm 2): the weights and the link are learnt together."""
+"""Calibrated least squares (Algorithm 2): the weights and the link are learnt
+together."""
 
 from __future__ import annotations
 
@@ -22,16 +23,19 @@ from workbench.least_squares.products import (
     gram,
 )
 
-RIDGE = 1e-8  # calibration's, over the mean diagonal: saturated y, y^2, y^3 are nearly equal
+# calibration's, over the mean diagonal: saturated y, y^2, y^3 are nearly equal
+RIDGE = 1e-8
 
 
 @dataclass
 class CalibratedState(State):
-    """The chain ``W`` (t, d, k), ``V`` (t, m, k) of t rounds, and the predictions it makes.
+    """The chain ``W`` (t, d, k), ``V`` (t, m, k) of t rounds, and the predictions it
+    makes.
 
-    V_t is the paper's W~_t, transposed. ``predictions`` (n, k) are yhat of the training rows.
-    The squared errors are means over rows of |y - .|^2: of y~ (``fitted``), before the projection
-    (``refitted``) and after (``squared_error``). ``basis`` and ``hinges`` are those of the run.
+    V_t is the paper's W~_t, transposed. ``predictions`` (n, k) are yhat of the training
+    rows. The squared errors are means over rows of |y - .|^2: of y~ (``fitted``),
+    before the projection (``refitted``) and after (``squared_error``). ``basis`` and
+    ``hinges`` are those of the run.
     """
 
     round: int
@@ -48,12 +52,16 @@ class CalibratedState(State):
         """Replay the chain; all products with the rows are one."""
         X, (t, d, k) = check_sparse(X), self.W.shape
         Y = np.zeros((X.shape[0], k), self.predictions.dtype)
-        wide = np.ascontiguousarray(self.W.transpose(1, 0, 2).reshape(d, t * k), Y.dtype)
+        wide = np.ascontiguousarray(
+            self.W.transpose(1, 0, 2).reshape(d, t * k), Y.dtype
+        )
         V = self.V.astype(Y.dtype)
         for rows in pieces(len(Y), GRAM_ROWS):
             parts = np.asarray(X[rows] @ wide).reshape(len(Y[rows]), t, k)
             for i in range(t):
-                Y[rows] = expanded(Y[rows] + parts[:, i], self.basis, self.hinges) @ V[i]
+                Y[rows] = (
+                    expanded(Y[rows] + parts[:, i], self.basis, self.hinges) @ V[i]
+                )
                 project(Y[rows])
         return Y
 
@@ -76,23 +84,26 @@ def ls_calibrated(
 ) -> Iterator[CalibratedState]:
     """Fit E[y | x] = g(W'x) with a g whose inverse is a combination of a basis.
 
-    A round of Algorithm 2 fits the residuals of the predictions (18), fits the targets by the
-    functions of the sum (19), and projects onto the simplex. No step of the three raises the
-    squared error. Predictions of other rows replay all rounds, so that the model grows with them.
-    The problem is not convex, and zero is its only lower bound.
+    A round of Algorithm 2 fits the residuals of the predictions (18), fits the targets
+    by the functions of the sum (19), and projects onto the simplex. No step of the
+    three raises the squared error. Predictions of other rows replay all rounds, so that
+    the model grows with them. The problem is not convex, and zero is its only lower
+    bound.
 
     Parameters
     ----------
-    alpha : positive, ridge of the fits (18), for the mean squared error of a row, weighted by the
-        problem's weights
+    alpha : positive, ridge of the fits (18), for the mean squared error of a row,
+        weighted by the problem's weights
     basis : whole number m >= 1; the functions are y, y^2, ..., y^m (3 in section 3.1)
-    hinges : take max(y - j/m, 0), j = 1..m-1, instead of the powers above the first: a piecewise
-        linear link, as isotonic regression has; which functions G has is open in the paper
+    hinges : take max(y - j/m, 0), j = 1..m-1, instead of the powers above the first: a
+        piecewise linear link, as isotonic regression has; which functions G has is open
+        in the paper
 
     Raises
     ------
     ValueError
-        For an `alpha` or `basis` out of its range, or more features than one Gram matrix can hold.
+        For an `alpha` or `basis` out of its range, or more features than one Gram
+        matrix can hold.
     """
     alpha = check_positive(alpha, "alpha")
     X, y, weights = problem.X, problem.y, problem.weights
@@ -131,10 +142,13 @@ def ls_calibrated(
         yield s
 
 
-def fit_residual(problem: Problem, R: Factor, predictions: np.ndarray, total: float) -> np.ndarray:
+def fit_residual(
+    problem: Problem, R: Factor, predictions: np.ndarray, total: float
+) -> np.ndarray:
     """Return the W_t (d, k) of (18): the fit of y_i - y^_i^(t-1) to x_i.
 
-    `R` is the factor of the rows' second moment plus alpha, `total` the sum of their weights.
+    `R` is the factor of the rows' second moment plus alpha, `total` the sum of their
+    weights.
     """
     X, y, weights = problem.X, problem.y, problem.weights
     G = np.zeros((problem.d, predictions.shape[1]))
@@ -147,8 +161,8 @@ def fit_residual(problem: Problem, R: Factor, predictions: np.ndarray, total: fl
 def calibrate(problem: Problem, Y: np.ndarray, basis: int, hinges: bool) -> np.ndarray:
     """Return the W~_t (q, k) of (19), transposed, from the y~ (n, k) of (18).
 
-    It has a ridge toward the calibration that changes nothing: a ridge toward 0 could raise the
-    squared error.
+    It has a ridge toward the calibration that changes nothing: a ridge toward 0 could
+    raise the squared error.
     """
     k = Y.shape[1]
     q = basis * k
@@ -176,10 +190,12 @@ def expanded(Y: np.ndarray, basis: int, hinges: bool) -> np.ndarray:
 
 @njit(cache=True, nogil=True)
 def project(V):
-    """Put every row of (n, k) `V` onto {v >= 0, sum v = 1}, in place (Duchi et al., ICML 2008).
+    """Put every row of (n, k) `V` onto {v >= 0, sum v = 1}, in place (Duchi et al.,
+    ICML 2008).
 
-    The threshold of a row is found without sorting: from the mean of what is above it, which
-    leaves out more and more entries and never one that the projection keeps (Michelot, 1986).
+    The threshold of a row is found without sorting: from the mean of what is above it,
+    which leaves out more and more entries and never one that the projection keeps
+    (Michelot, 1986).
     """
     n, k = V.shape
     for i in range(n):
@@ -209,6 +225,8 @@ def squared_error(Y: np.ndarray, y: np.ndarray, weights: np.ndarray) -> float:
     """Return the weighted sum over rows of |y - Y|^2, in float64."""
     total = 0.0
     for rows in pieces(len(Y), GRAM_ROWS):
-        rest = by_root(targets(y[rows], Y.shape[1], np.float64) - Y[rows], weights[rows])
+        rest = by_root(
+            targets(y[rows], Y.shape[1], np.float64) - Y[rows], weights[rows]
+        )
         total += float(np.vdot(rest, rest))
     return total

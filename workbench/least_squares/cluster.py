@@ -13,17 +13,19 @@ from workbench.core.blocks import pieces
 from workbench.core.problem import Problem, noted
 from workbench.least_squares.products import GRAM_ROWS
 
-# The clusters of problems whose rows are elsewhere. What is made from such a problem has none.
+# The clusters of problems whose rows are elsewhere. What is made from such a problem
+# has none.
 CLUSTERS: WeakKeyDictionary[Problem, Cluster] = WeakKeyDictionary()
 
 
 def on_cluster(problem: Problem, client) -> Problem:
     """Return the problem with its rows on the workers of a ``distributed.Client``.
 
-    ls_generalized and ls_accelerated leave every pass over the rows to the workers; other solvers
-    use the rows here. The rows are a memory-mapped .npy file, which the workers map under the same
-    path. Dask rebuilds the parts of a lost worker. A ConnectionError ends a run whose scheduler is
-    gone; a copy of its last state can resume with another cluster or none.
+    ls_generalized and ls_accelerated leave every pass over the rows to the workers;
+    other solvers use the rows here. The rows are a memory-mapped .npy file, which the
+    workers map under the same path. Dask rebuilds the parts of a lost worker. A
+    ConnectionError ends a run whose scheduler is gone; a copy of its last state can
+    resume with another cluster or none.
 
     Raises
     ------
@@ -37,7 +39,8 @@ def on_cluster(problem: Problem, client) -> Problem:
 
 
 def summed(function: Callable, problem: Problem):
-    """Return function(problem); on a cluster, the sum over the parts that its workers hold."""
+    """Return function(problem); on a cluster, the sum over the parts that its workers
+    hold."""
     cluster = CLUSTERS.get(problem)
     return cluster.ask(function) if cluster else function(problem)
 
@@ -47,15 +50,20 @@ class Cluster:
 
     def __init__(self, client, problem: Problem):
         self.client = client
-        threads = sum(client.nthreads().values()) or 1  # without a worker, wait for the first
+        threads = (
+            sum(client.nthreads().values()) or 1
+        )  # without a worker, wait for the first
         size = -(-problem.n // (GRAM_ROWS * threads)) * GRAM_ROWS
         parts = list(pieces(problem.n, size))
         files = [_file(problem.X, at) for at in parts]
-        labels, weights = ([a[at] for at in parts] for a in (problem.y, problem.weights))
+        labels, weights = (
+            [a[at] for at in parts] for a in (problem.y, problem.weights)
+        )
         self.parts = self._reach(client.map, Part, files, labels, weights, pure=False)
 
     def ask(self, function: Callable):
-        """Return the sum of function(part) over the parts; tuples are summed entry by entry."""
+        """Return the sum of function(part) over the parts; tuples are summed entry by
+        entry."""
         futures = self._reach(self.client.map, function, self.parts, pure=False)
         return reduce(_add, self._reach(self.client.gather, futures))
 
@@ -64,7 +72,9 @@ class Cluster:
             if self.client.status == "running":  # a closing client never answers
                 return request(*given, **options)
         except FileNotFoundError as error:
-            raise ValueError(f"cluster: a worker finds no file {error.filename}") from None
+            raise ValueError(
+                f"cluster: a worker finds no file {error.filename}"
+            ) from None
         except Exception:
             if self.client.status == "running":
                 raise
@@ -73,7 +83,8 @@ class Cluster:
 
 @dataclass(frozen=True)
 class Part:
-    """Some rows of a file, which ``numpy.memmap(*file)`` maps, their labels and weights."""
+    """Some rows of a file, which ``numpy.memmap(*file)`` maps, their labels and
+    weights."""
 
     file: tuple
     y: np.ndarray
@@ -91,10 +102,14 @@ def _add(a, b):
 
 def _file(X: np.ndarray, at: slice) -> tuple:
     file = X if isinstance(X, np.memmap) else getattr(X, "base", None)
-    if not isinstance(file, np.memmap) or file.shape != X.shape or file.dtype != X.dtype:
+    if (
+        not isinstance(file, np.memmap)
+        or file.shape != X.shape
+        or file.dtype != X.dtype
+    ):
         raise ValueError(
-            "problem: must have the rows of a memory-mapped .npy file, float32 or float64 in C "
-            "order, for the workers of a cluster to map"
+            "problem: must have the rows of a memory-mapped .npy file, float32 or "
+            "float64 in C order, for the workers of a cluster to map"
         )
     offset = file.offset + at.start * X.strides[0]
     return file.filename, X.dtype, "r", offset, (at.stop - at.start, X.shape[1])

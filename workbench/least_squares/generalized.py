@@ -21,9 +21,9 @@ from workbench.least_squares.products import Factor, check_size
 class Iterate:
     """The weights ``W`` (d, k) of Algorithm 1 after ``round`` updates.
 
-    ``stepped`` (d, k) is where the last step ended, from which the accelerated method goes on to
-    ``W``, and ``theta`` is its momentum's counter; the plain method keeps ``stepped`` equal to
-    ``W``.
+    ``stepped`` (d, k) is where the last step ended, from which the accelerated method
+    goes on to ``W``, and ``theta`` is its momentum's counter; the plain method keeps
+    ``stepped`` equal to ``W``.
     """
 
     round: int
@@ -36,8 +36,8 @@ class Iterate:
 class GeneralizedState(Iterate, State):
     """An iterate, its mean ``loss`` and objective ``primal``, and both best bounds.
 
-    ``primal`` is at least P(W): the largest error that rounding can make is added. All is for this
-    ``alpha``.
+    ``primal`` is at least P(W): the largest error that rounding can make is added. All
+    is for this ``alpha``.
     """
 
     loss: float
@@ -50,7 +50,10 @@ class GeneralizedState(Iterate, State):
         return np.asarray(check_sparse(X) @ self.W)
 
     def info(self) -> Row:
-        return bounds(self.lower, self.upper) | {"primal": self.primal, "loss": self.loss}
+        return bounds(self.lower, self.upper) | {
+            "primal": self.primal,
+            "loss": self.loss,
+        }
 
 
 @resumable("alpha")
@@ -63,26 +66,28 @@ def ls_generalized(
 ) -> Iterator[GeneralizedState]:
     """Minimise P(W) = mean_i (Phi(W'x_i) - y_i.W'x_i) + alpha/2 |W|^2 by Algorithm 1.
 
-    Every round solves one least squares problem, all of them with the same Cholesky factor. L is
-    1 for the identity link and 1/2 for the softmax (footnote 3). The paper has no formula for its
-    regulariser; here L (S + alpha/L I) majorises the Hessian, with S the second moment of the
-    rows, which makes the identity link ridge regression in one step. P is alpha-strongly convex,
-    so that P(W) - |grad P(W)|^2 / (2 alpha) is a lower bound. Both bounds allow for rounding: in
-    single precision some 1e-5 times |W| and the root mean squares of the rows' lengths and
-    residuals. Centre features that are far from zero, or take double.
+    Every round solves one least squares problem, all of them with the same Cholesky
+    factor. L is 1 for the identity link and 1/2 for the softmax (footnote 3). The paper
+    has no formula for its regulariser; here L (S + alpha/L I) majorises the Hessian,
+    with S the second moment of the rows, which makes the identity link ridge regression
+    in one step. P is alpha-strongly convex, so that P(W) - |grad P(W)|^2 / (2 alpha) is
+    a lower bound. Both bounds allow for rounding: in single precision some 1e-5 times
+    |W| and the root mean squares of the rows' lengths and residuals. Centre features
+    that are far from zero, or take double.
 
     Parameters
     ----------
-    alpha : positive ridge penalty, for the mean loss of a row, weighted by the problem's weights
-        (the paper's lambda for text is n alpha). The paper prints none for dense rows: the default
-        hardly changes its numbers on MNIST
-    link : of scores to predictions: "identity", "softmax" or "squared_hinge", which is ours
+    alpha : positive ridge penalty, for the mean loss of a row, weighted by the
+        problem's weights (the paper's lambda for text is n alpha). The paper prints
+        none for dense rows: the default hardly changes its numbers on MNIST
+    link : of scores to predictions: "identity", "softmax" or "squared_hinge", which is
+        ours
 
     Raises
     ------
     ValueError
-        For an `alpha` that is not a positive number, an unknown `link`, or more features than one
-        Gram matrix can hold.
+        For an `alpha` that is not a positive number, an unknown `link`, or more
+        features than one Gram matrix can hold.
     """
     yield from descend(problem, alpha, link, False, state)
 
@@ -95,18 +100,23 @@ def ls_accelerated(
     link: str = "softmax",
     state: GeneralizedState | None = None,
 ) -> Iterator[GeneralizedState]:
-    """Minimise the objective of :func:`ls_generalized` with Nesterov's momentum, in S's distances.
+    """Minimise the objective of :func:`ls_generalized` with Nesterov's momentum, in S's
+    distances.
 
-    The paper names this variant in Section 4, with an error of O(1/t^2), and prints no steps. Here
-    they are those of Beck and Teboulle (2009). Ours is the restart of the momentum when it points
-    uphill (O'Donoghue, Candes, 2015). The state's W is the extrapolated point, whose loss and
-    gradient are known.
+    The paper names this variant in Section 4, with an error of O(1/t^2), and prints no
+    steps. Here they are those of Beck and Teboulle (2009). Ours is the restart of the
+    momentum when it points uphill (O'Donoghue, Candes, 2015). The state's W is the
+    extrapolated point, whose loss and gradient are known.
     """
     yield from descend(problem, alpha, link, True, state)
 
 
 def descend(
-    problem: Problem, alpha: float, link: str, accelerated: bool, state: GeneralizedState | None
+    problem: Problem,
+    alpha: float,
+    link: str,
+    accelerated: bool,
+    state: GeneralizedState | None,
 ) -> Iterator[GeneralizedState]:
     """Do the rounds of both methods."""
     alpha, L = check_positive(alpha, "alpha"), check_link(link).L
@@ -127,12 +137,16 @@ def descend(
 
 
 def updates(
-    s: Iterate, gradient: Callable[[np.ndarray], np.ndarray], R: Factor, L: float, accelerated: bool
+    s: Iterate,
+    gradient: Callable[[np.ndarray], np.ndarray],
+    R: Factor,
+    L: float,
+    accelerated: bool,
 ) -> Iterator[Iterate]:
     """Yield `s` after each update of its W by Algorithm 1.
 
-    With predictions y^_i = g(W_t x_i), `gradient` returns E[(y^ - y) x'] + alpha W, transposed,
-    and `R` is the factor of E[x x'] + alpha/L I.
+    With predictions y^_i = g(W_t x_i), `gradient` returns E[(y^ - y) x'] + alpha W,
+    transposed, and `R` is the factor of E[x x'] + alpha/L I.
     """
     while True:  # repeat
         G = gradient(s.W)
@@ -149,10 +163,12 @@ def updates(
 def extrapolated(
     W: np.ndarray, before: np.ndarray, gradient: np.ndarray, theta: float
 ) -> tuple[np.ndarray, float]:
-    """Return the point from which Nesterov's method takes its next step, and its next counter.
+    """Return the point from which Nesterov's method takes its next step, and its next
+    counter.
 
-    The last two steps ended at `W` and `before`. If the last step's gradient points along their
-    difference, the momentum leads uphill and restarts. The counter `theta` begins at 1.
+    The last two steps ended at `W` and `before`. If the last step's gradient points
+    along their difference, the momentum leads uphill and restarts. The counter `theta`
+    begins at 1.
     """
     theta = 1.0 if np.vdot(gradient, W - before) > 0 else theta
     after = (1 + np.sqrt(1 + 4 * theta**2)) / 2

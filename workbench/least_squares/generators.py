@@ -1,9 +1,9 @@
 """Random features made block by block from a seed: the GEN of stagewise regression.
 
-No block depends on another, and none is stored: a prediction needs a :class:`Generator`, a few
-numbers and, for kernels, landmarks. Features are float32. On rows like the training rows, waves,
-logits and polynomials of centred rows have a mean square of order one; kernel values lie in
-[0, 1].
+No block depends on another, and none is stored: a prediction needs a
+:class:`Generator`, a few numbers and, for kernels, landmarks. Features are float32. On
+rows like the training rows, waves, logits and polynomials of centred rows have a mean
+square of order one; kernel values lie in [0, 1].
 """
 
 from __future__ import annotations
@@ -24,13 +24,22 @@ from workbench.kernels.compiled import njit
 from workbench.kernels.rows import write_product
 from workbench.least_squares.products import check_size
 
-Map = Callable[[Matrix, np.ndarray], None]  # rows (m, d), and where their (m, p) features go
+Map = Callable[
+    [Matrix, np.ndarray], None
+]  # rows (m, d), and where their (m, p) features go
 HALF = np.float32(0.5)
 # sqrt(2) cos(2 pi t) in powers of t^2, |t| <= 1/2
-COEFFICIENTS = (1.414213546900218, -27.91545071358391, 91.83778064032919, -120.84474623131669)
+COEFFICIENTS = (
+    1.414213546900218,
+    -27.91545071358391,
+    91.83778064032919,
+    -120.84474623131669,
+)
 COEFFICIENTS += (85.08987970707877, -36.72373104043279, 9.23291691669159)
 COEFFICIENTS = tuple(map(np.float32, COEFFICIENTS))
-JITTER = 1e-6  # added to the diagonal of the landmarks' kernel matrix, which may be singular
+JITTER = (
+    1e-6  # added to the diagonal of the landmarks' kernel matrix, which may be singular
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,7 +69,8 @@ class Generator:
         return self.part(b).stop - self.part(b).start
 
     def own(self, b: int) -> slice | np.ndarray:
-        """Return the index of the weights of block `b`; those of columns are in X's order."""
+        """Return the index of the weights of block `b`; those of columns are in X's
+        order."""
         return self.anchors[self.part(b)] if self.kind == "columns" else self.part(b)
 
     def rng(self, b: int) -> np.random.Generator:
@@ -68,7 +78,8 @@ class Generator:
         return np.random.default_rng([self.seed, b])
 
     def make(self, b: int) -> Map:
-        """Return the function that writes block `b`'s features of (m, d) rows to (m, width) `Z`."""
+        """Return the function that writes block `b`'s features of (m, d) rows to (m,
+        width) `Z`."""
         return KINDS[self.kind](self, b)
 
     @cached_property
@@ -77,7 +88,8 @@ class Generator:
         return self.anchors.mean(axis=0, dtype=np.float64).astype(np.float32)
 
     def penalty(self, b: int) -> np.ndarray | None:
-        """Return the matrix M of block `b`'s regulariser tr(W'M W); None is the identity."""
+        """Return the matrix M of block `b`'s regulariser tr(W'M W); None is the
+        identity."""
         if self.kind != "nystroem":
             return None
         landmarks = self.anchors[self.part(b)].astype(np.float64)
@@ -87,21 +99,26 @@ class Generator:
 
 
 def fitted(
-    problem: Problem, kind: str, n_features: int, block: int, bandwidth: float = 1.0, seed: int = 0
+    problem: Problem,
+    kind: str,
+    n_features: int,
+    block: int,
+    bandwidth: float = 1.0,
+    seed: int = 0,
 ) -> Generator:
     """Return the generator of a given kind for the training rows of `problem`.
 
     Parameters
     ----------
-    kind : "fourier", sqrt(2) cos(w.x + b) (Rahimi, Recht, 2007); "orthogonal_fourier", the same
-        with w orthogonal in groups of d (Yu et al., 2016); "poly2", "poly3", "poly4", the
-        product of that many factors w.x + b; "logits", 1 / (1 + exp(-u)) of one such factor u;
-        "nystroem", the kernel with random training rows as landmarks, which repeat if there are
-        too few. The paper prints neither the variance of logits nor the degree of polynomials
-        (appendix A.2.1)
+    kind : "fourier", sqrt(2) cos(w.x + b) (Rahimi, Recht, 2007); "orthogonal_fourier",
+        the same with w orthogonal in groups of d (Yu et al., 2016); "poly2", "poly3",
+        "poly4", the product of that many factors w.x + b; "logits", 1 / (1 + exp(-u))
+        of one such factor u; "nystroem", the kernel with random training rows as
+        landmarks, which repeat if there are too few. The paper prints neither the
+        variance of logits nor the degree of polynomials (appendix A.2.1)
     n_features, block : int, at least 1; a `block` above `n_features` means `n_features`
-    bandwidth : positive; the kernel is exp(-|x - x'|^2 / (bandwidth m^2)) with the median distance
-        m of training rows that differ, or 1 if all are equal
+    bandwidth : positive; the kernel is exp(-|x - x'|^2 / (bandwidth m^2)) with the
+        median distance m of training rows that differ, or 1 if all are equal
     seed : int, at least 0, seeds all that is random
     """
     if kind not in [*RANDOM]:
@@ -112,21 +129,25 @@ def fitted(
     seed = check_whole(seed, "seed", least=0)
     bandwidth = check_positive(bandwidth, "bandwidth")
     held = n_features if kind == "nystroem" else block
-    check_memory(f"{held} {kind} features of {problem.d} columns, which", 4 * held * problem.d)
+    check_memory(
+        f"{held} {kind} features of {problem.d} columns, which", 4 * held * problem.d
+    )
     distances = sampled_distances(problem, seed)
     distances = distances[distances > 0]
     square = float(np.median(distances)) ** 2 if len(distances) else 1.0
     s = bandwidth * square
     if not 1e-36 < s < 1e36:  # features are of single precision
         raise ValueError(
-            f"bandwidth: times the squared median distance of rows, {square:.3g}, must lie between "
-            f"1e-36 and 1e36, got {bandwidth:.3g}"
+            f"bandwidth: times the squared median distance of rows, {square:.3g}, "
+            f"must lie between 1e-36 and 1e36, got {bandwidth:.3g}"
         )
     anchors = np.zeros((0, 0), np.float32)
     if kind == "nystroem":
         rows = np.resize(np.random.default_rng(seed).permutation(problem.n), n_features)
         anchors = problem.X[rows]
-        anchors = (anchors.toarray() if sp.issparse(anchors) else anchors).astype(np.float32)
+        anchors = (anchors.toarray() if sp.issparse(anchors) else anchors).astype(
+            np.float32
+        )
     return Generator(kind, problem.d, n_features, block, seed, s, anchors)
 
 
@@ -137,7 +158,8 @@ def fourier(generator: Generator, b: int) -> Map:
 
 
 def orthogonal_fourier(generator: Generator, b: int) -> Map:
-    """Return features as :func:`fourier` with w orthogonal in groups of d, of the same lengths."""
+    """Return features as :func:`fourier` with w orthogonal in groups of d, of the same
+    lengths."""
     rng, p, d = generator.rng(b), generator.width(b), generator.d
     groups = []
     for first in range(0, p, d):
@@ -216,7 +238,9 @@ def _products(generator: Generator, b: int, degree: int) -> Map:
 
 
 def _waves(generator: Generator, W: np.ndarray, rng: np.random.Generator) -> Map:
-    W = _scaled(W, np.sqrt(2 / generator.s) / (2 * np.pi))  # phases in turns, not radians
+    W = _scaled(
+        W, np.sqrt(2 / generator.s) / (2 * np.pi)
+    )  # phases in turns, not radians
     shift = rng.random(W.shape[1], np.float32)
 
     def make(X: Matrix, Z: np.ndarray) -> None:
@@ -230,8 +254,9 @@ def _waves(generator: Generator, W: np.ndarray, rng: np.random.Generator) -> Map
 def cosines(Z, shift):
     """Replace the float32 (m, p) `Z` by sqrt(2) cos(2 pi (z + shift)), to within 1e-6.
 
-    This interpolates the cosine at Chebyshev points by a polynomial of the squared distance to the
-    nearest whole turn. Vector instructions make it several times as fast as a library's cosine.
+    This interpolates the cosine at Chebyshev points by a polynomial of the squared
+    distance to the nearest whole turn. Vector instructions make it several times as
+    fast as a library's cosine.
     """
     c0, c1, c2, c3, c4, c5, c6 = COEFFICIENTS
     for i in range(Z.shape[0]):
@@ -246,7 +271,8 @@ def cosines(Z, shift):
 def _squared_distances(X: Matrix, C: np.ndarray, centre: np.ndarray) -> np.ndarray:
     """Return |x - c|^2 of rows and landmarks, in the landmarks' type."""
     if sp.issparse(X):
-        # Sparse rows are not centred: that would fill them, and most entries are zero anyway.
+        # Sparse rows are not centred: that would fill them, and most entries are zero
+        # anyway.
         squares = np.asarray(X.multiply(X).sum(axis=1)).ravel()
         D = np.asarray(X.astype(C.dtype, copy=False) @ C.T)
     else:

@@ -1,8 +1,10 @@
-"""The losses Phi(u) - y.u of generalized linear models with the link g = grad Phi (Section 2.2).
+"""The losses Phi(u) - y.u of generalized linear models with the link g = grad Phi
+(Section 2.2).
 
-Each link is one compiled function of scores ``F`` (m, k), targets ``y``, residuals ``R`` (m, k) and
-weights (m,). It writes g(F) - y into ``R``, which may be ``F``, and returns the sum of the losses,
-each row's residuals and loss multiplied by its weight. Targets are (m,) class codes.
+Each link is one compiled function of scores ``F`` (m, k), targets ``y``, residuals
+``R`` (m, k) and weights (m,). It writes g(F) - y into ``R``, which may be ``F``, and
+returns the sum of the losses, each row's residuals and loss multiplied by its weight.
+Targets are (m,) class codes.
 """
 
 from __future__ import annotations
@@ -26,7 +28,8 @@ class Link(NamedTuple):
 
 @njit(nogil=True)
 def target(y, i, c):
-    """Return 1 where row i has label c, else 0, in single precision: F keeps its type."""
+    """Return 1 where row i has label c, else 0, in single precision: F keeps its
+    type."""
     return np.float32(y[i] == c)
 
 
@@ -73,7 +76,8 @@ def softmax(F, y, R, weights):
 
 @njit(cache=True, nogil=True)
 def squared_hinge(F, y, R, weights):
-    """sum_c max(0, 1 - t_c u_c)^2 with t_c = 2 y_c - 1: the L2-loss SVM, one against the rest."""
+    """sum_c max(0, 1 - t_c u_c)^2 with t_c = 2 y_c - 1: the L2-loss SVM, one against
+    the rest."""
     total = 0.0
     for i in range(F.shape[0]):
         loss = 0.0
@@ -86,8 +90,8 @@ def squared_hinge(F, y, R, weights):
     return total
 
 
-# By Gershgorin, every row of diag(p) - pp' sums to 2 p_i (1 - p_i) <= 1/2 in magnitude: L of the
-# softmax is 1/2 (footnote 3), and it is attained.
+# By Gershgorin, every row of diag(p) - pp' sums to 2 p_i (1 - p_i) <= 1/2 in magnitude:
+# L of the softmax is 1/2 (footnote 3), and it is attained.
 LINKS = {
     "identity": Link(1.0, identity),
     "softmax": Link(0.5, softmax),
@@ -98,5 +102,7 @@ LINKS = {
 def check_link(link: str) -> Link:
     """Return the link of this name; a ValueError lists the known names."""
     if not isinstance(link, str) or link not in LINKS:
-        raise ValueError(f"link: unknown name {shown(link)}; {hint(shown(link), LINKS)}")
+        raise ValueError(
+            f"link: unknown name {shown(link)}; {hint(shown(link), LINKS)}"
+        )
     return LINKS[link]

@@ -18,7 +18,8 @@ def second_moment(problem: Problem) -> np.ndarray:
 
 
 class Objective:
-    """The objective P of a problem, its gradient, and bounds that rounding cannot break.
+    """The objective P of a problem, its gradient, and bounds that rounding cannot
+    break.
 
     `S` is the (d, d) second moment of the rows.
     """
@@ -32,13 +33,17 @@ class Objective:
         self.eps, piece = float(np.finfo(X.dtype).eps), min(n, cached_rows(X))
         depth = float(np.sqrt((terms(X) + 2.0) ** 2 @ S.diagonal()))
         self.depth = self.eps / 2 * depth + EPS * n / piece * self.length
-        self.sums = EPS * (piece + n / piece + problem.d * problem.k)  # of double precision
+        self.sums = EPS * (
+            piece + n / piece + problem.d * problem.k
+        )  # of double precision
         self.W: np.ndarray | None = None  # the point of the last pass over the rows
 
     def evaluate(self, W: np.ndarray) -> tuple[float, float, np.ndarray]:
-        """Return the mean loss at W, the mean of <r, F> and E[x r'], from one pass over the rows.
+        """Return the mean loss at W, the mean of <r, F> and E[x r'], from one pass over
+        the rows.
 
-        F are the scores and r = y^ - y their residuals. A second call at the same W costs nothing.
+        F are the scores and r = y^ - y their residuals. A second call at the same W
+        costs nothing.
         """
         if W is not self.W:
             of = self.link.residuals
@@ -54,9 +59,10 @@ class Objective:
     def certify(self, s) -> None:
         """Put the objective and the bounds at its W into the state.
 
-        Let F be the scores and r their residuals as computed. Since the loss is convex and of
-        curvature L, it is at most loss(F) + <r, XW - F> + L/2 |XW - F|^2 at the true scores, and
-        X'r, from any F, makes a dual point whose value is this bound without its last term, minus
+        Let F be the scores and r their residuals as computed. Since the loss is convex
+        and of curvature L, it is at most loss(F) + <r, XW - F> + L/2 |XW - F|^2 at the
+        true scores, and X'r, from any F, makes a dual point whose value is this bound
+        without its last term, minus
         |X'r + alpha W|^2 / (2 alpha). The middle term is known: in single precision it is added,
         and the rounding that remains is that of sums in X'r.
         """
@@ -65,18 +71,27 @@ class Objective:
         square = float(np.vdot(s.W, s.W))
         slope, size = float(np.linalg.norm(self.gradient(s.W))), float(np.sqrt(square))
         value = s.loss + alpha / 2 * square
-        # How far scores, residuals and X'r may be off, as root mean squares over rows; a loss of
-        # zero or more is at least |r|^2 / (2 L).
+        # How far scores, residuals and X'r may be off, as root mean squares over rows;
+        # a loss of zero or more is at least |r|^2 / (2 L).
         residual = float(np.sqrt(2 * L * max(s.loss, 0.0)))
         score = eps * (self.longest + 3) * self.length * size
         rough = eps * (4 + k**0.5 + residual)
         off = self.depth * residual
-        blur = eps * (s.loss + 4 + k / 2) + self.sums * (s.loss + alpha * square) + score * rough
+        blur = (
+            eps * (s.loss + 4 + k / 2)
+            + self.sums * (s.loss + alpha * square)
+            + score * rough
+        )
         s.primal = value + blur + L / 2 * score**2
         if eps > EPS:
             shift = float(np.vdot(s.W, G)) - inner
             value, s.primal = value + shift, s.primal + shift + off * size
         else:
             blur, s.primal = blur + residual * score, s.primal + residual * score
-        lower = value - blur - off * size - (slope + off + rough * self.length) ** 2 / (2 * alpha)
+        lower = (
+            value
+            - blur
+            - off * size
+            - (slope + off + rough * self.length) ** 2 / (2 * alpha)
+        )
         s.lower, s.upper = max(s.lower, lower), min(s.upper, s.primal)

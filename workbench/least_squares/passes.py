@@ -33,12 +33,13 @@ def ls_stagewise_passes(
     seed: int = 0,
     state: StagewiseState | None = None,
 ) -> Iterator[StagewiseState]:
-    """Minimise mean_i loss(W'z_i, y_i) + alpha/2 |W|^2 over random features z, block by block.
+    """Minimise mean_i loss(W'z_i, y_i) + alpha/2 |W|^2 over random features z, block by
+    block.
 
-    Ours: :func:`workbench.least_squares.stagewise.ls_stagewise` fits a block as if no later one
-    came. Here every block is visited `passes` times, with its Cholesky factor kept, which is block
-    descent to the solution for all features at once, and the steps are those of
-    :func:`workbench.least_squares.generalized.ls_accelerated`.
+    Ours: :func:`workbench.least_squares.stagewise.ls_stagewise` fits a block as if no
+    later one came. Here every block is visited `passes` times, with its Cholesky factor
+    kept, which is block descent to the solution for all features at once, and the steps
+    are those of :func:`workbench.least_squares.generalized.ls_accelerated`.
 
     Parameters
     ----------
@@ -51,8 +52,12 @@ def ls_stagewise_passes(
         For a parameter out of its range, or features that are not finite.
     """
     check_stages(alpha, link, passes=passes, inner=inner)
-    s = state or start(fitted(problem, features, n_features, block, bandwidth, seed), problem)
-    yield from stages(BlockVisits(problem, s, alpha, link, keep=passes > 1), passes, inner, True)
+    s = state or start(
+        fitted(problem, features, n_features, block, bandwidth, seed), problem
+    )
+    yield from stages(
+        BlockVisits(problem, s, alpha, link, keep=passes > 1), passes, inner, True
+    )
 
 
 @resumable("alpha", "passes", "inner")
@@ -65,10 +70,11 @@ def ls_columns_logistic(
     inner: int = 4,
     state: ColumnsState | None = None,
 ) -> Iterator[StagewiseState]:
-    """Minimise the mean logistic loss + alpha/2 |W|^2, a block of columns of X at a time.
+    """Minimise the mean logistic loss + alpha/2 |W|^2, a block of columns of X at a
+    time.
 
-    Ours: :func:`workbench.least_squares.stagewise.ls_columns` with the softmax and `inner`
-    accelerated steps per visit, which the paper has for dense features only.
+    Ours: :func:`workbench.least_squares.stagewise.ls_columns` with the softmax and
+    `inner` accelerated steps per visit, which the paper has for dense features only.
 
     Parameters
     ----------

@@ -1,4 +1,5 @@
-"""Sums over rows that the algorithms are made of: products in the rows' type, sums in float64."""
+"""Sums over rows that the algorithms are made of: products in the rows' type, sums in
+float64."""
 
 from __future__ import annotations
 
@@ -12,17 +13,23 @@ from workbench.core.blocks import pieces
 from workbench.core.problem import Matrix
 from workbench.kernels.rows import write_product
 
-GRAM_ROWS = 4096  # rows of one product of a Gram matrix: long enough for BLAS to be at its best
+GRAM_ROWS = (
+    4096  # rows of one product of a Gram matrix: long enough for BLAS to be at its best
+)
 TOGETHER = 128  # rows whose products with residuals are summed in single precision
-CACHED = 2**19  # bytes of rows that are read twice, and the second time from the processor's cache
+CACHED = (
+    2**19
+)  # bytes of rows that are read twice, and the second time from the processor's cache
 LARGEST = 20_000  # features: their Gram matrix, its summands and its factor take 10 GB
 
 
 def gram(X: Matrix, weights: np.ndarray, total: float | None = None) -> np.ndarray:
-    """Return X' diag(weights) X / sum(weights) of (n, d) rows, in float64; or over `total`.
+    """Return X' diag(weights) X / sum(weights) of (n, d) rows, in float64; or over
+    `total`.
 
-    Products are of double precision too: errors of single precision in directions that the rows
-    leave out are larger than a small penalty, and steps with such a matrix diverge.
+    Products are of double precision too: errors of single precision in directions that
+    the rows leave out are larger than a small penalty, and steps with such a matrix
+    diverge.
     """
     total = total or weights.sum()
     if sp.issparse(X):
@@ -39,7 +46,8 @@ def gram(X: Matrix, weights: np.ndarray, total: float | None = None) -> np.ndarr
 
 
 def by_root(Z: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """Return (m, p) rows times the roots of their weights, in their own type; Z itself for ones."""
+    """Return (m, p) rows times the roots of their weights, in their own type; Z itself
+    for ones."""
     if (weights == 1.0).all():
         return Z
     return (Z * np.sqrt(weights)[:, None]).astype(Z.dtype, copy=False)
@@ -53,10 +61,11 @@ def residuals(
     weights: np.ndarray,
     offset: np.ndarray | None = None,
 ) -> tuple[float, float, np.ndarray]:
-    """Return the summed loss at the scores F = XW + offset, <R, F> and X'R for their residuals R.
+    """Return the summed loss at the scores F = XW + offset, <R, F> and X'R for their
+    residuals R.
 
-    `of` is the compiled function of a link. Sums are of double precision, except those of
-    :func:`product`.
+    `of` is the compiled function of a link. Sums are of double precision, except those
+    of :func:`product`.
     """
     W = W.astype(X.dtype, copy=False)
     loss, inner, G = 0.0, 0.0, np.zeros(W.shape)
@@ -74,17 +83,21 @@ def residuals(
 
 
 def product(X: Matrix, R: np.ndarray) -> np.ndarray:
-    """Return X'R; that of dense rows of single precision is summed in double, every 128 rows."""
+    """Return X'R; that of dense rows of single precision is summed in double, every 128
+    rows."""
     whole = len(R) // TOGETHER * TOGETHER
     if sp.issparse(X) or X.dtype != np.float32 or len(R) <= TOGETHER:
         return X.T @ R
     Z, S = (M[:whole].reshape(-1, TOGETHER, M.shape[1]) for M in (X, R))
-    summed = np.matmul(S.transpose(0, 2, 1), Z).sum(axis=0, dtype=np.float64).T  # faster so
+    summed = (
+        np.matmul(S.transpose(0, 2, 1), Z).sum(axis=0, dtype=np.float64).T
+    )  # faster so
     return summed if whole == len(R) else summed + X[whole:].T @ R[whole:]
 
 
 def terms(X: Matrix) -> np.ndarray:
-    """Return how many products :func:`residuals` sums at most in the rows' type, by feature."""
+    """Return how many products :func:`residuals` sums at most in the rows' type, by
+    feature."""
     if sp.issparse(X):
         return np.minimum(np.bincount(X.indices, minlength=X.shape[1]), GRAM_ROWS)
     most = TOGETHER if X.dtype == np.float32 else cached_rows(X)
@@ -99,13 +112,19 @@ def cached_rows(X: Matrix) -> int:
 
 
 class Factor:
-    """The Cholesky factor of a (p, p) `H` that is positive definite except for rounding."""
+    """The Cholesky factor of a (p, p) `H` that is positive definite except for
+    rounding."""
 
     def __init__(self, H: np.ndarray):
         if not np.isfinite(H).all():
-            raise ValueError("problem: products of its features are not finite; scale the rows")
+            raise ValueError(
+                "problem: products of its features are not finite; scale the rows"
+            )
         mean = np.trace(H) / len(H)
-        for jitter in (0.0, *np.logspace(-9, 0, 10)):  # rounding puts eigenvalues below zero
+        for jitter in (
+            0.0,
+            *np.logspace(-9, 0, 10),
+        ):  # rounding puts eigenvalues below zero
             raised = H + jitter * mean * np.eye(len(H)) if jitter else H
             try:
                 self.factor = sla.cho_factor(raised, lower=True, check_finite=False)
@@ -129,7 +148,10 @@ class Factor:
 def check_size(features: int, of: str = "problem: its") -> None:
     """Refuse more features than the Gram matrix of a common machine can hold."""
     if features > LARGEST:
-        advice = "; ls_columns and ls_stagewise take them in smaller blocks" * (of[:7] == "problem")
+        advice = "; ls_columns and ls_stagewise take them in smaller blocks" * (
+            of[:7] == "problem"
+        )
         raise ValueError(
-            f"{of} {features} features are too many for one Gram matrix, at most {LARGEST}{advice}"
+            f"{of} {features} features are too many for one Gram matrix, at most "
+            f"{LARGEST}{advice}"
         )

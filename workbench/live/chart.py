@@ -1,4 +1,5 @@
-"""The two canvases of the live view: the convergence of runs, and the inside of one of them."""
+"""The two canvases of the live view: the convergence of runs, and the inside of one of
+them."""
 
 from __future__ import annotations
 
@@ -19,19 +20,28 @@ from workbench.live.pictures import Picture, pack
 UPDATES = 10  # drawn per second, at most
 KEPT = 12  # curves on the canvas
 SIZE = 5  # numbers of a point: seconds, round, lower, upper, test error
-OBJECTIVES = ("upper", "primal", "squared_error")  # a row's first of these is drawn above
-NOT_SHOWN = ("cpu", "test_error", "stopped_by")  # the last two have a place of their own
+OBJECTIVES = (
+    "upper",
+    "primal",
+    "squared_error",
+)  # a row's first of these is drawn above
+NOT_SHOWN = (
+    "cpu",
+    "test_error",
+    "stopped_by",
+)  # the last two have a place of their own
 NO_POINT = (0.0, 0.0, math.nan, math.nan, math.nan)
 in_geometric = geometric(1.002)  # the first 500 rows, later two in a thousand
 
 
 @dataclass
 class Curve:
-    """The points of one run: seconds, round, best lower, best upper, test error of its rows.
+    """The points of one run: seconds, round, best lower, best upper, test error of its
+    rows.
 
-    The test error is NaN if a row was not evaluated. A solver without a certificate has no lower
-    bounds; its objective is drawn instead of the upper ones, unchanged: the best of many estimates
-    would be too good.
+    The test error is NaN if a row was not evaluated. A solver without a certificate has
+    no lower bounds; its objective is drawn instead of the upper ones, unchanged: the
+    best of many estimates would be too good.
     """
 
     number: int
@@ -58,7 +68,10 @@ class Curve:
             if "upper" not in row or not upper <= objective:
                 upper = objective
             error = row.get("test_error", math.nan)
-            self.row, self.latest = row, (row["seconds"], row["round"], lower, upper, error)
+            self.row, self.latest = (
+                row,
+                (row["seconds"], row["round"], lower, upper, error),
+            )
             self.seen += 1
             self.evaluated += error == error
             counts = [self.seen] + [self.evaluated] * (error == error)
@@ -73,7 +86,9 @@ class Curve:
 
     def news(self) -> tuple[Record, bytes]:
         """Return the curve's texts, and in binary the new points and the latest one."""
-        numbers = {k: f"{v:.4g}" if isinstance(v, float) else v for k, v in self.row.items()}
+        numbers = {
+            k: f"{v:.4g}" if isinstance(v, float) else v for k, v in self.row.items()
+        }
         said = {
             "number": self.number,
             "name": self.name,
@@ -100,20 +115,25 @@ INSIDE = _module("canvas", "inside")
 
 
 class Chart(anywidget.AnyWidget):
-    """Curves over solver time: takes rows from any thread, and sends new points to all pages.
+    """Curves over solver time: takes rows from any thread, and sends new points to all
+    pages.
 
-    Points are sent as binary appends with their position, so that none is drawn twice. A page that
-    is opened later requests all of them. A removal by a page, or `clear`, can be undone once.
+    Points are sent as binary appends with their position, so that none is drawn twice.
+    A page that is opened later requests all of them. A removal by a page, or `clear`,
+    can be undone once.
 
     Parameters
     ----------
-    pending : returns a line on changes that have no effect yet; called before every message
+    pending : returns a line on changes that have no effect yet; called before every
+        message
     release : releases the run whose curve a page has removed
     """
 
     _esm = CHART
 
-    def __init__(self, pending: Callable[[], str] = str, release: Callable[[Curve], object] = id):
+    def __init__(
+        self, pending: Callable[[], str] = str, release: Callable[[Curve], object] = id
+    ):
         super().__init__()
         self.curves: list[Curve] = []
         self.unanswered = 0  # pings since a page has answered
@@ -143,7 +163,8 @@ class Chart(anywidget.AnyWidget):
         self.say()
 
     def say(self, **words: object) -> None:
-        """Show a ``status``, ``error``, ``note`` or other field that chart.js knows, in 0.1 s."""
+        """Show a ``status``, ``error``, ``note`` or other field that chart.js knows, in
+        0.1 s."""
         with self._lock:
             self._said |= words
             if self._timer is None:
@@ -162,20 +183,30 @@ class Chart(anywidget.AnyWidget):
             self._timer = None
             news = [curve.news() for curve in self.curves]
             curves = [said for said, _ in news]
-            content = {"pending": self._pending(), "gone": len(self._gone), "curves": curves}
+            content = {
+                "pending": self._pending(),
+                "gone": len(self._gone),
+                "curves": curves,
+            }
             self.send(self._said | content, [points for _, points in news])
 
     def _answer(self, _: object, content: object, buffers: object) -> None:
-        """Remove the curve that a page names, or undo this; send everything to a new page."""
+        """Remove the curve that a page names, or undo this; send everything to a new
+        page."""
         words = content if isinstance(content, dict) else {}
         with self._lock:
             self.unanswered = 0
             for gone in self.curves:
                 if gone.number == words.get("remove") and (gone.ended or not gone.live):
-                    self.curves, self._gone = [c for c in self.curves if c is not gone], [gone]
+                    self.curves, self._gone = (
+                        [c for c in self.curves if c is not gone],
+                        [gone],
+                    )
                     self._release(gone)
             if "undo" in words:
-                self.curves = sorted([*self.curves, *self._gone], key=lambda c: c.number)
+                self.curves = sorted(
+                    [*self.curves, *self._gone], key=lambda c: c.number
+                )
                 self._gone = []
             for curve in [] if "pong" in words else self.curves:
                 curve.sent = 0
@@ -183,7 +214,8 @@ class Chart(anywidget.AnyWidget):
 
 
 class Inside(anywidget.AnyWidget):
-    """Pictures of a method's own state, as :mod:`workbench.live.pictures` describes them."""
+    """Pictures of a method's own state, as :mod:`workbench.live.pictures` describes
+    them."""
 
     _esm = INSIDE
 

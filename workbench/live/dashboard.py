@@ -1,4 +1,5 @@
-"""The controls around the live view; their values take effect at the next run or step."""
+"""The controls around the live view; their values take effect at the next run or
+step."""
 
 from __future__ import annotations
 
@@ -23,7 +24,12 @@ from workbench.runs.run import resolve
 
 BUDGETS_S = (1, 2, 5, 10, 30, 60, 120, 300, 600, 3600)  # choices of solver seconds
 # Seconds between two rounds.
-PAUSES_S = {"1 round/s": 1.0, "3 rounds/s": 1 / 3, "10 rounds/s": 0.1, "full speed": 0.0}
+PAUSES_S = {
+    "1 round/s": 1.0,
+    "3 rounds/s": 1 / 3,
+    "10 rounds/s": 0.1,
+    "full speed": 0.0,
+}
 PING_S = 10.0  # seconds between two checks that a page is open
 MAX_UNANSWERED = 3  # then the run pauses
 TIME_FRACTION = 0.01  # fraction of wall time for portraits
@@ -74,19 +80,39 @@ class Dashboard(widgets.VBox):
             self._loop = asyncio.get_running_loop()
 
         acts = {
-            "run": ("play", self.run, "Start, or resume; a run that has ended starts again"),
-            "pause": ("pause", self.player.pause, "Pause when the round in progress ends"),
-            "step": ("step-forward", self.step, "Play one round of each solver, then pause"),
-            "back": ("step-backward", self.player.back, "Go back by one round, then pause"),
+            "run": (
+                "play",
+                self.run,
+                "Start, or resume; a run that has ended starts again",
+            ),
+            "pause": (
+                "pause",
+                self.player.pause,
+                "Pause when the round in progress ends",
+            ),
+            "step": (
+                "step-forward",
+                self.step,
+                "Play one round of each solver, then pause",
+            ),
+            "back": (
+                "step-backward",
+                self.player.back,
+                "Go back by one round, then pause",
+            ),
             "stop": ("stop", self.player.stop, "End these runs; their curves stay"),
             "reset": ("refresh", self.reset, "End these runs and remove all curves"),
         }
         self.buttons, size = {}, {"width": "6em"}
         for name, (icon, act, tip) in acts.items():
-            button = widgets.Button(description=name, icon=icon, tooltip=tip, layout=size)
+            button = widgets.Button(
+                description=name, icon=icon, tooltip=tip, layout=size
+            )
             button.on_click(lambda _, act=act: act())
             self.buttons[name] = button
-        self.data.observe(lambda _: self.sliders.set(suited.get(self.data.value, {})), "value")
+        self.data.observe(
+            lambda _: self.sliders.set(suited.get(self.data.value, {})), "value"
+        )
         self.solvers.observe(lambda _: self._choose(), "value")
         self.watched.observe(lambda _: self._look(), "value")
         for control in (self.budget, self.speed):
@@ -102,15 +128,23 @@ class Dashboard(widgets.VBox):
 
         column = [
             widgets.HTML("<b>Problem</b>, applied at the next run or step"),
-            captioned(self.data, "rows to train on; test rows serve for evaluation only"),
-            captioned(self.solvers, "hold Ctrl or Shift to choose several; they run together"),
+            captioned(
+                self.data, "rows to train on; test rows serve for evaluation only"
+            ),
+            captioned(
+                self.solvers, "hold Ctrl or Shift to choose several; they run together"
+            ),
             widgets.HTML("<b>Pace</b>, applied at once"),
             captioned(self.budget, "limit of each run; only solver time counts"),
             captioned(self.speed, "slower, to watch and to evaluate every round"),
         ]
         title = widgets.HTML("<b>Parameters</b>, applied at the next run or step")
-        sliders = widgets.VBox([title, *self.sliders.rows.values()]).add_class("live-parameters")
-        buttons = widgets.HBox([*self.buttons.values()], layout={"flex_flow": "row wrap"})
+        sliders = widgets.VBox([title, *self.sliders.rows.values()]).add_class(
+            "live-parameters"
+        )
+        buttons = widgets.HBox(
+            [*self.buttons.values()], layout={"flex_flow": "row wrap"}
+        )
         parts = [buttons, widgets.VBox(column), sliders, self.watched]
         for part in parts:
             part.add_class("live-controls")  # the page disables these without a kernel
@@ -119,7 +153,8 @@ class Dashboard(widgets.VBox):
         self.add_class("live-page")
 
     def run(self) -> None:
-        """Start or resume; if controls have changed, branch or start again, as after the end."""
+        """Start or resume; if controls have changed, branch or start again, as after
+        the end."""
         self._ask()
         self.player.run(self._arrange)
         if self._loop and not self._watching:
@@ -139,7 +174,8 @@ class Dashboard(widgets.VBox):
         self.inside.show("", [])
 
     def retire(self) -> None:
-        """End the runs, and release the data and the states; the canvas stays unchanged."""
+        """End the runs, and release the data and the states; the canvas stays
+        unchanged."""
         self.player.stop()
         for curve in self.chart.curves:
             curve.lane = None
@@ -156,7 +192,8 @@ class Dashboard(widgets.VBox):
         self.chart.say(note="")
 
     def _watch(self) -> None:
-        """Pause a run that no page shows. A busy cell delays this: it is on the kernel's loop."""
+        """Pause a run that no page shows. A busy cell delays this: it is on the
+        kernel's loop."""
         self._watching = self.player.status in PLAYING
         if self._watching:
             if self.chart.unanswered >= MAX_UNANSWERED:
@@ -167,7 +204,8 @@ class Dashboard(widgets.VBox):
             self._loop.call_later(PING_S, self._watch)
 
     def _arrange(self, lanes: list[Lane]) -> list[Lane]:
-        """Return the requested lanes, made from `lanes`; runs in the player's thread."""
+        """Return the requested lanes, made from `lanes`; runs in the player's
+        thread."""
         target = spec, wanted = self._target
         if not wanted:
             raise ValueError("choose at least one solver")
@@ -182,9 +220,16 @@ class Dashboard(widgets.VBox):
     def _over(self, lane: Lane) -> bool:
         return bool(lane.ended) or lane.seconds >= self.player.budget
 
-    def _lane(self, lanes: list[Lane], name: str, values: Record, problem: Problem) -> Lane:
-        """Return the lane to resume unless all are over, a branch of it, or a new one."""
-        same = (x for x in lanes if x.solver == name and x.problem is problem and not x.error)
+    def _lane(
+        self, lanes: list[Lane], name: str, values: Record, problem: Problem
+    ) -> Lane:
+        """Return the lane to resume unless all are over, a branch of it, or a new
+        one."""
+        same = (
+            x
+            for x in lanes
+            if x.solver == name and x.problem is problem and not x.error
+        )
         if old := next(same, None):
             differ = [name for name, v in values.items() if old.parameters[name] != v]
             if not differ and not all(map(self._over, lanes)):
@@ -208,7 +253,9 @@ class Dashboard(widgets.VBox):
         curve = self._curve(lane)
         if curve is None:
             return
-        curve.ended = lane.ended or ("out of time" if lane.seconds >= self.player.budget else "")
+        curve.ended = lane.ended or (
+            "out of time" if lane.seconds >= self.player.budget else ""
+        )
         if rows is None:
             self.chart.add(curve, lane.rows, restart=True)
         else:
@@ -226,8 +273,13 @@ class Dashboard(widgets.VBox):
         self.chart.say(status=self.player.status, error=said, doing="")
         for curve in self.chart.curves:
             curve.live = curve.lane in lanes
-            if curve.lane and any(curve.lane.problem is not new.problem for new in lanes):
-                curve.colour, curve.lane = GREY, None  # bounds on other data are not comparable
+            if curve.lane and any(
+                curve.lane.problem is not new.problem for new in lanes
+            ):
+                curve.colour, curve.lane = (
+                    GREY,
+                    None,
+                )  # bounds on other data are not comparable
         for lane in lanes:
             if not self._curve(lane):
                 name = (self._loaded or (None,))[0] or lane.problem.name
@@ -247,14 +299,18 @@ class Dashboard(widgets.VBox):
             self._show(lanes[-1])
 
     def _show(self, lane: Lane) -> None:
-        if lane.state is None or lane.error:  # a state that failed within a round is not drawn
+        if (
+            lane.state is None or lane.error
+        ):  # a state that failed within a round is not drawn
             return
         where = f"{SOLVERS[lane.solver].label}, {lane.problem.name}: round {lane.state.round}"
         try:
             self.inside.show(where, portrait(lane.state, lane.problem, lane.parameters))
         except Exception as error:  # a picture that fails does not end the run
             self.inside.show(where, [])
-            self.chart.say(note=f"the inside cannot be shown: {type(error).__name__}: {error}")
+            self.chart.say(
+                note=f"the inside cannot be shown: {type(error).__name__}: {error}"
+            )
 
     def _choose(self) -> None:
         chosen, watched = self.solvers.value, self.watched.value
@@ -285,8 +341,11 @@ class Dashboard(widgets.VBox):
 def legend(
     solver: str, parameters: Values, data: str, since: int | None = None
 ) -> tuple[str, str, list[str]]:
-    """Return a run's name, colour and settings: those that are not the defaults, and its data."""
+    """Return a run's name, colour and settings: those that are not the defaults, and
+    its data."""
     defaults = resolve(solver, {})[1]
-    settings = [f"{k} = {in_words(v)}" for k, v in parameters.items() if v != defaults.get(k)]
+    settings = [
+        f"{k} = {in_words(v)}" for k, v in parameters.items() if v != defaults.get(k)
+    ]
     branch = [] if since is None else [f"from round {since}"]
     return SOLVERS[solver].label, SOLVERS[solver].colour, [data, *settings, *branch]

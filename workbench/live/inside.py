@@ -1,4 +1,5 @@
-"""Pictures of the inside of a method, found by the type of its state: one function per family."""
+"""Pictures of the inside of a method, found by the type of its state: one function per
+family."""
 
 from __future__ import annotations
 
@@ -34,13 +35,19 @@ Memoir = PegasosState | MemoirState | WorkingSetState
 
 @singledispatch
 def portrait(state: State, problem: Problem, parameters: Parameters) -> Pictures:
-    """Return the pictures of a state: those of its family, registered below by its type.
+    """Return the pictures of a state: those of its family, registered below by its
+    type.
 
-    A state of another type has decisions and, if there are any, weights ``W``, (d, k) or (k, d).
+    A state of another type has decisions and, if there are any, weights ``W``, (d, k)
+    or (k, d).
     """
     pictures = draw.decisions(state, problem)
     W = getattr(state, "W", None)
-    if np.ndim(W) == 2 and problem.d in W.shape and problem.d * problem.k <= MAX_ENTRIES:
+    if (
+        np.ndim(W) == 2
+        and problem.d in W.shape
+        and problem.d * problem.k <= MAX_ENTRIES
+    ):
         W = W if W.shape[0] == problem.d else W.T
         pictures.append(draw.weights(W, "Weights of each class"))
     return pictures
@@ -48,14 +55,17 @@ def portrait(state: State, problem: Problem, parameters: Parameters) -> Pictures
 
 @portrait.register
 def minimax(state: Minimax, problem: Problem, parameters: Parameters) -> Pictures:
-    """Return coefficients and what proves the bounds: constraints, or the worst distribution.
+    """Return coefficients and what proves the bounds: constraints, or the worst
+    distribution.
 
-    A constraint is active if it has a multiplier or is tight. The most violated constraint of a
-    row has the slack ``nu - 1 - psi``: below 0, it may join.
+    A constraint is active if it has a multiplier or is tight. The most violated
+    constraint of a row has the slack ``nu - 1 - psi``: below 0, it may join.
     """
     pictures = []
     if isinstance(state, MinimaxCutState):
-        slack = draw.histogram("Slack ν − 1 − ψ by row (below 0: marked)", state.nu - 1 - state.psi)
+        slack = draw.histogram(
+            "Slack ν − 1 − ψ by row (below 0: marked)", state.nu - 1 - state.psi
+        )
         active = (state.alpha > 0) | (state.slack <= TIGHT)
         alpha = draw.ranked("Multipliers α", state.alpha, "constraints", marked=active)
         pictures = [alpha, slack._replace(logarithmic=True)]
@@ -68,12 +78,16 @@ def minimax(state: Minimax, problem: Problem, parameters: Parameters) -> Picture
 
 
 @portrait.register
-def weston_watkins(state: WWState, problem: Problem, parameters: Parameters) -> Pictures:
-    """Return the subproblem of the row with most of the gap, all parts of the gap, and weights.
+def weston_watkins(
+    state: WWState, problem: Problem, parameters: Parameters
+) -> Pictures:
+    """Return the subproblem of the row with most of the gap, all parts of the gap, and
+    weights.
 
-    A row's part is ``sum_j (C max(0, z_j) - b_j z_j)`` over the wrong classes j. A visit of it
-    sets ``b = clip(v - root, 0, C)`` with the root of F, and v as in Proposition 3.5. C is that
-    of the problem in progress, smaller than the one asked for while a continuation lasts.
+    A row's part is ``sum_j (C max(0, z_j) - b_j z_j)`` over the wrong classes j. A
+    visit of it sets ``b = clip(v - root, 0, C)`` with the root of F, and v as in
+    Proposition 3.5. C is that of the problem in progress, smaller than the one asked
+    for while a continuation lasts.
     """
     rows, k = draw.evenly(problem.n, draw.MAX_ROWS), problem.k
     X, W = problem.X[rows], state.W[:, :k]
@@ -124,8 +138,14 @@ def sampled_cuts(state: CutState, problem: Problem, parameters: Parameters) -> P
     pictures = draw.decisions(state, problem, marked, why)
     if len(state.alpha):
         marked = state.alpha > 0.0
-        pictures.append(draw.ranked("Multipliers α", state.alpha, "cuts", marked=marked))
+        pictures.append(
+            draw.ranked("Multipliers α", state.alpha, "cuts", marked=marked)
+        )
     if len(sizes):
-        what = "landmarks" if len(state.landmarks) else f"of {problem.n:,} rows in the expansion"
+        what = (
+            "landmarks"
+            if len(state.landmarks)
+            else f"of {problem.n:,} rows in the expansion"
+        )
         pictures.append(draw.ranked("Weight", sizes, what, "norm over classes"))
     return pictures

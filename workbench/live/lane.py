@@ -17,23 +17,35 @@ import numpy as np
 from workbench.core.kinds import Values
 from workbench.core.problem import Problem
 from workbench.core.state import copied
-from workbench.core.stream import Row, State, crossed, diverged, geometric, nothing, watch
+from workbench.core.stream import (
+    Row,
+    State,
+    crossed,
+    diverged,
+    geometric,
+    nothing,
+    watch,
+)
 from workbench.core.trace import Trace
 from workbench.runs.run import header, resolve, warm
 
-TOLERANCE = 1e-9  # certified gap at which a run ends, relative to an upper bound above 1
+TOLERANCE = (
+    1e-9  # certified gap at which a run ends, relative to an upper bound above 1
+)
 RECENT = 1000  # rows that are all kept; of the older ones, fewer and fewer
 TIME_FRACTION = 0.005  # fraction of wall time for evaluating, and for keeping states
 MIN_PAUSE_S = 0.05  # seconds between two evaluations, or two states
-FREE_S = 0.3  # seconds of evaluation without pauses: errors fall fastest in the beginning
+FREE_S = (
+    0.3  # seconds of evaluation without pauses: errors fall fastest in the beginning
+)
 MEMORY = 2**28  # bytes of states kept on the way
 
 
 class Spare:
     """Limit work between rounds to a `fraction` of the wall time.
 
-    After each piece of work it waits for at least `pause` seconds. The first `free` seconds of
-    work are followed by no wait, as new runs change fast.
+    After each piece of work it waits for at least `pause` seconds. The first `free`
+    seconds of work are followed by no wait, as new runs change fast.
     """
 
     def __init__(self, fraction: float, pause: float, free: float = 0.0):
@@ -60,10 +72,11 @@ class Spare:
 
 
 class Lane:
-    """A solver's run on one problem, from its first round or from a state of another lane.
+    """A solver's run on one problem, from its first round or from a state of another
+    lane.
 
-    States are kept on the way, as often as a small fraction of the time allows, so that `back` can
-    resume from the latest one and repeat the rounds since then.
+    States are kept on the way, as often as a small fraction of the time allows, so that
+    `back` can resume from the latest one and repeat the rounds since then.
 
     Parameters
     ----------
@@ -84,7 +97,8 @@ class Lane:
     Raises
     ------
     ValueError
-        For a name that is not a solver, or a parameter that the solver does not declare.
+        For a name that is not a solver, or a parameter that the solver does not
+        declare.
     """
 
     def __init__(
@@ -112,7 +126,8 @@ class Lane:
 
     @property
     def trace(self) -> Trace:
-        """The trace so far; ``stopped_by`` is why the run ended, or "paused" if it has not."""
+        """The trace so far; ``stopped_by`` is why the run ended, or "paused" if it has
+        not."""
         rows = [dict(row) for row in self.rows]
         if rows:
             rows[-1]["stopped_by"] = self.ended or "paused"
@@ -131,8 +146,8 @@ class Lane:
     def advance(self, wait: bool = False) -> Row | None:
         """Go on by one round and return its row; None if the run has come to its end.
 
-        With `wait` the next round can wait: the row is evaluated and the state kept, whatever
-        that costs.
+        With `wait` the next round can wait: the row is evaluated and the state kept,
+        whatever that costs.
         """
         if wait:
             self._evaluating.now()
@@ -143,17 +158,20 @@ class Lane:
     def play(
         self, seconds: float, go: Callable[[], bool] = lambda: True, budget: float = inf
     ) -> list[Row]:
-        """Go on for `seconds` of wall time, at least one round, while `go()`; return the rows.
+        """Go on for `seconds` of wall time, at least one round, while `go()`; return
+        the rows.
 
-        The rows end with the first beyond a `budget` of solver seconds. An exception of the solver
-        ends the run and is kept as ``error``.
+        The rows end with the first beyond a `budget` of solver seconds. An exception of
+        the solver ends the run and is kept as ``error``.
         """
         rows: list[Row] = []
         end = perf_counter() + seconds
         try:
             if self._stream is None and not self.ended:
                 warm(self.steps, self.problem, self.parameters)
-                self._stream = self._watch(self.steps(self.problem, **self.parameters), {})
+                self._stream = self._watch(
+                    self.steps(self.problem, **self.parameters), {}
+                )
             while not self.ended:
                 row, state = next(self._stream, (None, None))
                 if row is None:
@@ -191,10 +209,11 @@ class Lane:
         return self.last
 
     def back(self) -> bool:
-        """Go back by one row and return True; at the first, do nothing and return False.
+        """Go back by one row and return True; at the first, do nothing and return
+        False.
 
-        The latest kept state before that row is resumed, not timed. Solvers repeat themselves bit
-        for bit, unless their docstrings say otherwise.
+        The latest kept state before that row is resumed, not timed. Solvers repeat
+        themselves bit for bit, unless their docstrings say otherwise.
         """
         if len(self.rows) < 2:
             return False
@@ -214,7 +233,8 @@ class Lane:
         return True
 
     def branch(self, parameters: Values) -> Lane:
-        """Return a lane that stands at the same iterate under other values of ``live`` parameters.
+        """Return a lane that stands at the same iterate under other values of ``live``
+        parameters.
 
         It raises the solver's error if the solver does not accept a value.
         """
@@ -241,7 +261,8 @@ class Lane:
         self.ended, self.error, self._stream = f"failed: {error}", error, None
 
     def _keep(self) -> None:
-        """Keep a copy of the state; if memory runs short, drop every other one in between."""
+        """Keep a copy of the state; if memory runs short, drop every other one in
+        between."""
         self._states.append(copied(self.state, self.problem))
         if len(self._states) > max(4, MEMORY // size(self.state)):
             del self._states[-2:0:-2]
@@ -254,6 +275,7 @@ def closed(row: Row) -> str | None:
 
 
 def size(state: State) -> int:
-    """Return about how many bytes a state has: its arrays, a generator and some numbers."""
+    """Return about how many bytes a state has: its arrays, a generator and some
+    numbers."""
     values = (getattr(state, f.name) for f in fields(state))  # type: ignore[arg-type]
     return 4096 + sum(value.nbytes for value in values if isinstance(value, np.ndarray))

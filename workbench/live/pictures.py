@@ -1,7 +1,8 @@
-"""Pictures of a method's inside as plain data: made here, drawn on the page by ``inside.js``.
+"""Pictures of a method's inside as plain data: made here, drawn on the page by
+``inside.js``.
 
-They hold no colours and no pixels. The functions below neither change a state nor take long: of
-a large problem they look at some rows, the same ones in every round.
+They hold no colours and no pixels. The functions below neither change a state nor take
+long: of a large problem they look at some rows, the same ones in every round.
 """
 
 from __future__ import annotations
@@ -27,15 +28,16 @@ SIDE = 60  # cells on each side of a plane
 MAX_BARS = 40  # in one picture, and classes or features of a matrix
 BINS = 20  # in a histogram, at most
 IMAGE_SIDES = 3, 64  # pixels, of rows that are taken for square images
-SHADED = 0.98  # fraction of the weights below the darkest shade: a few large ones hide no others
+# fraction of the weights below the darkest shade: a few large ones hide no others
+SHADED = 0.98
 LARGEST = 1e30  # larger values are drawn as this one
 
 
 class Bars(NamedTuple):
     """One bar per value, upwards or downwards from 0.
 
-    ``values`` (m,), ``labels`` of the bars (m of them, or none), ``unit`` of the axis; ``marked``
-    (m,) is not 0 where a bar stands out.
+    ``values`` (m,), ``labels`` of the bars (m of them, or none), ``unit`` of the axis;
+    ``marked`` (m,) is not 0 where a bar stands out.
     """
 
     title: str
@@ -49,8 +51,8 @@ class Bars(NamedTuple):
 class Image(NamedTuple):
     """A matrix in shades, ``values`` (h, w), from ``low`` to ``high``.
 
-    If ``low`` is negative, the shades have two hues that meet at 0. ``rows`` and ``columns``
-    name the axes.
+    If ``low`` is negative, the shades have two hues that meet at 0. ``rows`` and
+    ``columns`` name the axes.
     """
 
     title: str
@@ -62,7 +64,8 @@ class Image(NamedTuple):
 
 
 class Lines(NamedTuple):
-    """Lines ``ys`` (c, m) over ``x`` (m,), named by ``labels``, and single ``points`` (p, 2)."""
+    """Lines ``ys`` (c, m) over ``x`` (m,), named by ``labels``, and single ``points``
+    (p, 2)."""
 
     title: str
     x: np.ndarray
@@ -76,9 +79,9 @@ class Lines(NamedTuple):
 class Plane(NamedTuple):
     """Rows in two dimensions over the regions that a classifier gives to each class.
 
-    ``regions`` (h, w) are classes on a grid over ``extent`` (left, right, bottom, top), the first
-    row at the bottom; ``points`` (p, 2) are rows of the data of these ``classes`` (p,); ``marked``
-    (p,) is not 0 where a point stands out.
+    ``regions`` (h, w) are classes on a grid over ``extent`` (left, right, bottom, top),
+    the first row at the bottom; ``points`` (p, 2) are rows of the data of these
+    ``classes`` (p,); ``marked`` (p,) is not 0 where a point stands out.
     """
 
     title: str
@@ -91,13 +94,16 @@ class Plane(NamedTuple):
 
 Picture = Bars | Image | Lines | Plane
 
-Scored = tuple[np.ndarray, np.ndarray, str]  # classes (m,), scores (m, k), and which rows
+Scored = tuple[
+    np.ndarray, np.ndarray, str
+]  # classes (m,), scores (m, k), and which rows
 
 
 def decisions(
     state: State, problem: Problem, marked: np.ndarray | None = None, why: str = ""
 ) -> list[Picture]:
-    """Return a classifier's regions if rows have two features, else its confusion; and margins.
+    """Return a classifier's regions if rows have two features, else its confusion; and
+    margins.
 
     Parameters
     ----------
@@ -111,7 +117,8 @@ def decisions(
 
 
 def scored(state: State, problem: Problem) -> Scored:
-    """Return scores of at most :data:`MAX_ROWS` test rows, or training rows if there are none."""
+    """Return scores of at most :data:`MAX_ROWS` test rows, or training rows if there
+    are none."""
     tested = problem.X_test is not None
     X, y = (problem.X_test, problem.y_test) if tested else (problem.X, problem.y)
     rows = evenly(len(y), MAX_ROWS)
@@ -120,16 +127,20 @@ def scored(state: State, problem: Problem) -> Scored:
 
 
 def confusion(rows: Scored, k: int) -> Image:
-    """Return how often each true class was predicted as each; of many classes, the most frequent.
+    """Return how often each true class was predicted as each; of many classes, the most
+    frequent.
 
-    The shades end at twice the most frequent mistake, to show mistakes next to the diagonal.
+    The shades end at twice the most frequent mistake, to show mistakes next to the
+    diagonal.
     """
     y, F, which = rows
     predicted = np.argmax(F, axis=1)
     title = f"Confusion: {np.sum(predicted != y)} wrong among {which}"
     shown = np.arange(k)
     if k > MAX_BARS:
-        shown = np.sort(np.argsort(-np.bincount(y, minlength=k), kind="stable")[:MAX_BARS])
+        shown = np.sort(
+            np.argsort(-np.bincount(y, minlength=k), kind="stable")[:MAX_BARS]
+        )
         title += f"; {MAX_BARS} of {k} classes"
     counts = sp.coo_array((np.ones(len(y)), (y, predicted)), shape=(k, k)).tocsr()
     counts = counts[shown][:, shown].toarray()
@@ -139,7 +150,8 @@ def confusion(rows: Scored, k: int) -> Image:
 
 
 def margins(rows: Scored) -> Bars:
-    """Return a histogram of rows' margins, the own class's score less the largest other one.
+    """Return a histogram of rows' margins, the own class's score less the largest other
+    one.
 
     Rows below 0, which are marked, are predicted wrong.
     """
@@ -150,10 +162,14 @@ def margins(rows: Scored) -> Bars:
     return histogram(title, F[each, y] - others.max(axis=1))
 
 
-def plane(state: State, problem: Problem, marked: np.ndarray | None = None, why: str = "") -> Plane:
-    """Return the regions of two features that each class is predicted in, with training rows.
+def plane(
+    state: State, problem: Problem, marked: np.ndarray | None = None, why: str = ""
+) -> Plane:
+    """Return the regions of two features that each class is predicted in, with training
+    rows.
 
-    Parameters are those of :func:`decisions`; at most :data:`MAX_MARKED` rows are marked.
+    Parameters are those of :func:`decisions`; at most :data:`MAX_MARKED` rows are
+    marked.
     """
     ends = np.array(
         [as_dense(end(axis=0)).ravel() for end in (problem.X.min, problem.X.max)], float
@@ -165,7 +181,9 @@ def plane(state: State, problem: Problem, marked: np.ndarray | None = None, why:
     grid = np.stack([x.ravel(), y.ravel()], axis=1).astype(problem.X.dtype)
     F = finite(state.scores(sp.csr_matrix(grid) if problem.is_sparse else grid))
     foremost = np.empty(0, int) if marked is None else np.unique(marked[:MAX_MARKED])
-    rows = np.union1d(evenly(problem.n, MAX_POINTS - len(foremost)), foremost).astype(int)
+    rows = np.union1d(evenly(problem.n, MAX_POINTS - len(foremost)), foremost).astype(
+        int
+    )
     title = f"Regions and {some(rows, problem.n, 'training rows')}"
     return Plane(
         title + (f"; marked: {why}" if len(foremost) else ""),
@@ -178,9 +196,11 @@ def plane(state: State, problem: Problem, marked: np.ndarray | None = None, why:
 
 
 def weights(W: Matrix, title: str) -> Image:
-    """Return (d, k) `W` as one small image per class or, if d is not a square, one row per class.
+    """Return (d, k) `W` as one small image per class or, if d is not a square, one row
+    per class.
 
-    Of many classes it shows the first, of many features in rows those of largest weight.
+    Of many classes it shows the first, of many features in rows those of largest
+    weight.
     """
     d, k = W.shape
     title += f"; the first {MAX_BARS} of {k:,} classes" if k > MAX_BARS else ""
@@ -200,7 +220,8 @@ def weights(W: Matrix, title: str) -> Image:
 
 
 def _mosaic(rows: np.ndarray) -> np.ndarray:
-    """Return (m, s^2) rows as s x s tiles, in the order of words on a page, one cell apart."""
+    """Return (m, s^2) rows as s x s tiles, in the order of words on a page, one cell
+    apart."""
     m, side = len(rows), isqrt(rows.shape[1])
     across = -(-m // max(1, round(np.sqrt(m / 2))))
     down = -(-m // across)
@@ -211,19 +232,32 @@ def _mosaic(rows: np.ndarray) -> np.ndarray:
 
 
 def histogram(title: str, values: np.ndarray) -> Bars:
-    """Return how many of the `values` lie in at most :data:`BINS` intervals; 0 is a border.
+    """Return how many of the `values` lie in at most :data:`BINS` intervals; 0 is a
+    border.
 
     Bars are named by their lower ends; those of negative values are marked.
     """
     values = finite(values).astype(float)
     ends = min(0.0, values.min()), max(0.0, values.max())
-    counts, edges = np.histogram(values, MaxNLocator(BINS, steps=[1, 2, 5, 10]).tick_values(*ends))
+    counts, edges = np.histogram(
+        values, MaxNLocator(BINS, steps=[1, 2, 5, 10]).tick_values(*ends)
+    )
     labels = tuple(f"{edge:.6g}" for edge in edges[:-1])
-    return Bars(title, counts.astype(float), labels, "rows", marked=(edges[1:] <= 0).astype(float))
+    return Bars(
+        title,
+        counts.astype(float),
+        labels,
+        "rows",
+        marked=(edges[1:] <= 0).astype(float),
+    )
 
 
 def ranked(
-    title: str, values: np.ndarray, what: str, unit: str = "", marked: np.ndarray | None = None
+    title: str,
+    values: np.ndarray,
+    what: str,
+    unit: str = "",
+    marked: np.ndarray | None = None,
 ) -> Bars:
     """Return `values`, the largest first; of many, those at evenly spaced ranks.
 
@@ -249,11 +283,14 @@ def some(shown: np.ndarray, n: int, what: str) -> str:
 
 def finite(values: np.ndarray) -> np.ndarray:
     """Return the nearest numbers that single precision holds; 0 for NaN."""
-    return np.clip(np.nan_to_num(values, posinf=LARGEST, neginf=-LARGEST), -LARGEST, LARGEST)
+    return np.clip(
+        np.nan_to_num(values, posinf=LARGEST, neginf=-LARGEST), -LARGEST, LARGEST
+    )
 
 
 def pack(pictures: Iterable[Picture]) -> tuple[list[Record], list[bytes]]:
-    """Return the pictures' texts, with names and shapes of their arrays, and these in float32."""
+    """Return the pictures' texts, with names and shapes of their arrays, and these in
+    float32."""
     words, buffers = [], []
     for picture in pictures:
         said, arrays = {"kind": type(picture).__name__.lower()}, []

@@ -9,8 +9,12 @@ from collections.abc import Callable, Iterable
 from workbench.core.stream import Row
 from workbench.live.lane import Lane
 
-ONE_AT_A_TIME = threading.Lock()  # two dashboards that play together would spoil both clocks
-SLICE_S = 0.02  # wall seconds that a lane plays before others do, or its view is updated
+ONE_AT_A_TIME = (
+    threading.Lock()
+)  # two dashboards that play together would spoil both clocks
+SLICE_S = (
+    0.02  # wall seconds that a lane plays before others do, or its view is updated
+)
 PLAYING = ("starting", "running")
 AT_REST = ("paused", "finished", "failed", "stopped")
 Arrange = Callable[[list[Lane]], list[Lane]]
@@ -19,24 +23,28 @@ Arrange = Callable[[list[Lane]], list[Lane]]
 class Player:
     """Play lanes, the one with the least solver seconds first: all under one clock.
 
-    The thread runs while rounds are requested: any number of them after `run`, one per lane after
-    `step`. Nothing interrupts a round: a request that comes during a round is carried out at its
-    end. A lane that fails ends alone. All methods return immediately and may be called from any
-    thread.
+    The thread runs while rounds are requested: any number of them after `run`, one per
+    lane after `step`. Nothing interrupts a round: a request that comes during a round
+    is carried out at its end. A lane that fails ends alone. All methods return
+    immediately and may be called from any thread.
 
-    If several ``arrange`` functions are given before one is called, only the last one is called.
-    So each must bring about all changes that were requested, and not only the latest.
+    If several ``arrange`` functions are given before one is called, only the last one
+    is called. So each must bring about all changes that were requested, and not only
+    the latest.
 
     Parameters
     ----------
-    on_rows : ``on_rows(lane, rows)`` for new rows of a lane, an empty list if it has ended or
-        paused; ``on_rows(lane, None)`` for a lane that has gone back; ``on_rows(None, None)`` if
-        only the status or `lanes` have changed, which must return quickly
+    on_rows : ``on_rows(lane, rows)`` for new rows of a lane, an empty list if it has
+        ended or paused; ``on_rows(lane, None)`` for a lane that has gone back;
+        ``on_rows(None, None)`` if only the status or `lanes` have changed, which must
+        return quickly
 
     Attributes
     ----------
-    status : ready, starting, running, pausing, paused, stopping, stopped, finished or failed
-    error : the exception that kept lanes from being made, or of the last one that failed, or None
+    status : ready, starting, running, pausing, paused, stopping, stopped, finished or
+        failed
+    error : the exception that kept lanes from being made, or of the last one that
+        failed, or None
     lanes : those that `run` resumes
     budget : solver seconds that a lane may take
     pause_between : seconds to wait after every round, for eyes to follow
@@ -93,7 +101,8 @@ class Player:
                 self._worker.start()
 
     def _work(self) -> None:
-        """Carry out requests until there are none, then set the status to the outcome."""
+        """Carry out requests until there are none, then set the status to the
+        outcome."""
         lanes, outcome = self.lanes, "paused"
         while True:
             with self._change:
@@ -113,13 +122,16 @@ class Player:
                 with self._change:
                     self.error, self._rounds, self._arrange = error, 0, None
             with self._change:
-                if not rounds and not self._rounds:  # all is evaluated, and nothing requested
+                if (
+                    not rounds and not self._rounds
+                ):  # all is evaluated, and nothing requested
                     self._worker = None
                     self._say("stopped" if self.status == "stopping" else outcome)
                     return
 
     def _arranged(self, arrange: Arrange | None, lanes: list[Lane]) -> list[Lane]:
-        """Return the lanes to play, which may take time to make; evaluate dropped ones."""
+        """Return the lanes to play, which may take time to make; evaluate dropped
+        ones."""
         made = arrange(self.lanes) if arrange else self.lanes
         self._evaluate(lane for lane in lanes if lane not in made)
         with self._change:
@@ -129,7 +141,8 @@ class Player:
         return made
 
     def _play(self, lanes: list[Lane], rounds: float) -> str:
-        """Play these rounds, or a slice of time; return the status if no further ones are due."""
+        """Play these rounds, or a slice of time; return the status if no further ones
+        are due."""
         if rounds < 0:
             self.error = None
             for lane in lanes * int(-rounds):
@@ -149,7 +162,8 @@ class Player:
         return "failed" if lanes and all(lane.error for lane in lanes) else "finished"
 
     def _round(self, lanes: list[Lane], rounds: float) -> None:
-        """Play a round of each lane, or a slice of the one with the least solver seconds."""
+        """Play a round of each lane, or a slice of the one with the least solver
+        seconds."""
         playing = self._playing(lanes)
         if rounds == math.inf and playing:
             playing = [min(playing, key=lambda lane: lane.seconds)]
@@ -169,7 +183,8 @@ class Player:
         return [x for x in lanes if not x.ended and x.seconds < self.budget]
 
     def _unchanged(self) -> bool:
-        """Return whether there was no request since the round began; costs next to nothing."""
+        """Return whether there was no request since the round began; costs next to
+        nothing."""
         return self._rounds > 0 and self._arrange is None and self.status == "running"
 
     def _evaluate(self, lanes: Iterable[Lane]) -> None:

@@ -34,7 +34,8 @@ STYLE = (HERE / "replay.css").read_text(encoding="utf-8")
 
 
 def _closed(module: str) -> str:
-    """Return a module's source as the body of a function that returns its default export."""
+    """Return a module's source as the body of a function that returns its default
+    export."""
     return module.replace("export default", "const exported =") + "\nreturn exported;"
 
 
@@ -51,9 +52,11 @@ const INSIDE = (() => {{
 
 @dataclass
 class Recording:
-    """A run that has ended: its trace, and pictures of the inside at some of its rounds.
+    """A run that has ended: its trace, and pictures of the inside at some of its
+    rounds.
 
-    A frame has ``seconds``, the ``words`` of the panel of the inside, and its ``buffers``.
+    A frame has ``seconds``, the ``words`` of the panel of the inside, and its
+    ``buffers``.
     """
 
     trace: Trace
@@ -65,7 +68,8 @@ class Replay:
 
     Parameters
     ----------
-    recordings : runs that :func:`record` has made, or traces, which have no pictures of the inside
+    recordings : runs that :func:`record` has made, or traces, which have no pictures of
+        the inside
 
     Raises
     ------
@@ -96,12 +100,14 @@ class Replay:
 def record(
     solver: str, problem: Problem, *rules: Rule, parameters: Values | None = None
 ) -> Recording:
-    """Run a solver until it ends or a rule stops it, and keep what a dashboard would show.
+    """Run a solver until it ends or a rule stops it, and keep what a dashboard would
+    show.
 
     Parameters
     ----------
     solver : a name of the registry
-    rules : such as ``rounds(50)``, of :mod:`workbench.core.stream`; an endless solver needs one
+    rules : such as ``rounds(50)``, of :mod:`workbench.core.stream`; an endless solver
+        needs one
     parameters : those that are not at their defaults
 
     Raises
@@ -134,8 +140,11 @@ def embedded(data: Values | None) -> str:
 
 
 def hashed(script: str) -> str:
-    """Return a script's hash for a content security policy, which then allows no other script."""
-    return f"sha256-{base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()}"
+    """Return a script's hash for a content security policy, which then allows no other
+    script."""
+    return (
+        f"sha256-{base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()}"
+    )
 
 
 def _frame(lane: Lane) -> Record:
@@ -156,11 +165,20 @@ def _run(number: int, recording: Recording | Trace) -> Record:
         if not len(seconds):
             raise ValueError(f"replay: run {number}, of {solver}, has no rows")
         if not np.isfinite(seconds).all() or (np.diff(seconds, prepend=0.0) < 0).any():
-            raise ValueError(f"replay: run {number}, of {solver}, needs rows of ascending seconds")
-        words = legend(solver, trace.header["parameters"], trace.header["problem"]["name"])
+            raise ValueError(
+                f"replay: run {number}, of {solver}, needs rows of ascending seconds"
+            )
+        words = legend(
+            solver, trace.header["parameters"], trace.header["problem"]["name"]
+        )
     except (LookupError, TypeError, AttributeError, OverflowError) as error:
-        raise ValueError(f"replay: run {number} is not the run of a solver; {error}") from None
+        raise ValueError(
+            f"replay: run {number} is not the run of a solver; {error}"
+        ) from None
     curve = Curve(number, *words, ended=trace.stopped_by or "")
     curve.add(trace.rows)
     texts, points = curve.news()
-    return texts | {"points": base64.b64encode(points).decode(), "frames": recording.frames}
+    return texts | {
+        "points": base64.b64encode(points).decode(),
+        "frames": recording.frames,
+    }

@@ -27,7 +27,23 @@ SLIDERS = {
     "n_features": tuple(2**e for e in range(6, 15)),
     "block": tuple(2**e for e in range(5, 12)),
     **dict.fromkeys(("passes", "inner", "p"), (1, 2, 3, 4, 5, 8, 10, 16, 20, 50)),
-    "bandwidth": (0.01, 0.03, 0.1, 0.2, 0.3, 0.5, 0.7, 1.0, 1.5, 2.0, 3.0, 5.0, 10.0, 30.0, 100.0),
+    "bandwidth": (
+        0.01,
+        0.03,
+        0.1,
+        0.2,
+        0.3,
+        0.5,
+        0.7,
+        1.0,
+        1.5,
+        2.0,
+        3.0,
+        5.0,
+        10.0,
+        30.0,
+        100.0,
+    ),
     "gamma": tuple(float(f"{m}e{e}") for e in range(-8, 3) for m in (1, 3)),
     "lam": (0.0, *(float(f"{m}e{e}") for e in range(-6, 0) for m in (1, 3)), 1.0),
     "eta0": tuple(float(f"{m}e{e}") for e in range(-3, 3) for m in (1, 3)),
@@ -36,27 +52,32 @@ SLIDERS = {
     "working_set": (2, 4, 8, 16, 32, 64),
 }
 WIDE = {"style": {"description_width": "8em"}, "layout": {"width": "auto"}}
-DEFAULT = "default"  # instead of None, which a slider cannot hold: it depends on the data
+DEFAULT = (
+    "default"  # instead of None, which a slider cannot hold: it depends on the data
+)
 
 
 class Sliders:
-    """One control per parameter, or one per solver and parameter if the solvers' defaults differ.
+    """One control per parameter, or one per solver and parameter if the solvers'
+    defaults differ.
 
     Parameters
     ----------
     solvers : names of the registry
-    starts : values to start from, by the parameter's name; the solvers' defaults otherwise
+    starts : values to start from, by the parameter's name; the solvers' defaults
+        otherwise
 
     Attributes
     ----------
-    widgets : the controls by name; one that belongs to a single solver is called ``name (solver)``
+    widgets : the controls by name; one that belongs to a single solver is called ``name
+        (solver)``
     rows : each of them above its line of help
 
     Raises
     ------
     ValueError
-        For a start that no solver has a parameter or a slider for, or that is a word instead of a
-        number.
+        For a start that no solver has a parameter or a slider for, or that is a word
+        instead of a number.
     """
 
     def __init__(self, solvers: Sequence[str], starts: Values):
@@ -65,29 +86,49 @@ class Sliders:
         self._of: dict[str, dict[str, str]] = {}  # solver -> parameter -> control
         defaults = {solver: resolve(solver, {})[1] for solver in solvers}
         for name, value in starts.items():
-            if name not in SLIDERS or not any(name in values for values in defaults.values()):
-                raise ValueError(f"parameters: {', '.join(solvers)}: no slider is called {name!r}")
+            if name not in SLIDERS or not any(
+                name in values for values in defaults.values()
+            ):
+                raise ValueError(
+                    f"parameters: {', '.join(solvers)}: no slider is called {name!r}"
+                )
             example = SLIDERS[name][-1]
             if value is not None and isinstance(value, str) != isinstance(example, str):
-                raise ValueError(f"parameters: {name} must be like {example!r}, got {value!r}")
+                raise ValueError(
+                    f"parameters: {name} must be like {example!r}, got {value!r}"
+                )
         for solver, values in defaults.items():
-            shown = {name: starts.get(name, v) for name, v in values.items() if name in SLIDERS}
+            shown = {
+                name: starts.get(name, v)
+                for name, v in values.items()
+                if name in SLIDERS
+            }
             self._of[solver] = {}
             for name, value in shown.items():
-                found = {starts.get(name, each.get(name, value)) for each in defaults.values()}
+                found = {
+                    starts.get(name, each.get(name, value))
+                    for each in defaults.values()
+                }
                 key = name if len(found) == 1 else f"{name} ({solver})"
                 self._of[solver][name] = key
                 if key not in self.widgets:
                     self.widgets[key] = control_for(key, SLIDERS[name], value)
-                    self.rows[key] = captioned(self.widgets[key], described(name, solver))
+                    self.rows[key] = captioned(
+                        self.widgets[key], described(name, solver)
+                    )
 
     def parameters(self, solver: str) -> Record:
         """Return the values of the solver's sliders by parameter."""
-        values = {name: self.widgets[key].value for name, key in self._of[solver].items()}
-        return {name: None if value == DEFAULT else value for name, value in values.items()}
+        values = {
+            name: self.widgets[key].value for name, key in self._of[solver].items()
+        }
+        return {
+            name: None if value == DEFAULT else value for name, value in values.items()
+        }
 
     def differ(self, solver: str, old: Values, new: Values) -> list[str]:
-        """Return the controls of this solver's parameters that have other values in `new`."""
+        """Return the controls of this solver's parameters that have other values in
+        `new`."""
         return [key for name, key in self._of[solver].items() if old[name] != new[name]]
 
     def set(self, values: Values) -> None:
@@ -106,11 +147,15 @@ def control_for(name: str, values: Sequence, value: object) -> widgets.DOMWidget
     """Return a check box for a switch, a menu for words, a slider for numbers."""
     value = DEFAULT if value is None else value
     if value not in values:
-        values = [value, *values] if isinstance(value, str) else sorted([*values, value])
+        values = (
+            [value, *values] if isinstance(value, str) else sorted([*values, value])
+        )
     if isinstance(value, bool):
         control = widgets.Checkbox(value=value, description=name, **WIDE)
     elif isinstance(values[-1], str):
-        control = widgets.Dropdown(options=values, value=value, description=name, **WIDE)
+        control = widgets.Dropdown(
+            options=values, value=value, description=name, **WIDE
+        )
     else:
         control = slider(name, [(in_words(v), v) for v in values], value)
     if " " in name:
@@ -125,12 +170,15 @@ def captioned(control: widgets.DOMWidget, words: str) -> widgets.VBox:
 
 
 def described(name: str, solver: str) -> str:
-    """Return the first sentence on this parameter in the solver's docstring, or in one it names.
+    """Return the first sentence on this parameter in the solver's docstring, or in one
+    it names.
 
     If there is none, return the sentence of another solver, of the same module first.
     """
     module = str(SOLVERS[solver].function).partition(":")[0]
-    alike = sorted(SOLVERS, key=lambda each: not str(SOLVERS[each].function).startswith(module))
+    alike = sorted(
+        SOLVERS, key=lambda each: not str(SOLVERS[each].function).startswith(module)
+    )
     entry = re.compile(rf"^(?:\w+, )*{name}(?:, \w+)* : (.+(?:\n +.+)*)", re.M)
     for each in (solver, *alike):
         if found := entry.search(getdoc(SOLVERS[each].steps) or ""):
@@ -143,7 +191,9 @@ def described(name: str, solver: str) -> str:
     return ""
 
 
-def slider(name: str, options: list[tuple[str, object]], value: object) -> widgets.SelectionSlider:
+def slider(
+    name: str, options: list[tuple[str, object]], value: object
+) -> widgets.SelectionSlider:
     """Return a slider over these options that reports its value when it is released."""
     return widgets.SelectionSlider(
         options=options, value=value, description=name, continuous_update=False, **WIDE

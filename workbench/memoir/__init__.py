@@ -1,1 +1,2 @@
-"""MEMOIR, extreme classification with inexact margin (Belyy, Sholokhov): one file per method."""
+"""MEMOIR, extreme classification with inexact margin (Belyy, Sholokhov): one file per
+method."""

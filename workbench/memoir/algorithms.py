@@ -3,11 +3,12 @@
 Comments number the lines of the printed boxes. Lines 5 to 11 are compiled
 (:func:`workbench.memoir.steps.visit`); W is dense or sparse.
 
-About (13) the paper says that a truncation is applied "only in the case of the resulting l1/l2
-norm of the truncated elements is sufficiently small", and not how small. Its box truncates after
-every batch, and so does :func:`memoir_l1`. The text leaves open what a batch of Algorithm 2 is;
-rows are drawn uniformly, as in Algorithm 1. The defaults are those of Table 4. The steps of Theorem
-2 are in :func:`workbench.memoir.pegasos.memoir_pegasos`, which is ours.
+About (13) the paper says that a truncation is applied "only in the case of the
+resulting l1/l2 norm of the truncated elements is sufficiently small", and not how
+small. Its box truncates after every batch, and so does :func:`memoir_l1`. The text
+leaves open what a batch of Algorithm 2 is; rows are drawn uniformly, as in Algorithm 1.
+The defaults are those of Table 4. The steps of Theorem 2 are in
+:func:`workbench.memoir.pegasos.memoir_pegasos`, which is ours.
 """
 
 from __future__ import annotations
@@ -45,29 +46,36 @@ def memoir_l2(
 ) -> Iterator[MemoirState]:
     """Lower P(W) = lam/2 |W|^2 + mean_i max(0, 1 + max_{r != y_i} x_i.(w_r - w_{y_i})).
 
-    Algorithm 1 with the settings of Table 4, which are the defaults. Step t has the size
-    eta_t = eta0 / (1 + eta_step t). A round is a batch, or the batches of a pass over the rows if
-    these are more than fifty. There is no certificate.
+    Algorithm 1 with the settings of Table 4, which are the defaults. Step t has the
+    size eta_t = eta0 / (1 + eta_step t). A round is a batch, or the batches of a pass
+    over the rows if these are more than fifty. There is no certificate.
 
-    The box leaves the search of line 6 open ("compute approximately"). The default is exact, with
-    an inexactness of zero: the paper's experiments use "sw_graph", whose edges nmslib can no longer
-    insert and delete, so that a graph has to be built for each batch, and the same answers take
-    longer. With "simple_lsh" it is :func:`memoir_lsh`.
+    The box leaves the search of line 6 open ("compute approximately"). The default is
+    exact, with an inexactness of zero: the paper's experiments use "sw_graph", whose
+    edges nmslib can no longer insert and delete, so that a graph has to be built for
+    each batch, and the same answers take longer. With "simple_lsh" it is
+    :func:`memoir_lsh`.
 
-    An approximate search uses an index of the weights before the batch; ``recall`` and ``epsilon``,
-    its shortfall in score, are measured on a round's last batch, off the clock. nmslib draws from a
-    generator of its own: such runs cannot be repeated bit for bit.
+    An approximate search uses an index of the weights before the batch; ``recall`` and
+    ``epsilon``, its shortfall in score, are measured on a round's last batch, off the
+    clock. nmslib draws from a generator of its own: such runs cannot be repeated bit
+    for bit.
 
     Parameters
     ----------
-    eta0, eta_step : length of the first step, positive, and how fast steps shrink, not negative
+    eta0, eta_step : length of the first step, positive, and how fast steps shrink, not
+        negative
     lam : weight of the regularisation, not negative; lam eta_1 must be below 1
-    batch_size : rows per step, drawn independently; by default 100 sqrt(C), or n if that is less
-    mips : search for the best wrong class: "exact", "sw_graph", "hnsw", "simple_lsh" or "random"
-    ef : candidates that a search of a graph keeps; not printed, 50 is what the graph is built with
+    batch_size : rows per step, drawn independently; by default 100 sqrt(C), or n if
+        that is less
+    mips : search for the best wrong class: "exact", "sw_graph", "hnsw", "simple_lsh" or
+        "random"
+    ef : candidates that a search of a graph keeps; not printed, 50 is what the graph is
+        built with
     bits : length of a hash
-    dense : keep W dense, 4 d C bytes, or sparse, about 10 bytes per entry, which changes nothing
-        but time and memory; the paper's W is sparse. By default dense up to 256 MB
+    dense : keep W dense, 4 d C bytes, or sparse, about 10 bytes per entry, which
+        changes nothing but time and memory; the paper's W is sparse. By default dense
+        up to 256 MB
     seed : int, seeds the rows drawn
 
     Raises
@@ -117,10 +125,10 @@ def memoir_l1(
 ) -> Iterator[MemoirState]:
     """Lower P(W) = lam/2 |W|_1 + mean_i max(0, 1 + max_{r != y_i} x_i.(w_r - w_{y_i})).
 
-    Algorithm 2: after each batch, the weights of the classes R_t in it (every label and every
-    answer) are taken towards zero by C / |R_t| lam eta_t, as printed in (13); the objective (11)
-    counts half of lam. Every batch sweeps all weights, so that small batches are slow.
-    Everything else is as in :func:`memoir_l2`.
+    Algorithm 2: after each batch, the weights of the classes R_t in it (every label and
+    every answer) are taken towards zero by C / |R_t| lam eta_t, as printed in (13); the
+    objective (11) counts half of lam. Every batch sweeps all weights, so that small
+    batches are slow. Everything else is as in :func:`memoir_l2`.
 
     Parameters
     ----------
@@ -142,7 +150,9 @@ def memoir_l1(
             eta = eta0 / (1 + eta_step * t)
             b = s.rng.integers(problem.n, size=size)  # line 3
             r = s.search(oracle, problem, b, t == end)  # line 6, unless it is exact
-            r = s.visit(Batch(rows, problem.y, b, r, np.full(size, eta)))  # lines 5 to 10
+            r = s.visit(
+                Batch(rows, problem.y, b, r, np.full(size, eta))
+            )  # lines 5 to 10
             R = np.union1d(problem.y[b], r)  # lines 4 and 11
             if lam:
                 s.truncate(R, problem.k / len(R) * lam * eta)  # lines 13 to 15: (13)
@@ -165,13 +175,21 @@ def memoir_lsh(
     seed: int = 0,
     state: MemoirState | None = None,
 ) -> Iterator[MemoirState]:
-    """Run Algorithm 1 with SimpleLSH, the paper's MEMOIR-LSH, with the settings of Table 4.
+    """Run Algorithm 1 with SimpleLSH, the paper's MEMOIR-LSH, with the settings of
+    Table 4.
 
-    The paper speaks of a "reduced feature space", and its authors' code hashes a truncated SVD:
-    give it such features (``| 128 pca``). Everything else is as in :func:`memoir_l2`.
+    The paper speaks of a "reduced feature space", and its authors' code hashes a
+    truncated SVD: give it such features (``| 128 pca``). Everything else is as in
+    :func:`memoir_l2`.
     """
     steps = {"lam": lam, "eta0": eta0, "eta_step": eta_step, "batch_size": batch_size}
-    how = {"mips": "simple_lsh", "bits": bits, "dense": dense, "seed": seed, "state": state}
+    how = {
+        "mips": "simple_lsh",
+        "bits": bits,
+        "dense": dense,
+        "seed": seed,
+        "state": state,
+    }
     return memoir_l2.__wrapped__(problem, **steps, **how)  # type: ignore[attr-defined]
 
 
@@ -188,7 +206,8 @@ def batches_of(problem: Problem, batch_size: int | None) -> tuple[int, int]:
 
 
 def begun(problem, penalty, lam, dense, seed, state) -> MemoirState:
-    """Return the state of round 0, or the given one with the objective of this `lam`."""
+    """Return the state of round 0, or the given one with the objective of this
+    `lam`."""
     s = start(problem, lam, dense, seed) if state is None else state
     if s.weight != lam:
         s.weight = lam

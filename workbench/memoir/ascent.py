@@ -1,7 +1,8 @@
-"""Dual ascent over rows with small sets of classes: the compiled inside of `cs_working_set`.
+"""Dual ascent over rows with small sets of classes: the compiled inside of
+`cs_working_set`.
 
-Row i keeps a set of classes, its own first, with their dual variables alpha. A visit of a row
-solves the dual over a block of that set exactly, so it never lowers the dual.
+Row i keeps a set of classes, its own first, with their dual variables alpha. A visit of
+a row solves the dual over a block of that set exactly, so it never lowers the dual.
 """
 
 from __future__ import annotations
@@ -16,7 +17,9 @@ from workbench.memoir.blocks import soft
 from workbench.memoir.products import add_outer, add_scores, lacks_room, set_scores
 
 ENTERING = 3  # unused classes that enter the block of one visit, which keeps V sparse
-MIN_CURVATURE = 1e-6  # least |x|^2 times the cost; below, steps would follow the rounding of g
+MIN_CURVATURE = (
+    1e-6  # least |x|^2 times the cost; below, steps would follow the rounding of g
+)
 
 
 class Data(NamedTuple):
@@ -29,10 +32,11 @@ class Data(NamedTuple):
 
 
 class Rule(NamedTuple):
-    """How rows are visited: the l1 norm's weight, None for 0, and the rules for entering a set.
+    """How rows are visited: the l1 norm's weight, None for 0, and the rules for
+    entering a set.
 
-    With `added` above 0 the scores of all classes are computed, and the `added` largest violators
-    enter the row's set; with 0 only the classes in the set are scored.
+    With `added` above 0 the scores of all classes are computed, and the `added` largest
+    violators enter the row's set; with 0 only the classes in the set are scored.
     """
 
     l1: np.float32 | None
@@ -50,11 +54,16 @@ class Sets(NamedTuple):
 
 
 class Scratch(NamedTuple):
-    """Memory of one visit, allocated once: for each row it would cost as much as a short row."""
+    """Memory of one visit, allocated once: for each row it would cost as much as a
+    short row."""
 
-    out: np.ndarray  # (k + 1,) float32, the scores of all classes, then of those outside the set
+    out: (
+        np.ndarray
+    )  # (k + 1,) float32, the scores of all classes, then of those outside the set
     best: np.ndarray  # (added,) the classes of the largest scores outside the set
-    g: np.ndarray  # (M,) the scores of the set, with the margin, which is the dual's gradient
+    g: (
+        np.ndarray
+    )  # (M,) the scores of the set, with the margin, which is the dual's gradient
     delta: np.ndarray  # (M,) the step over a block
     room: np.ndarray  # (M,) how far each alpha of the block is from its bound
     block: np.ndarray  # (M,) the places of the block in the set
@@ -68,8 +77,8 @@ def visit_rows(blocks, at, data, order, sets, rule, seen):
     Returns
     -------
     at : the place reached
-    need : free slots that V needs there, 0 at the end; `seen` counts steps, and violating classes
-        that found no place in a set
+    need : free slots that V needs there, 0 at the end; `seen` counts steps, and
+        violating classes that found no place in a set
     """
     M = sets.classes.shape[1]
     reals, places = np.empty((3, M)), np.empty((2, M), np.int64)
@@ -90,7 +99,9 @@ def visit_rows(blocks, at, data, order, sets, rule, seen):
             sets.held[i] = held
         else:
             set_scores(blocks, data.rows, i, sets.classes[i, :held], rule.l1, g)
-            for c in range(1, held):  # assigning to a slice would take longer to compile
+            for c in range(
+                1, held
+            ):  # assigning to a slice would take longer to compile
                 g[c] += 1.0
         seen[0] += solve(blocks, i, data, sets, rule, scratch, held)
         at += 1
@@ -99,7 +110,8 @@ def visit_rows(blocks, at, data, order, sets, rule, seen):
 
 @njit(cache=True)
 def violators(blocks, i, data, sets, rule, scratch):
-    """Put the classes outside row i's set that violate most into `best`; return how many."""
+    """Put the classes outside row i's set that violate most into `best`; return how
+    many."""
     out, own, held = scratch.out, data.y[i], np.int64(sets.held[i])
     out[:] = 0.0
     add_scores(blocks, data.rows, i, rule.l1, out)
@@ -113,7 +125,8 @@ def violators(blocks, i, data, sets, rule, scratch):
 
 @njit(cache=True)
 def enter(sets, i, g, held, c, score):
-    """Put class c of this score into row i's set; return its size and whether there was a place.
+    """Put class c of this score into row i's set; return its size and whether there was
+    a place.
 
     A full set gives up the lowest-scoring class that is not in use.
     """
@@ -131,7 +144,8 @@ def enter(sets, i, g, held, c, score):
 
 @njit(cache=True)
 def largest(out, threshold, best):
-    """Put the classes with the largest scores above `threshold` into `best`; return how many."""
+    """Put the classes with the largest scores above `threshold` into `best`; return how
+    many."""
     found = 0
     for c in range(np.uint64(len(out))):
         if out[c] > threshold:
@@ -150,7 +164,8 @@ def largest(out, threshold, best):
 
 @njit(cache=True)
 def violation_level(sets, i, g, held, cost):
-    """Return the score that a violating class exceeds: the least of those that may grow."""
+    """Return the score that a violating class exceeds: the least of those that may
+    grow."""
     level = g[0] if sets.alpha[i, 0] < cost else np.inf
     for j in range(1, held):
         if sets.alpha[i, j] < 0.0:
@@ -214,9 +229,10 @@ def solve(blocks, i, data, sets, rule, scratch, held):
 def block_step(alpha, scratch, m, cost, curvature):
     """Put the exact step over a block of `m` classes into `delta`.
 
-    It maximises -curvature/2 |delta|^2 - g.delta over alpha + delta <= cost [own class] with
-    sum delta = 0: delta_c = min(room_c, (beta - g_c) / curvature), where beta is found by taking
-    classes to their bound in the order in which they reach it (Keerthi et al., 2008).
+    It maximises -curvature/2 |delta|^2 - g.delta over alpha + delta <= cost [own class]
+    with sum delta = 0: delta_c = min(room_c, (beta - g_c) / curvature), where beta is
+    found by taking classes to their bound in the order in which they reach it (Keerthi
+    et al., 2008).
     """
     _, _, g, delta, room, block, _ = scratch
     total, free = 0.0, m
@@ -243,7 +259,8 @@ def block_step(alpha, scratch, m, cost, curvature):
 
 @njit(cache=True)
 def losses(blocks, rows, y, costs, l1):
-    """Return the weighted losses of all rows under W = soft(V, l1), in double precision."""
+    """Return the weighted losses of all rows under W = soft(V, l1), in double
+    precision."""
     out, total = np.empty(blocks.k + 1), 0.0
     for i in range(np.uint64(len(y))):
         out[:] = 0.0
@@ -260,7 +277,8 @@ def losses(blocks, rows, y, costs, l1):
 
 @njit(cache=True)
 def norms(values, l1):
-    """Return |W|_1 and |W|^2 of W = soft(V, l1), of these values of V; empty slots are zero."""
+    """Return |W|_1 and |W|^2 of W = soft(V, l1), of these values of V; empty slots are
+    zero."""
     one, two = 0.0, 0.0
     for value in values:
         w = np.float64(soft(value, l1))

@@ -6,8 +6,8 @@
         if 1 + x.(w_r - w_y) > 0:  w_y += eta_t x,  w_r -= eta_t x
     predict by the mean of all W
 
-With S the sum of all changes of W, each times the number of steps before it,
-W^1 + .. + W^t = t W^t - S: the mean costs a second value for each weight, and nothing else.
+With S the sum of all changes of W, each times the number of steps before it, W^1 + .. +
+W^t = t W^t - S: the mean costs a second value for each weight, and nothing else.
 """
 
 from __future__ import annotations
@@ -35,18 +35,19 @@ def memoir_averaged(
     seed: int = 0,
     state: MemoirState | None = None,
 ) -> Iterator[MemoirState]:
-    """Lower mean_i max(0, 1 + max_{r != y_i} x_i.(w_r - w_{y_i})) by averaged steps, one per row.
+    """Lower mean_i max(0, 1 + max_{r != y_i} x_i.(w_r - w_{y_i})) by averaged steps,
+    one per row.
 
-    Nothing is regularised. A round is a pass over the rows; ``primal`` is the average's, and
-    there is no certificate. On every data set of `memoir_comparison` it is more accurate than the
-    paper's algorithms and their authors' code.
+    Nothing is regularised. A round is a pass over the rows; ``primal`` is the
+    average's, and there is no certificate. On every data set of `memoir_comparison` it
+    is more accurate than the paper's algorithms and their authors' code.
 
     Parameters
     ----------
-    eta0, eta_step : positive, and not negative; step t is eta0 / sqrt(1 + eta_step t). The defaults
-        are ours, as the method
-    dense : keep weights dense, 8 d C bytes, or sparse, about 14 bytes per entry; by default dense
-        up to 256 MB
+    eta0, eta_step : positive, and not negative; step t is eta0 / sqrt(1 + eta_step t).
+        The defaults are ours, as the method
+    dense : keep weights dense, 8 d C bytes, or sparse, about 14 bytes per entry; by
+        default dense up to 256 MB
     seed : int, seeds the order of the rows
 
     Raises

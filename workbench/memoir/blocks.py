@@ -1,10 +1,12 @@
-"""A (d, C) matrix that changes while it is read, sparse or dense: one block of slots for each row.
+"""A (d, C) matrix that changes while it is read, sparse or dense: one block of slots
+for each row.
 
-Row f lists the classes that feature f has met, in a small hash table whose number of slots is a
-power of two: a class is found by open addressing, and the whole block is read by one short sweep,
-in which empty slots add zero to a class that does not exist. A row with many classes has a slot
-for every class instead, as all rows of a dense matrix have. So the matrix is its own inverted
-index, exact at all times. `products.py` multiplies it by rows of data.
+Row f lists the classes that feature f has met, in a small hash table whose number of
+slots is a power of two: a class is found by open addressing, and the whole block is
+read by one short sweep, in which empty slots add zero to a class that does not exist. A
+row with many classes has a slot for every class instead, as all rows of a dense matrix
+have. So the matrix is its own inverted index, exact at all times. `products.py`
+multiplies it by rows of data.
 """
 
 from __future__ import annotations
@@ -30,9 +32,13 @@ class Blocks(NamedTuple):
     """The blocks of all d rows, and the pool that they lie in."""
 
     starts: np.ndarray  # (d,) int64, first slot of each block
-    sizes: np.ndarray  # (d,) uint8, log2 of its number of slots, 0 if it has none, WHOLE for C
+    sizes: (
+        np.ndarray
+    )  # (d,) uint8, log2 of its number of slots, 0 if it has none, WHOLE for C
     used: np.ndarray  # (d,) int32, slots that hold a class
-    classes: np.ndarray  # (p,) uint16 or uint32, C if a slot is empty; (0,) if all are whole
+    classes: (
+        np.ndarray
+    )  # (p,) uint16 or uint32, C if a slot is empty; (0,) if all are whole
     values: np.ndarray  # (p,) float32, or float64 of a dense matrix
     sums: np.ndarray  # (p,) a second value of each slot, or (0,) if there is none
     end: np.ndarray  # (1,) int64, first slot of the pool that is in no block
@@ -63,8 +69,8 @@ class InBlocks:
     def run(self, kernel: Callable, *given) -> None:
         """Run a compiled pass to its end, in a larger pool whenever it lacks slots.
 
-        The kernel takes the blocks, the place to begin at, and `given`; it returns the place it has
-        reached and how many free slots it needs there, 0 at the end.
+        The kernel takes the blocks, the place to begin at, and `given`; it returns the
+        place it has reached and how many free slots it needs there, 0 at the end.
         """
         at, need = kernel(self.blocks(), 0, *given)
         while need:
@@ -73,7 +79,8 @@ class InBlocks:
 
 
 def empty(d: int, k: int, *, sums: bool = False, slots: int = 1) -> Blocks:
-    """Return the blocks of a sparse (d, k) matrix of zeros, in a pool of `slots`, at least 1."""
+    """Return the blocks of a sparse (d, k) matrix of zeros, in a pool of `slots`, at
+    least 1."""
     return Blocks(
         np.zeros(d, np.int64),
         np.zeros(d, np.uint8),
@@ -102,12 +109,14 @@ def dense(W: np.ndarray, *, sums: bool = False) -> Blocks:
 
 
 def _kind(k: int) -> type:
-    """Return the smallest type that holds k, the number of the class that does not exist."""
+    """Return the smallest type that holds k, the number of the class that does not
+    exist."""
     return np.uint16 if k < 2**16 else np.uint32
 
 
 def slots_of(blocks: Blocks) -> tuple[np.ndarray, np.ndarray]:
-    """Return the slots of all blocks, one block after the other, and their ends among them."""
+    """Return the slots of all blocks, one block after the other, and their ends among
+    them."""
     lengths = (blocks.sizes > 0) << blocks.sizes.astype(int)
     lengths[blocks.sizes == WHOLE] = blocks.k
     ends = np.append(0, np.cumsum(lengths))
@@ -115,11 +124,19 @@ def slots_of(blocks: Blocks) -> tuple[np.ndarray, np.ndarray]:
 
 
 def roomier(blocks: Blocks, need: int) -> Blocks:
-    """Return the same blocks side by side in a new pool, with at least `need` slots left free."""
+    """Return the same blocks side by side in a new pool, with at least `need` slots
+    left free."""
     slots, ends = slots_of(blocks)
-    live, free, sums = len(slots), int((SLACK - 1.0) * len(slots)) + need, len(blocks.sums) > 0
+    live, free, sums = (
+        len(slots),
+        int((SLACK - 1.0) * len(slots)) + need,
+        len(blocks.sums) > 0,
+    )
     made = empty(len(blocks.starts), blocks.k, sums=sums, slots=live + free)
-    made.classes[:live], made.values[:live] = blocks.classes[slots], blocks.values[slots]
+    made.classes[:live], made.values[:live] = (
+        blocks.classes[slots],
+        blocks.values[slots],
+    )
     if sums:
         made.sums[:live] = blocks.sums[slots]
     made.end[0] = live
@@ -127,18 +144,22 @@ def roomier(blocks: Blocks, need: int) -> Blocks:
 
 
 def compacted(blocks: Blocks, need: int) -> Blocks:
-    """Return a matrix without sums in a new pool without zeros, with `need` slots or more free."""
+    """Return a matrix without sums in a new pool without zeros, with `need` slots or
+    more free."""
     W, k = matrix_of(blocks), blocks.k
     counts = np.diff(W.indptr)
     lengths = 2.0 ** np.ceil(np.log2(np.maximum(counts / FULL, 2**MIN_SIZE)))
-    slots = np.where(lengths > DENSE * k, max(k, 2**MIN_SIZE), lengths)[counts > 0].sum()
+    slots = np.where(lengths > DENSE * k, max(k, 2**MIN_SIZE), lengths)[
+        counts > 0
+    ].sum()
     made = empty(len(counts), k, slots=int(SLACK * slots) + need)
     _insert_all(made, W.indptr, W.indices, W.data)
     return made
 
 
 def matrix_of(blocks: Blocks, l1: float = 0.0) -> sp.csr_array | np.ndarray:
-    """Return the (d, k) matrix: the dense array, or CSR with values taken `l1` towards zero."""
+    """Return the (d, k) matrix: the dense array, or CSR with values taken `l1` towards
+    zero."""
     d, k, l1 = len(blocks.starts), blocks.k, np.float32(l1)
     if not len(blocks.classes):
         return blocks.values.reshape(d, k)
@@ -156,7 +177,8 @@ def matrix_of(blocks: Blocks, l1: float = 0.0) -> sp.csr_array | np.ndarray:
 
 @njit(cache=True)
 def soft(value, l1):
-    """Return `value`, taken l1 towards zero; an l1 of None, known at compile time, is 0."""
+    """Return `value`, taken l1 towards zero; an l1 of None, known at compile time, is
+    0."""
     if l1 is None:
         return value
     return max(value - l1, np.float32(0.0)) + min(value + l1, np.float32(0.0))
@@ -164,17 +186,19 @@ def soft(value, l1):
 
 @njit(cache=True, inline="always")
 def hashed(c, size):
-    """Return the slot, of 2^size, at which the search for class c begins (Fibonacci hashing)."""
+    """Return the slot, of 2^size, at which the search for class c begins (Fibonacci
+    hashing)."""
     product = np.uint64(c) * np.uint64(2654435769) & np.uint64(2**32 - 1)
     return product >> (np.uint64(32) - np.uint64(size))
 
 
 @njit(cache=True, inline="always")
 def position(starts, sizes, classes, f, c, k):
-    """Return the slot of class c in the block that feature f has, or -1 - (where it would go).
+    """Return the slot of class c in the block that feature f has, or -1 - (where it
+    would go).
 
-    It takes arrays: compiled code may count references whenever it takes one out of a tuple, which
-    would cost more than everything else here.
+    It takes arrays: compiled code may count references whenever it takes one out of a
+    tuple, which would cost more than everything else here.
     """
     size = sizes[f]
     start = starts[f]
@@ -214,7 +238,8 @@ def length_of(size, k):
 
 @njit(cache=True)
 def reserve(blocks, f, more):
-    """Give feature f a block with room for `more` further classes, moving what it holds."""
+    """Give feature f a block with room for `more` further classes, moving what it
+    holds."""
     old, start, k = blocks.sizes[f], blocks.starts[f], blocks.k
     size = slots_for(old, blocks.used[f] + more, k)
     if size == old:
@@ -240,7 +265,8 @@ def reserve(blocks, f, more):
 
 @njit(cache=True)
 def insert(used, classes, f, c, p):
-    """Put class c where `position` would have it, which must have room, and return the slot.
+    """Put class c where `position` would have it, which must have room, and return the
+    slot.
 
     It is not inlined: the loops around it would become ten times as slow.
     """

@@ -1,4 +1,5 @@
-"""Multiclass Pegasos with a certificate, ours: Algorithm 1 with the steps of Theorem 2."""
+"""Multiclass Pegasos with a certificate, ours: Algorithm 1 with the steps of Theorem
+2."""
 
 from __future__ import annotations
 
@@ -36,12 +37,13 @@ MIN_UNIT = 1e-20  # a smaller unit is multiplied into the dual point
 
 @dataclass
 class PegasosState(State):
-    """The last iterate ``W`` (d, k), the step counter, the random generator and both bounds.
+    """The last iterate ``W`` (d, k), the step counter, the random generator and both
+    bounds.
 
-    The dual point behind ``W`` is ``unit`` times ``dual`` (n, k), which is not kept, and (0, 0), if
-    it takes more than a gigabyte; ``mass`` in [0, 1] is its sum. ``primal`` is P(W), ``upper`` the
-    least so far; ``updates`` is the fraction of rows that violated their margin in the last round.
-    All are for this ``lam``.
+    The dual point behind ``W`` is ``unit`` times ``dual`` (n, k), which is not kept,
+    and (0, 0), if it takes more than a gigabyte; ``mass`` in [0, 1] is its sum.
+    ``primal`` is P(W), ``upper`` the least so far; ``updates`` is the fraction of rows
+    that violated their margin in the last round. All are for this ``lam``.
     """
 
     round: int
@@ -77,35 +79,40 @@ def memoir_pegasos(
     seed: int = 0,
     state: PegasosState | None = None,
 ) -> Iterator[PegasosState]:
-    """Minimise P(W) = lam/2 |W|^2 + mean_i max(0, 1 + max_{r != y_i} x_i.(w_r - w_{y_i})).
+    """Minimise P(W) = lam/2 |W|^2 + mean_i max(0, 1 + max_{r != y_i} x_i.(w_r -
+    w_{y_i})).
 
-    Algorithm 1 of Belyy and Sholokhov with an exact argmax, changed so that it has a certificate
-    (:func:`workbench.memoir.algorithms.memoir_l2` is the printed one). A round takes every training
-    row once, in a new random order cut into ceil(n / batch_size) batches whose sizes differ by at
-    most one. Where the box leaves a choice: eta_t = 1 / (lam t), as in Theorem 2; the "uniformly
-    random" batch is the next of that order; a row's step is eta_t over the mean batch size b,
-    because eta_t alone would minimise lam/2 |W|^2 + b mean_i max(0, ...); the next step shrinks the
+    Algorithm 1 of Belyy and Sholokhov with an exact argmax, changed so that it has a
+    certificate (:func:`workbench.memoir.algorithms.memoir_l2` is the printed one). A
+    round takes every training row once, in a new random order cut into ceil(n /
+    batch_size) batches whose sizes differ by at most one. Where the box leaves a
+    choice: eta_t = 1 / (lam t), as in Theorem 2; the "uniformly random" batch is the
+    next of that order; a row's step is eta_t over the mean batch size b, because eta_t
+    alone would minimise lam/2 |W|^2 + b mean_i max(0, ...); the next step shrinks the
     projected W, while the printed indices drop the projection.
 
-    The sum over steps is a dual point, so each round carries a certificate. Crammer and Singer's
-    dual has weights a_ic >= 0, c != y_i, with sum_c a_ic <= 1/n for every row, and
+    The sum over steps is a dual point, so each round carries a certificate. Crammer and
+    Singer's dual has weights a_ic >= 0, c != y_i, with sum_c a_ic <= 1/n for every row,
+    and
 
         D(a) = sum_ic a_ic - lam/2 |W_a|^2 <= min P,
         W_a = (1/lam) sum_ic a_ic (phi(x_i, y_i) - phi(x_i, c)),
 
-    where phi(x, c) puts x into column c. A violated margin adds m / (t n), for m batches per round,
-    to one a_ic; shrinking scales all weights by 1 - 1/t, a projection by at most 1. So W = W_a at
-    every step, whatever class c the search returned. After E rounds, T = m E steps, what step t
-    added is at most m / (T n), and every row was met E times: sum_c a_ic <= E m / (T n) = 1/n.
-    (Batches drawn with replacement would break this.) D needs only |W|^2 and the sum of the
-    weights, `mass`; s a is feasible for s in [0, 1] too, and ``lower`` takes the best. Both bounds
-    leave room for the n roundings of W in each round.
+    where phi(x, c) puts x into column c. A violated margin adds m / (t n), for m
+    batches per round, to one a_ic; shrinking scales all weights by 1 - 1/t, a
+    projection by at most 1. So W = W_a at every step, whatever class c the search
+    returned. After E rounds, T = m E steps, what step t added is at most m / (T n), and
+    every row was met E times: sum_c a_ic <= E m / (T n) = 1/n. (Batches drawn with
+    replacement would break this.) D needs only |W|^2 and the sum of the weights,
+    `mass`; s a is feasible for s in [0, 1] too, and ``lower`` takes the best. Both
+    bounds leave room for the n roundings of W in each round.
 
     Parameters
     ----------
-    lam : positive weight of the regularisation lam/2 |W|^2; the printed 1 leaves every margin of
-        rows of unit length violated, so that the default is ours
-    batch_size : rows per step, at least 1, as in Theorem 2; n or more is one batch per round
+    lam : positive weight of the regularisation lam/2 |W|^2; the printed 1 leaves every
+        margin of rows of unit length violated, so that the default is ours
+    batch_size : rows per step, at least 1, as in Theorem 2; n or more is one batch per
+        round
     seed : int, seeds the row order
 
     Raises
@@ -129,7 +136,9 @@ def memoir_pegasos(
     while True:
         t = np.arange(s.step + 1, s.step + batches + 1)
         eta = 1.0 / (lam * t)
-        shrinks = np.where(t == 1, 1.0, 1.0 - lam * eta)  # W^0 = 0: nothing to shrink, by 0
+        shrinks = np.where(
+            t == 1, 1.0, 1.0 - lam * eta
+        )  # W^0 = 0: nothing to shrink, by 0
         order = s.rng.permutation(n)
         numbers, taken = np.array(NUMBERS), none_taken(n)
         numbers[SQUARE] = float(np.vdot(s.W, s.W))
@@ -157,14 +166,18 @@ def memoir_pegasos(
 
 @njit(cache=True)
 def epoch(blocks, batch, ends, shrinks, lam, numbers, taken, scratch):
-    """Take all batches of a pass, lines 2 to 14; return by how much it shrinks what was before.
+    """Take all batches of a pass, lines 2 to 14; return by how much it shrinks what was
+    before.
 
-    Step b ends before place ``ends[b]`` of the pass; it first multiplies W by ``shrinks[b]``.
+    Step b ends before place ``ends[b]`` of the pass; it first multiplies W by
+    ``shrinks[b]``.
     """
     folded, at = 1.0, 0
     for b in range(len(ends)):
         numbers[SCALE] *= shrinks[b]  # line 4
-        at, _ = visit(blocks, at, ends[b], batch, numbers, taken, scratch)  # lines 5 to 11
+        at, _ = visit(
+            blocks, at, ends[b], batch, numbers, taken, scratch
+        )  # lines 5 to 11
         project(numbers, lam)  # lines 12 and 13
         scale = numbers[SCALE]
         if scale < MIN_SCALE:
@@ -201,8 +214,11 @@ def evaluate(problem: Problem, s: PegasosState, length: float) -> None:
         s.lower = max(s.lower, linear - square / 2 - lost)
 
 
-def mean_hinge(X: Matrix, y: np.ndarray, W: Matrix, rows: np.ndarray | None = None) -> float:
-    """Return the mean of max(0, 1 + max_{r != y_i} x_i.(w_r - w_{y_i})) over these rows, or all."""
+def mean_hinge(
+    X: Matrix, y: np.ndarray, W: Matrix, rows: np.ndarray | None = None
+) -> float:
+    """Return the mean of max(0, 1 + max_{r != y_i} x_i.(w_r - w_{y_i})) over these
+    rows, or all."""
     rows, total = np.arange(len(y)) if rows is None else rows, 0.0
     for part, V in score_blocks(X, W, rows):
         at = np.arange(len(V)), y[rows[part]]

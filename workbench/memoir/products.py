@@ -1,7 +1,9 @@
-"""Products of data rows with a matrix in blocks, and the changes that a row makes to it.
+"""Products of data rows with a matrix in blocks, and the changes that a row makes to
+it.
 
-Indices are unsigned and blocks are sliced before they are swept: for a signed index, compiled code
-checks at each access whether it counts from the end, and no longer uses vector instructions.
+Indices are unsigned and blocks are sliced before they are swept: for a signed index,
+compiled code checks at each access whether it counts from the end, and no longer uses
+vector instructions.
 """
 
 from __future__ import annotations
@@ -9,18 +11,29 @@ from __future__ import annotations
 import numpy as np
 
 from workbench.kernels.compiled import njit
-from workbench.memoir.blocks import WHOLE, insert, length_of, position, reserve, slots_for, soft
+from workbench.memoir.blocks import (
+    WHOLE,
+    insert,
+    length_of,
+    position,
+    reserve,
+    slots_for,
+    soft,
+)
 
 
 @njit(cache=True, fastmath={"reassoc", "contract", "nsz", "arcp"})
 def add_scores(blocks, rows, i, l1, out):
-    """Add row i times the matrix to (k + 1,) `out`, its values taken l1 (or None) towards zero."""
+    """Add row i times the matrix to (k + 1,) `out`, its values taken l1 (or None)
+    towards zero."""
     starts, sizes, _, classes, values, _, _, k = blocks
     data, indices = rows.data, rows.indices
     start, end = rows.starts[i], rows.starts[i + np.uint64(1)]
     shift = rows.shift * start
     if not len(classes):
-        add_dense_scores(data, indices, start, end, shift, values.reshape(len(starts), k), l1, out)
+        add_dense_scores(
+            data, indices, start, end, shift, values.reshape(len(starts), k), l1, out
+        )
         return
     for p in range(start, end):
         f, x = np.uint64(indices[p - shift]), out.dtype.type(data[p])
@@ -41,12 +54,16 @@ def add_scores(blocks, rows, i, l1, out):
 
 @njit(cache=True, fastmath={"reassoc", "contract", "nsz", "arcp"}, inline="always")
 def add_dense_scores(data, indices, start, end, shift, W, l1, out):
-    """Do the same for a dense W, four features at a time, to read and write `out` less often."""
+    """Do the same for a dense W, four features at a time, to read and write `out` less
+    often."""
     kind, four = out.dtype.type, np.uint64(4)
     while start + four <= end:
         p, q = start, start - shift
         a, b = np.uint64(indices[q]), np.uint64(indices[q + np.uint64(1)])
-        e, f = np.uint64(indices[q + np.uint64(2)]), np.uint64(indices[q + np.uint64(3)])
+        e, f = (
+            np.uint64(indices[q + np.uint64(2)]),
+            np.uint64(indices[q + np.uint64(3)]),
+        )
         one, two, three, last = W[a], W[b], W[e], W[f]
         x, y = kind(data[p]), kind(data[p + np.uint64(1)])
         z, v = kind(data[p + np.uint64(2)]), kind(data[p + np.uint64(3)])
@@ -86,7 +103,8 @@ def set_scores(blocks, rows, i, members, l1, g):
 
 @njit(cache=True)
 def add_outer(blocks, rows, i, steps, members, mass):
-    """Add row i times these steps to the columns of these classes, and `mass` times it to sums."""
+    """Add row i times these steps to the columns of these classes, and `mass` times it
+    to sums."""
     starts, sizes, used, classes, values, sums, _, k = blocks
     data, indices = rows.data, rows.indices
     start, end = rows.starts[i], rows.starts[i + np.uint64(1)]
@@ -113,7 +131,8 @@ def add_outer(blocks, rows, i, steps, members, mass):
 
 @njit(cache=True)
 def lacks_room(blocks, rows, i, more):
-    """Return how many slots `more` further classes take in the blocks of row i's features.
+    """Return how many slots `more` further classes take in the blocks of row i's
+    features.
 
     The number is 0 if the pool has as many free, or the matrix is dense.
     """
@@ -122,7 +141,9 @@ def lacks_room(blocks, rows, i, more):
     k = blocks.k
     start, end = rows.starts[i], rows.starts[i + np.uint64(1)]
     free = len(blocks.values) - blocks.end[0]
-    if free >= np.int64(end - start) * max(k, 4 * more):  # a bound, which saves the count
+    if free >= np.int64(end - start) * max(
+        k, 4 * more
+    ):  # a bound, which saves the count
         return 0
     need = 0
     for p in range(start, end):

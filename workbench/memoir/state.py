@@ -32,7 +32,9 @@ from workbench.memoir.steps import (
 
 DENSE_BYTES = 2**28  # weights up to this size are dense by default
 MIN_SCALE = 1e-3  # a smaller scale of W is multiplied into the weights
-LOADED = 0.2  # fraction of non-zeros below which truncated weights move to smaller blocks
+LOADED = (
+    0.2  # fraction of non-zeros below which truncated weights move to smaller blocks
+)
 SAMPLED = 200  # rows on which the answers of a search are compared with the exact ones
 OBJECTIVE_ROWS = 5_000  # rows on which the objective is evaluated if there are more
 
@@ -41,11 +43,11 @@ OBJECTIVE_ROWS = 5_000  # rows on which the objective is evaluated if there are 
 class MemoirState(InBlocks, State):
     """Weights W = scale U after a round, with U (d, k) in blocks.
 
-    An averaged state predicts by the mean of all iterates, U - S / step with the S of ``sums``
-    (see `averaged.py`). ``primal`` is the objective of the weights that predict, on all rows or a
-    sample, with this ``weight`` of its penalty; ``updates`` is the fraction of the round's rows
-    that violated their margin; ``recall`` and ``epsilon`` are those of
-    :func:`workbench.memoir.mips.inexactness`.
+    An averaged state predicts by the mean of all iterates, U - S / step with the S of
+    ``sums`` (see `averaged.py`). ``primal`` is the objective of the weights that
+    predict, on all rows or a sample, with this ``weight`` of its penalty; ``updates``
+    is the fraction of the round's rows that violated their margin; ``recall`` and
+    ``epsilon`` are those of :func:`workbench.memoir.mips.inexactness`.
     """
 
     round: int
@@ -53,7 +55,8 @@ class MemoirState(InBlocks, State):
     step: int
     numbers: np.ndarray
     rng: np.random.Generator
-    seed: int  # of `rng` and, alone, of the hyperplanes of a hash, which must outlive a pause
+    # of `rng` and, alone, of the hyperplanes of a hash, which must outlive a pause
+    seed: int
     weight: float
     moved: int = 0  # rows of this round that violated their margin
     # Fields that a trace records.
@@ -89,17 +92,24 @@ class MemoirState(InBlocks, State):
             "query_seconds": self.query_seconds,
         }
 
-    def search(self, oracle: Oracle | None, problem: Problem, j, measured: bool) -> np.ndarray:
-        """Return the class that an index of W, as it is now, finds for each of these rows.
+    def search(
+        self, oracle: Oracle | None, problem: Problem, j, measured: bool
+    ) -> np.ndarray:
+        """Return the class that an index of W, as it is now, finds for each of these
+        rows.
 
-        Without an oracle there are no answers: :func:`visit` finds the best under its W.
+        Without an oracle there are no answers: :func:`visit` finds the best under its
+        W.
         """
         if oracle is None:
             return NO_ANSWERS
         U = matrix_of(self.blocks())
         oracle.update(U)
         found = oracle.query(problem.X, j, problem.y[j])
-        self.build_seconds, self.query_seconds = oracle.build_seconds, oracle.query_seconds
+        self.build_seconds, self.query_seconds = (
+            oracle.build_seconds,
+            oracle.query_seconds,
+        )
         if measured:
             with off_the_clock():
                 few = j[:SAMPLED]
@@ -109,9 +119,12 @@ class MemoirState(InBlocks, State):
         return found
 
     def visit(self, batch: Batch) -> np.ndarray:
-        """Let the rows of a batch change W; return the wrong class of each. See `steps.py`."""
+        """Let the rows of a batch change W; return the wrong class of each. See
+        `steps.py`."""
         taken = none_taken(len(batch.j))
-        self.run(visit, len(batch.j), batch, self.numbers, taken, scratch_of(self.blocks()))
+        self.run(
+            visit, len(batch.j), batch, self.numbers, taken, scratch_of(self.blocks())
+        )
         self.moved += int(np.count_nonzero(taken.steps))
         return taken.classes
 
@@ -122,7 +135,8 @@ class MemoirState(InBlocks, State):
             fold(self.blocks(), self.numbers)
 
     def truncate(self, R: np.ndarray, threshold: float) -> None:
-        """Take the weights of the classes R towards zero by a threshold, as (13) says."""
+        """Take the weights of the classes R towards zero by a threshold, as (13)
+        says."""
         thresholds = np.zeros(self.k, np.float32)
         thresholds[R] = threshold
         truncate(self.blocks(), thresholds)
@@ -137,24 +151,30 @@ class MemoirState(InBlocks, State):
         self.primal = objective(problem, self.model(), self.weight, penalty)
 
 
-def start(problem: Problem, weight: float, dense_weights: bool | None, seed: int, sums=False):
+def start(
+    problem: Problem, weight: float, dense_weights: bool | None, seed: int, sums=False
+):
     """Return round 0: weights of zero, by default dense if they are small.
 
     Raises
     ------
     ValueError
-        If dense weights are requested and do not fit into memory, or rows are too large for weights
-        of single precision.
+        If dense weights are requested and do not fit into memory, or rows are too large
+        for weights of single precision.
     """
     problem.refuse_weights()
-    if not max(problem.X.max(), -problem.X.min()) <= LARGEST["f"]:  # abs would copy the rows
+    if (
+        not max(problem.X.max(), -problem.X.min()) <= LARGEST["f"]
+    ):  # abs would copy the rows
         raise ValueError(
-            f"problem: contains values beyond {LARGEST['f']:g}, too large for weights of single "
-            "precision; scale the features"
+            f"problem: contains values beyond {LARGEST['f']:g}, too large for weights "
+            "of single precision; scale the features"
         )
     d, k = problem.d, problem.k
     need = 4 * d * k * (1 + sums)
-    fold(empty(1, k, sums=sums), np.array(NUMBERS))  # compiles: a warm-up does not fold these
+    fold(
+        empty(1, k, sums=sums), np.array(NUMBERS)
+    )  # compiles: a warm-up does not fold these
     if need <= DENSE_BYTES if dense_weights is None else dense_weights:
         check_memory(f"dense weights of {d} features and {k} classes, which", need)
         blocks = dense(np.zeros((d, k), np.float32), sums=sums)
@@ -163,12 +183,19 @@ def start(problem: Problem, weight: float, dense_weights: bool | None, seed: int
     rng = np.random.default_rng(check_whole(seed, "seed", least=0))
     numbers = np.array(NUMBERS)
     return MemoirState(
-        **blocks._asdict(), round=0, step=0, numbers=numbers, rng=rng, seed=seed, weight=weight
+        **blocks._asdict(),
+        round=0,
+        step=0,
+        numbers=numbers,
+        rng=rng,
+        seed=seed,
+        weight=weight,
     )
 
 
 def default_batch(problem: Problem, size: int | None = None) -> int:
-    """Return `size`, or for None the paper's 100 sqrt(C), or n if there are fewer rows."""
+    """Return `size`, or for None the paper's 100 sqrt(C), or n if there are fewer
+    rows."""
     if size is None:
         return min(problem.n, round(100 * sqrt(problem.k)))
     check_counts(batch_size=size)
@@ -176,10 +203,13 @@ def default_batch(problem: Problem, size: int | None = None) -> int:
 
 
 def objective(problem: Problem, W, weight: float, penalty: str) -> float:
-    """Return the penalty, weight/2 |W|^2 or weight/2 |W|_1, and the mean hinge of some rows."""
+    """Return the penalty, weight/2 |W|^2 or weight/2 |W|_1, and the mean hinge of some
+    rows."""
     rows = np.arange(problem.n)
     if problem.n > OBJECTIVE_ROWS:
-        rows = np.sort(np.random.default_rng(0).choice(problem.n, OBJECTIVE_ROWS, replace=False))
+        rows = np.sort(
+            np.random.default_rng(0).choice(problem.n, OBJECTIVE_ROWS, replace=False)
+        )
     values = (W.data if sp.issparse(W) else W).astype(np.float64).ravel()
     size = values @ values if penalty == "l2" else np.abs(values).sum()
     loss = mean_hinge(problem.X, problem.y, W, rows)

@@ -14,19 +14,23 @@ from workbench.kernels.rows import Rows
 from workbench.memoir.blocks import Blocks, length_of, soft
 from workbench.memoir.products import add_outer, add_scores, lacks_room, set_scores
 
-# The numbers that a run carries along: the scale, and |U|^2, which the projection needs.
+# The numbers that a run carries along: the scale, and |U|^2, which the projection
+# needs.
 SCALE, SQUARE = range(2)
 NUMBERS = 1.0, 0.0  # the numbers of W = 0
 NO_ANSWERS = np.zeros(0, np.int32)
 
 
 class Batch(NamedTuple):
-    """A batch b_t: some rows in the order of their visits, with what their steps depend on."""
+    """A batch b_t: some rows in the order of their visits, with what their steps depend
+    on."""
 
     x: Rows  # all rows of the problem
     y: np.ndarray  # (n,) their labels
     j: np.ndarray  # (m,) the rows of this batch
-    r: np.ndarray  # (m,) int32, wrong classes that a search found; (0,) for the best under W
+    r: (
+        np.ndarray
+    )  # (m,) int32, wrong classes that a search found; (0,) for the best under W
     eta: np.ndarray  # (m,) step sizes
     before: int = 0  # rows visited before these, for the average of iterates
 
@@ -35,7 +39,9 @@ class Taken(NamedTuple):
     """The steps that the rows of a batch took."""
 
     classes: np.ndarray  # (m,) int32, the wrong class r of each row
-    steps: np.ndarray  # (m,) float64, how far it moved two columns of U, 0 if it did not
+    steps: (
+        np.ndarray
+    )  # (m,) float64, how far it moved two columns of U, 0 if it did not
 
 
 class Scratch(NamedTuple):
@@ -59,10 +65,11 @@ def scratch_of(blocks: Blocks) -> Scratch:
 
 @njit(cache=True, inline="always")
 def visit(blocks, at, end, batch, numbers, taken, scratch):
-    """Take the rows of a batch in turn, from place `at` to `end`: the inner loop of both boxes.
+    """Take the rows of a batch in turn, from place `at` to `end`: the inner loop of
+    both boxes.
 
-    The comments have the line numbers of both boxes. The blocks of U, its `numbers` and `taken`
-    are changed in place.
+    The comments have the line numbers of both boxes. The blocks of U, its `numbers` and
+    `taken` are changed in place.
 
     Returns
     -------
@@ -91,7 +98,9 @@ def visit(blocks, at, end, batch, numbers, taken, scratch):
             pair[0], moves[0] = r, -eta  # line 8
             pair[1], moves[1] = y, eta  # line 9
             add_outer(blocks, x, j, moves, pair, np.float64(before + at))
-            numbers[SQUARE] += 2 * eta * (margin + eta * squared(x, j))  # |U|^2, for line 12
+            numbers[SQUARE] += (
+                2 * eta * (margin + eta * squared(x, j))
+            )  # |U|^2, for line 12
             steps[at] = eta
         classes[at] = r
         at += 1
@@ -100,7 +109,8 @@ def visit(blocks, at, end, batch, numbers, taken, scratch):
 
 @njit(cache=True, inline="always")
 def best_wrong(out, y):
-    """Return the class r != y of the largest score, the lowest of equals, and y's margin over it.
+    """Return the class r != y of the largest score, the lowest of equals, and y's
+    margin over it.
 
     `out` has the scores of all classes, and one more; that of y is overwritten.
     """
@@ -132,13 +142,18 @@ def fold(blocks, numbers):
 
 @njit(cache=True)
 def truncate(blocks, thresholds):
-    """Take the values of each class towards zero by its (k,) float32 threshold, as in (13)."""
+    """Take the values of each class towards zero by its (k,) float32 threshold, as in
+    (13)."""
     k = blocks.k
     for f in range(len(blocks.starts)):
         start = blocks.starts[f]
         for p in range(start, start + length_of(blocks.sizes[f], k)):
             if blocks.values[p] != 0.0:
-                c = p - start if len(blocks.classes) == 0 else np.int64(blocks.classes[p])
+                c = (
+                    p - start
+                    if len(blocks.classes) == 0
+                    else np.int64(blocks.classes[p])
+                )
                 blocks.values[p] = soft(blocks.values[p], thresholds[c])
 
 

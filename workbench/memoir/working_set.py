@@ -1,8 +1,8 @@
 """Dual ascent on working sets, for Crammer and Singer's loss with an l1 norm: ours.
 
-One idea of MEMOIR is kept: an inexact argmax is good enough for most steps. Here it comes from each
-row's own short list of classes, so that no step needs an index of approximate answers, and no step
-can do harm: it ascends a dual whatever the list holds.
+One idea of MEMOIR is kept: an inexact argmax is good enough for most steps. Here it
+comes from each row's own short list of classes, so that no step needs an index of
+approximate answers, and no step can do harm: it ascends a dual whatever the list holds.
 """
 
 from __future__ import annotations
@@ -14,7 +14,12 @@ import numpy as np
 import scipy.sparse as sp
 
 from workbench.core.blocks import pieces
-from workbench.core.checks import check_counts, check_not_negative, check_positive, check_whole
+from workbench.core.checks import (
+    check_counts,
+    check_not_negative,
+    check_positive,
+    check_whole,
+)
 from workbench.core.measures import bounds, svm_bounds
 from workbench.core.problem import Matrix, Problem
 from workbench.core.state import State, resumable
@@ -27,19 +32,25 @@ from workbench.memoir.mips import scores
 EPS = 0.01  # rows that violate by less are left alone at first, in units of the margin
 EPS_FALL = 4.0  # factor by which eps falls after a full pass that took few steps
 MIN_EPS = 1e-6  # single precision has no more digits
-FEW_STEPS = 0.5  # steps of a full pass, as a fraction of the rows, below which eps falls
+FEW_STEPS = (
+    0.5  # steps of a full pass, as a fraction of the rows, below which eps falls
+)
 CALM = 2  # visits without a step after which a row is left out of passes over the sets
-DENSE_ENTRIES = 2**23  # size of V up to which it is dense: a pass takes a third to half of the time
+DENSE_ENTRIES = (
+    2**23
+)  # size of V up to which it is dense: a pass takes a third to half of the time
 ENTRIES = 2**21  # about how many entries of X's columns the certificate reads together
 
 
 @dataclass
 class WorkingSetState(InBlocks, State):
-    """The dual point: V = sum_i alpha_i x_i in blocks, and each row's set with its alpha.
+    """The dual point: V = sum_i alpha_i x_i in blocks, and each row's set with its
+    alpha.
 
-    ``sets`` to ``calm`` are the fields of :class:`workbench.memoir.ascent.Sets`.
-    W = soft(V, ``l1``). ``primal`` is P(W) for this ``C``; ``updates`` the steps of the last full
-    pass over n, ``full`` how often in it a violating class found no place in a set.
+    ``sets`` to ``calm`` are the fields of :class:`workbench.memoir.ascent.Sets`. W =
+    soft(V, ``l1``). ``primal`` is P(W) for this ``C``; ``updates`` the steps of the
+    last full pass over n, ``full`` how often in it a violating class found no place in
+    a set.
     """
 
     round: int
@@ -58,7 +69,8 @@ class WorkingSetState(InBlocks, State):
     full: float = 0.0
 
     def model(self, truncate: float = 0.0) -> sp.csr_array:
-        """Return W (d, k) without the entries that are below `truncate` times their rms."""
+        """Return W (d, k) without the entries that are below `truncate` times their
+        rms."""
         W = matrix_of(self.blocks(), self.l1)
         if not sp.issparse(W):
             W = sp.csr_array(W - W.clip(-np.float32(self.l1), np.float32(self.l1)))
@@ -88,31 +100,35 @@ def cs_working_set(
     seed: int = 0,
     state: WorkingSetState | None = None,
 ) -> Iterator[WorkingSetState]:
-    """Minimise P(W) = 1/2 |W|^2 + l1 |W|_1 + sum_i C max_c ([c != y_i] + x_i.(w_c - w_{y_i})).
+    """Minimise P(W) = 1/2 |W|^2 + l1 |W|_1 + sum_i C max_c ([c != y_i] + x_i.(w_c -
+    w_{y_i})).
 
-    With alpha_ic <= C [c = y_i] and sum_c alpha_ic = 0, the dual of this elastic net for many
-    classes is
+    With alpha_ic <= C [c = y_i] and sum_c alpha_ic = 0, the dual of this elastic net
+    for many classes is
 
         D(alpha) = - 1/2 |soft(V, l1)|^2 - sum_{i, c != y_i} alpha_ic,    V = sum_i x_i alpha_i^T,
 
-    and W = soft(V, l1). Visiting a row with a block of classes maximises D over their alpha, with
+    and W = soft(V, l1). Visiting a row with a block of classes maximises D over their
+    alpha, with
     |x_i|^2 as curvature, which is exact for l1 = 0, up to rounding, and a bound of D otherwise.
 
-    A round is `inner` passes over the rows' working sets (none in the first), then one over all
-    rows, in random order, with the scores of all classes: its `added` largest violators enter the
-    row's set, and at most three of them the block of a visit. A full set gives up a class that is
-    not in use. Rows that violate by less than eps are left alone; eps begins at 0.01, and is
-    divided by four whenever a full pass took steps for fewer than half of the rows.
+    A round is `inner` passes over the rows' working sets (none in the first), then one
+    over all rows, in random order, with the scores of all classes: its `added` largest
+    violators enter the row's set, and at most three of them the block of a visit. A
+    full set gives up a class that is not in use. Rows that violate by less than eps are
+    left alone; eps begins at 0.01, and is divided by four whenever a full pass took
+    steps for fewer than half of the rows.
 
-    Each round's certificate is for its W and alpha, evaluated off the clock, in double precision
-    and with V computed again from alpha. If ``full`` stays above 0, the sets are too small for the
-    optimum. A row's C is multiplied by its weight.
+    Each round's certificate is for its W and alpha, evaluated off the clock, in double
+    precision and with V computed again from alpha. If ``full`` stays above 0, the sets
+    are too small for the optimum. A row's C is multiplied by its weight.
 
     Parameters
     ----------
     C : weight of a row's loss, as in LIBLINEAR, positive
     l1 : weight of the l1 norm, not negative; rows of unit length suit 0.02 to 0.05
-    working_set : classes of a row, its own among them, from 2 to 255; memory is 6 bytes for each
+    working_set : classes of a row, its own among them, from 2 to 255; memory is 6 bytes
+        for each
     inner : passes over the sets before a full one
     added : classes that may enter a set in a full pass, at least 1
     seed : int, seeds the row order
@@ -181,13 +197,18 @@ def start(problem: Problem, M: int, C: float, l1: float, seed: int) -> WorkingSe
     )
 
 
-def change_weights(problem: Problem, s: WorkingSetState, *, C: float, l1: float) -> WorkingSetState:
-    """Return the same dual point, scaled down to a smaller `C`, with its W and its bounds."""
+def change_weights(
+    problem: Problem, s: WorkingSetState, *, C: float, l1: float
+) -> WorkingSetState:
+    """Return the same dual point, scaled down to a smaller `C`, with its W and its
+    bounds."""
     if (s.C, s.l1) != (C, l1):
         share = min(1.0, C / s.C)  # a larger C leaves alpha feasible
         costs = C * problem.weights
         s.values *= np.float32(share)
-        s.alpha = np.maximum(share * s.alpha, -rounded_down(costs)[:, None]).astype(np.float32)
+        s.alpha = np.maximum(share * s.alpha, -rounded_down(costs)[:, None]).astype(
+            np.float32
+        )
         s.calm[:] = 0
         s.C, s.l1 = float(C), float(l1)
         with off_the_clock():
@@ -202,22 +223,29 @@ def threshold_of(s: WorkingSetState) -> np.float32 | None:
 
 
 def rounded_down(costs: np.ndarray) -> np.ndarray:
-    """Return the largest numbers of single precision up to these: alpha is held in it."""
+    """Return the largest numbers of single precision up to these: alpha is held in
+    it."""
     single = costs.astype(np.float32)
     below = np.nextafter(single, np.float32(0.0))
     return np.where(single > costs, below, single).astype(float)
 
 
-def certificate(problem: Problem, s: WorkingSetState, costs: np.ndarray) -> tuple[float, float]:
+def certificate(
+    problem: Problem, s: WorkingSetState, costs: np.ndarray
+) -> tuple[float, float]:
     """Return D(alpha) and P(W), moved apart by the possible rounding errors."""
     X, b, l1, d = problem.X, s.blocks(), threshold_of(s), problem.d
     one, two = norms(b.values[: b.end[0]], l1)
     loss = losses(b, rows_of(X), problem.y, costs, l1)
     alpha = s.alpha.astype(float)
-    alpha[:, 0] = -alpha[:, 1:].sum(axis=1)  # a row's alpha sums to zero except for rounding
+    alpha[:, 0] = -alpha[:, 1:].sum(
+        axis=1
+    )  # a row's alpha sums to zero except for rounding
     alpha *= np.minimum(1.0, costs / np.maximum(alpha[:, 0], costs))[:, None]
     ends, own = np.arange(0, alpha.size + 1, alpha.shape[1]), alpha[:, 0].copy()
-    A = sp.csr_matrix((alpha.ravel(), s.sets.ravel().astype(int), ends), shape=(len(own), s.k))
+    A = sp.csr_matrix(
+        (alpha.ravel(), s.sets.ravel().astype(int), ends), shape=(len(own), s.k)
+    )
     A.eliminate_zeros()
     lengths, square = np.sqrt(squared_norms(X)), 0.0
     columns = ENTRIES * d // (X.nnz if problem.is_sparse else d * s.k)
@@ -239,8 +267,11 @@ def certificate(problem: Problem, s: WorkingSetState, costs: np.ndarray) -> tupl
 
 
 def truncated(W: sp.csr_array, share: float) -> sp.csr_array:
-    """Return W without the entries that are below `share` times their root mean square."""
+    """Return W without the entries that are below `share` times their root mean
+    square."""
     if share and W.nnz:
-        W.data[np.abs(W.data) < share * np.sqrt(np.mean(W.data.astype(float) ** 2))] = 0.0
+        W.data[np.abs(W.data) < share * np.sqrt(np.mean(W.data.astype(float) ** 2))] = (
+            0.0
+        )
         W.eliminate_zeros()
     return W

@@ -1,1 +1,2 @@
-"""Minimax risk classifiers (Bondugula, Mazuelas, Pérez): one file per method, one per purpose."""
+"""Minimax risk classifiers (Bondugula, Mazuelas, Pérez): one file per method, one per
+purpose."""

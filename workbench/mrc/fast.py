@@ -1,4 +1,5 @@
-"""MRC-CCG from a start that splitting finds (ours); all else is the paper's Algorithm 1."""
+"""MRC-CCG from a start that splitting finds (ours); all else is the paper's Algorithm
+1."""
 
 from __future__ import annotations
 
@@ -10,14 +11,22 @@ import numpy as np
 from workbench.core.checks import check_counts, check_not_negative
 from workbench.core.problem import Problem
 from workbench.core.state import resumable
-from workbench.mrc.ccg import CutState, class_means, lpsolve, many_features, mrc_ccg, price
+from workbench.mrc.ccg import (
+    CutState,
+    class_means,
+    lpsolve,
+    many_features,
+    mrc_ccg,
+    price,
+)
 from workbench.mrc.interior_point import short_split
 from workbench.mrc.master import largest
 from workbench.mrc.risk import MinimaxRisk, minimax_risk
 from workbench.mrc.splitting import WIDEST
 
 LARGE = 5e6  # entries of Phi beyond which a first-order method pays with many classes
-NEAR = 0.9  # a mean this far off the middle of its interval, in half-widths, is near its end
+# a mean this far off the middle of its interval, in half-widths, is near its end
+NEAR = 0.9
 
 
 @resumable("lambda0", "eps1", "eps2", "n_max", "m_max", "k_max")
@@ -35,11 +44,11 @@ def mrc_ccg_fast(
 ) -> Iterator[CutState]:
     """Run MRC-CCG from constraints and features that a short splitting run suggests.
 
-    The paper names such starts (section III-D) and declines them. On dense rows with more than
-    :data:`LARGE` entries of Phi (samples times components), few rounds are left: on optdigits with
-    400 Fourier features 4 to 6 instead of 40. With two classes it gains nothing (the figure
-    ``mrc_starts`` compares). On all other problems it is :func:`workbench.mrc.ccg.mrc_ccg`, which
-    explains the parameters.
+    The paper names such starts (section III-D) and declines them. On dense rows with
+    more than :data:`LARGE` entries of Phi (samples times components), few rounds are
+    left: on optdigits with 400 Fourier features 4 to 6 instead of 40. With two classes
+    it gains nothing (the figure ``mrc_starts`` compares). On all other problems it is
+    :func:`workbench.mrc.ccg.mrc_ccg`, which explains the parameters.
 
     Parameters
     ----------
@@ -71,11 +80,13 @@ def mrc_ccg_fast(
 
 
 def start(risk: MinimaxRisk, n_max: int, columns: bool | None) -> CutState:
-    """Return round 0: the solution of the program that splitting suggests, for dense rows.
+    """Return round 0: the solution of the program that splitting suggests, for dense
+    rows.
 
-    Each p_i of the splitting is a mixture of label subsets; the heaviest become constraints,
-    behind those of the class means. The features are the components with a coefficient, or whose
-    mean is near the end of its interval; all, unless `columns` are generated.
+    Each p_i of the splitting is a mixture of label subsets; the heaviest become
+    constraints, behind those of the class means. The features are the components with a
+    coefficient, or whose mean is near the end of its interval; all, unless `columns`
+    are generated.
     """
     s = class_means(risk, n_max, many_features(risk) if columns is None else columns)
     *_, found = short_split(risk, None)

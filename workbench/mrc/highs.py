@@ -16,10 +16,11 @@ TOO_LARGE = 1e15  # HiGHS's large_matrix_value, which it refuses without a messa
 
 @dataclass
 class Solution:
-    """A solution: values, row duals (of a minimisation), row activity, basis, objective.
+    """A solution: values, row duals (of a minimisation), row activity, basis,
+    objective.
 
-    ``optimal`` is False when a time limit ended the run; the basis is empty without a simplex
-    or crossover.
+    ``optimal`` is False when a time limit ended the run; the basis is empty without a
+    simplex or crossover.
     """
 
     x: np.ndarray
@@ -43,7 +44,8 @@ def minimise(
     method: str = "simplex",
     seconds: float = math.inf,
 ) -> Solution:
-    """Minimise ``cost'x`` subject to ``lower <= A x <= upper`` and, except where free, ``x >= 0``.
+    """Minimise ``cost'x`` subject to ``lower <= A x <= upper`` and, except where free,
+    ``x >= 0``.
 
     Parameters
     ----------
@@ -53,23 +55,26 @@ def minimise(
     lower : (r,), or one for all rows; a row whose bounds are equal is an equation
     column_upper : (q,) upper bounds of the variables, or one for all
     free : indices of the variables without a lower bound
-    basis : HiGHS status of columns and rows to start from, as :class:`Solution` holds it
-    method : HiGHS's name of "simplex", or of its interior point method with crossover, "ipx"
+    basis : HiGHS status of columns and rows to start from, as :class:`Solution` holds
+        it
+    method : HiGHS's name of "simplex", or of its interior point method with crossover,
+        "ipx"
     seconds : time limit
 
     Raises
     ------
     ValueError
-        For numbers that HiGHS takes for infinite, or if it finds the program infeasible or
-        unbounded, or gives up. No program here is either, but HiGHS's tolerances are absolute.
+        For numbers that HiGHS takes for infinite, or if it finds the program infeasible
+        or unbounded, or gives up. No program here is either, but HiGHS's tolerances are
+        absolute.
     """
     check_seconds(seconds)
     rows, columns = A.shape
     largest = max(abs(A.data).max(initial=0), abs(cost).max(initial=0))
     if not largest < TOO_LARGE:
         raise ValueError(
-            f"problem: its linear program contains numbers up to {largest:.3g}, but HiGHS takes "
-            f"none from {TOO_LARGE:g} up; scale the features"
+            f"problem: its linear program contains numbers up to {largest:.3g}, but "
+            f"HiGHS takes none from {TOO_LARGE:g} up; scale the features"
         )
     lp = highspy.HighsLp()
     lp.num_col_, lp.num_row_ = columns, rows
@@ -105,10 +110,14 @@ def minimise(
         highs.setBasis(start)
     highs.run()
     status = highs.getModelStatus()
-    if status not in (highspy.HighsModelStatus.kOptimal, highspy.HighsModelStatus.kTimeLimit):
+    if status not in (
+        highspy.HighsModelStatus.kOptimal,
+        highspy.HighsModelStatus.kTimeLimit,
+    ):
         raise ValueError(
-            f"problem: HiGHS ended with '{highs.modelStatusToString(status)}'; its tolerances are "
-            "absolute: scale the features, or choose a weight of the regulariser nearer to 1"
+            f"problem: HiGHS ended with '{highs.modelStatusToString(status)}'; its "
+            "tolerances are absolute: scale the features, or choose a weight of the "
+            "regulariser nearer to 1"
         )
     found, end = highs.getSolution(), highs.getBasis()
     return Solution(
@@ -125,4 +134,6 @@ def minimise(
 def check_seconds(seconds: float) -> None:
     """Raise a ValueError unless a time limit is positive; it may be infinite."""
     if not as_number(seconds) > 0:
-        raise ValueError(f"max_seconds: must be a positive number, or inf, got {shown(seconds)}")
+        raise ValueError(
+            f"max_seconds: must be a positive number, or inf, got {shown(seconds)}"
+        )

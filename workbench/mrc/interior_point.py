@@ -1,14 +1,17 @@
-"""A primal-dual interior point method on the compact LP, started by a short splitting run.
+"""A primal-dual interior point method on the compact LP, started by a short splitting
+run.
 
-Over a working set of rows I and components J, with p the joint distribution, q_i >= p_iy the
-mass that row i's best label saves, and alpha the mass on the empirical distribution p_0,
+Over a working set of rows I and components J, with p the joint distribution, q_i >=
+p_iy the mass that row i's best label saves, and alpha the mass on the empirical
+distribution p_0,
 
     R* = 1 - min sum_i q_i + alpha   over  p, g = q - p, alpha >= 0,  sum p + alpha = 1,
          a = lam - (E_p Phi - tau) >= 0,  b = lam + (E_p Phi - tau) >= 0.
 
-The multipliers s of p, h of g, s0 of alpha, m+ of a, m- of b give ``mu = m- - m+`` and phi with
-``h - s = x_i mu_y - phi`` and ``sum_y h_iy = 1``: mu is a classifier, h the water-filling of psi.
-The normal matrix of a Newton step has closed-form k x k blocks: no label subset is ever formed.
+The multipliers s of p, h of g, s0 of alpha, m+ of a, m- of b give ``mu = m- - m+`` and
+phi with ``h - s = x_i mu_y - phi`` and ``sum_y h_iy = 1``: mu is a classifier, h the
+water-filling of psi. The normal matrix of a Newton step has closed-form k x k blocks:
+no label subset is ever formed.
 """
 
 from __future__ import annotations
@@ -34,7 +37,9 @@ from workbench.mrc.newton import (
 from workbench.mrc.risk import MinimaxRisk, RiskState, minimax_risk, psi, restated
 from workbench.mrc.splitting import SplittingState
 
-MAX_COMPONENTS = 8000  # components of the working set; their normal matrix takes 256 MB in float32
+MAX_COMPONENTS = (
+    8000  # components of the working set; their normal matrix takes 256 MB in float32
+)
 TO_BOUNDARY = 0.95  # fraction of the way to the boundary that a step may go
 # J takes components whose mean is farther off its interval's middle, in half-widths.
 SLACK = 0.8
@@ -50,12 +55,12 @@ CENTRAL = 1000  # complementarity of a new start, as a multiple of the first one
 class InteriorPointState(RiskState):
     """One primal-dual iterate on rows I and components J (positions y d' + j).
 
-    Primal: ``p``, ``g`` (|I|, k), ``q`` (|I|,), ``alpha``, ``a``, ``b`` (|J|,). Dual: ``s``,
-    ``h`` (|I|, k), ``s0``, ``m_plus``, ``m_minus``, ``mu`` (|J|,), ``phi``. ``mu`` is kept apart
-    from m- - m+: an error of the linear solver would otherwise be multiplied by m / a. ``step`` is
-    the shorter of the last two step lengths, ``stalls`` how many in a row were short, ``idle`` how
-    many left the gap as it was, ``double`` whether the Newton system is factored in double
-    precision.
+    Primal: ``p``, ``g`` (|I|, k), ``q`` (|I|,), ``alpha``, ``a``, ``b`` (|J|,). Dual:
+    ``s``, ``h`` (|I|, k), ``s0``, ``m_plus``, ``m_minus``, ``mu`` (|J|,), ``phi``.
+    ``mu`` is kept apart from m- - m+: an error of the linear solver would otherwise be
+    multiplied by m / a. ``step`` is the shorter of the last two step lengths,
+    ``stalls`` how many in a row were short, ``idle`` how many left the gap as it was,
+    ``double`` whether the Newton system is factored in double precision.
     """
 
     I: np.ndarray
@@ -88,14 +93,17 @@ class InteriorPointState(RiskState):
 
     def complementarity(self) -> float:
         """Return the sum of all products of a variable and its multiplier."""
-        return float(sum(np.vdot(getattr(self, x), getattr(self, z)) for x, z in PAIRS.items()))
+        return float(
+            sum(np.vdot(getattr(self, x), getattr(self, z)) for x, z in PAIRS.items())
+        )
 
     @property
     def pairs(self) -> int:
         return 2 * self.p.size + 1 + 2 * len(self.J)
 
     def move(self, risk: MinimaxRisk) -> None:
-        """Let the distances a and b be those of the means to the ends of new intervals."""
+        """Let the distances a and b be those of the means to the ends of new
+        intervals."""
         self.a, self.b = distances(risk, self, self.J)
         self.stalls = self.idle = 0
         recentre(self, max(self.upper - self.lower, 1e-12) / self.pairs)
@@ -108,10 +116,12 @@ def mrc_interior_point(
     lambda0: float = 0.01,
     state: SplittingState | InteriorPointState | None = None,
 ) -> Iterator[SplittingState | InteriorPointState]:
-    """Minimise U by splitting, then by an interior point method on the rows and features found.
+    """Minimise U by splitting, then by an interior point method on the rows and
+    features found.
 
-    A round is 25 splitting iterations, later one interior point iteration. Rows and features
-    that turn out to be violated join in place. Ends by itself when it can improve no more.
+    A round is 25 splitting iterations, later one interior point iteration. Rows and
+    features that turn out to be violated join in place. Ends by itself when it can
+    improve no more.
 
     Parameters
     ----------
@@ -121,10 +131,13 @@ def mrc_interior_point(
     Raises
     ------
     ValueError
-        For sparse rows (use :func:`mrc_pdhg`), too many features, or a `lambda0` outside its range.
+        For sparse rows (use :func:`mrc_pdhg`), too many features, or a `lambda0`
+        outside its range.
     """
     if problem.is_sparse:
-        raise ValueError("problem: mrc_interior_point takes dense rows; use mrc_pdhg for sparse")
+        raise ValueError(
+            "problem: mrc_interior_point takes dense rows; use mrc_pdhg for sparse"
+        )
     risk = minimax_risk(problem, lambda0)
     s = None if state is None else restated(risk, state)
     if not isinstance(s, InteriorPointState):
@@ -137,9 +150,11 @@ def mrc_interior_point(
 
 
 def iterate(risk: MinimaxRisk, s: InteriorPointState) -> bool:
-    """Take one predictor-corrector step, certify it, and let violated rows and features join.
+    """Take one predictor-corrector step, certify it, and let violated rows and features
+    join.
 
-    Returns False, and leaves `s` unchanged, when no further step is possible or worthwhile.
+    Returns False, and leaves `s` unchanged, when no further step is possible or
+    worthwhile.
     """
     gap = s.upper - s.lower
     if s.complementarity() < 1e-12 or s.stalls > 20 or s.idle > PATIENCE:
@@ -157,7 +172,9 @@ def iterate(risk: MinimaxRisk, s: InteriorPointState) -> bool:
     s.idle = 0 if s.upper - s.lower < 0.999 * gap else s.idle + 1
     if s.stalls and s.stalls % 5 == 0:
         if len(s.J) < risk.active.sum() <= MAX_COMPONENTS:
-            join_features(risk, s, np.setdiff1d(np.flatnonzero(risk.active), s.J), MIN_PRODUCT)
+            join_features(
+                risk, s, np.setdiff1d(np.flatnonzero(risk.active), s.J), MIN_PRODUCT
+            )
         join_rows(s, violated_rows(s, scores, gap), scores)
         if s.stalls < LAST_STALL and s.complementarity() < RUNAWAY * gap:
             recentre(s, max(gap, s.complementarity()) / s.pairs)
@@ -165,7 +182,9 @@ def iterate(risk: MinimaxRisk, s: InteriorPointState) -> bool:
             restart(risk, s)
     elif s.complementarity() < max(2e-2, gap) and s.step > 0.25:
         join_rows(s, violated_rows(s, scores, gap), scores)
-        join_features(risk, s, violated_features(s, ratios), s.complementarity() / s.pairs)
+        join_features(
+            risk, s, violated_features(s, ratios), s.complementarity() / s.pairs
+        )
     s.round += 1
     return True
 
@@ -173,7 +192,8 @@ def iterate(risk: MinimaxRisk, s: InteriorPointState) -> bool:
 def newton_step(
     risk: MinimaxRisk, s: InteriorPointState, gap: float
 ) -> tuple[Direction, float, float] | None:
-    """Return Mehrotra's corrected direction with its primal and dual step, None on breakdown.
+    """Return Mehrotra's corrected direction with its primal and dual step, None on
+    breakdown.
 
     The centring target follows the certified gap: far below it, steps would jam.
     """
@@ -191,8 +211,11 @@ def newton_step(
     return full, *step_lengths(s, full, TO_BOUNDARY)
 
 
-def short_split(risk: MinimaxRisk, s: SplittingState | None) -> Iterator[SplittingState]:
-    """Run the splitting, from its start or from `s`, for as many rounds as are worth while."""
+def short_split(
+    risk: MinimaxRisk, s: SplittingState | None
+) -> Iterator[SplittingState]:
+    """Run the splitting, from its start or from `s`, for as many rounds as are worth
+    while."""
     s = s or splitting.start(risk, weight=5.0)
     for found in splitting.split(risk, s, steps=25, repairs=0):
         yield found
@@ -201,7 +224,8 @@ def short_split(risk: MinimaxRisk, s: SplittingState | None) -> Iterator[Splitti
 
 
 def rounds_worth_while(risk: MinimaxRisk, s: SplittingState) -> float:
-    """Return 12 plus three times the cost of an interior point iteration in rounds, at most 40."""
+    """Return 12 plus three times the cost of an interior point iteration in rounds, at
+    most 40."""
     size = risk.tau.size
     rows = 1.5 * np.count_nonzero(s.p.max(axis=1))
     components = np.count_nonzero(s.M)
@@ -218,11 +242,13 @@ def start(
     central: float = 1.0,
     least: int = 0,
 ) -> InteriorPointState:
-    """Return the working set and the smoothed point that M (k, d') and p (n, k) suggest.
+    """Return the working set and the smoothed point that M (k, d') and p (n, k)
+    suggest.
 
-    J holds the components with a non-zero coefficient or a mean near the end of its interval, I
-    the rows with mass and the next by psi: half as many again, and at least |J| and `least`.
-    `central` multiplies every product of a variable and its multiplier.
+    J holds the components with a non-zero coefficient or a mean near the end of its
+    interval, I the rows with mass and the next by psi: half as many again, and at least
+    |J| and `least`. `central` multiplies every product of a variable and its
+    multiplier.
     """
     mass = p.max(axis=1)
     scores = risk.X @ M.T
@@ -277,8 +303,9 @@ def start(
 def restart(risk: MinimaxRisk, s: InteriorPointState) -> None:
     """Begin again from the best bounds, far from the boundary, with twice the rows.
 
-    If intervals are narrow, the mean of the first point may be many half-widths outside them: steps
-    jam at once, and the iterate runs away in the directions that have no boundary.
+    If intervals are narrow, the mean of the first point may be many half-widths outside
+    them: steps jam at once, and the iterate runs away in the directions that have no
+    boundary.
     """
     p = np.zeros((risk.n, len(risk.tau)))
     p[s.p_rows] = s.p_best
@@ -290,7 +317,8 @@ def restart(risk: MinimaxRisk, s: InteriorPointState) -> None:
 def smooth(x: np.ndarray, z: np.ndarray, mu: float) -> tuple[np.ndarray, np.ndarray]:
     """Return the nearby positive pair with ``x z = mu``: x - theta z stays as it is.
 
-    theta is the mean x over the mean z, but leaves x typical, whose mean is of the right size.
+    theta is the mean x over the mean z, but leaves x typical, whose mean is of the
+    right size.
     """
     if not x.size:
         return x, z
@@ -298,7 +326,9 @@ def smooth(x: np.ndarray, z: np.ndarray, mu: float) -> tuple[np.ndarray, np.ndar
     theta = min(typical / max(float(z.mean()), 1e-12), typical**2 / mu)
     v = x - theta * z
     root = np.sqrt(v * v + 4.0 * theta * mu)
-    x = np.where(v > 0, (v + root) / 2.0, 2.0 * theta * mu / (root - np.minimum(v, 0.0)))
+    x = np.where(
+        v > 0, (v + root) / 2.0, 2.0 * theta * mu / (root - np.minimum(v, 0.0))
+    )
     return x, mu / x
 
 
@@ -312,7 +342,8 @@ def recentre(s: InteriorPointState, mu: float) -> None:
 
 
 def certify(risk: MinimaxRisk, s: InteriorPointState) -> tuple[np.ndarray, np.ndarray]:
-    """Renew the bounds over all rows and components; return the (n, k) scores and the ratios."""
+    """Renew the bounds over all rows and components; return the (n, k) scores and the
+    ratios."""
     M = np.zeros_like(risk.tau)
     M.ravel()[s.J] = s.mu
     scores = risk.X @ M.T
@@ -325,14 +356,16 @@ def certify(risk: MinimaxRisk, s: InteriorPointState) -> tuple[np.ndarray, np.nd
 
 
 def violated_rows(s: InteriorPointState, scores: np.ndarray, gap: float) -> np.ndarray:
-    """Return the rows outside I whose psi exceeds phi most, at most an eighth of |I|."""
+    """Return the rows outside I whose psi exceeds phi most, at most an eighth of
+    |I|."""
     excess = psi(scores) - s.phi
     excess[s.I] = -np.inf
     return largest(excess, 0.3 * gap, max(20, len(s.I) // 8))
 
 
 def violated_features(s: InteriorPointState, ratios: np.ndarray) -> np.ndarray:
-    """Return the components outside J whose mean is farthest outside, at most 3 % of |J|."""
+    """Return the components outside J whose mean is farthest outside, at most 3 % of
+    |J|."""
     ratios = ratios.ravel().copy()
     ratios[s.J] = 0.0
     most = max(40, 3 * len(s.J) // 100)
@@ -340,7 +373,8 @@ def violated_features(s: InteriorPointState, ratios: np.ndarray) -> np.ndarray:
 
 
 def distances(risk: MinimaxRisk, s, J: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return how far the means of components J are from the upper and lower ends of intervals."""
+    """Return how far the means of components J are from the upper and lower ends of
+    intervals."""
     tau, lam = risk.tau.ravel()[J], risk.lam.ravel()[J]
     away = (risk.X[s.I].T @ s.p).T.ravel()[J] + s.alpha * tau - tau
     return lam - away, lam + away
@@ -361,7 +395,8 @@ def join_rows(s, rows: np.ndarray, scores: np.ndarray) -> None:
 
 
 def join_features(risk: MinimaxRisk, s, J: np.ndarray, mu: float) -> None:
-    """Let components join J with coefficient 0 and their mean's distance to its interval's ends."""
+    """Let components join J with coefficient 0 and their mean's distance to its
+    interval's ends."""
     least = 0.1 * risk.lam.ravel()[J]
     a, b = (np.maximum(distance, least) for distance in distances(risk, s, J))
     s.J = np.concatenate([s.J, J])

@@ -1,12 +1,14 @@
-"""L1-norm support vector machines, of two classes and of more, each as one linear program.
+"""L1-norm support vector machines, of two classes and of more, each as one linear
+program.
 
-HiGHS receives the duals, a bounded variable per loss and a row with two bounds per coefficient: its
-simplex method solves them 2.5 (pulsar) to 14 times (satellite) as fast as the primals.
+HiGHS receives the duals, a bounded variable per loss and a row with two bounds per
+coefficient: its simplex method solves them 2.5 (pulsar) to 14 times (satellite) as fast
+as the primals.
 
-The objective is the *mean* hinge loss plus ``lam |w|_1``. Dedieu, Mazumder and Wang write the *sum*
-of the losses, whose lambda is n times ours, and set it to ``0.01 max_j sum_i |x_ij|``, about
-``lam = 0.008`` here for standardised features. The minimax risk paper reports "0.01 for all
-methods" without saying which of the two it means.
+The objective is the *mean* hinge loss plus ``lam |w|_1``. Dedieu, Mazumder and Wang
+write the *sum* of the losses, whose lambda is n times ours, and set it to ``0.01 max_j
+sum_i |x_ij|``, about ``lam = 0.008`` here for standardised features. The minimax risk
+paper reports "0.01 for all methods" without saying which of the two it means.
 """
 
 from __future__ import annotations
@@ -31,14 +33,14 @@ from workbench.mrc.risk import linear_scores, with_intercept
 class L1SVM:
     """min over f of ``mean_i sum_{c != y_i} (f_c(x_i) + 1)_+ + lam sum_cj |w_cj|``.
 
-    The scores ``f_c(x) = x'w_c + b_c`` of the k classes sum to zero. With two classes the second
-    score is that of the machine with the hinge loss and twice the `lam`.
+    The scores ``f_c(x) = x'w_c + b_c`` of the k classes sum to zero. With two classes
+    the second score is that of the machine with the hinge loss and twice the `lam`.
 
-    Its dual is to maximise the sum of alpha / n over (n, k) ``0 <= alpha <= 1``, zero at the
-    labels, with the same sum in every column, and ``max_c g_jc - min_c g_jc <= 2 n lam`` for
-    ``g = X'alpha``: then some multiplier of ``sum_c w_cj = 0`` brings every g_jc to within n lam.
-    alpha is in the scale of the sum, where the absolute tolerances of a simplex method mean the
-    same for every n.
+    Its dual is to maximise the sum of alpha / n over (n, k) ``0 <= alpha <= 1``, zero
+    at the labels, with the same sum in every column, and ``max_c g_jc - min_c g_jc <= 2
+    n lam`` for ``g = X'alpha``: then some multiplier of ``sum_c w_cj = 0`` brings every
+    g_jc to within n lam. alpha is in the scale of the sum, where the absolute
+    tolerances of a simplex method mean the same for every n.
 
     Attributes
     ----------
@@ -56,13 +58,15 @@ class L1SVM:
     size: np.ndarray
 
     def shortfall(self, W: np.ndarray) -> np.ndarray:
-        """Return ``f_c(x_i) + 1`` (n, k), zero at the labels, for (k, d + 1) coefficients."""
+        """Return ``f_c(x_i) + 1`` (n, k), zero at the labels, for (k, d + 1)
+        coefficients."""
         short = linear_scores(W, self.X) + 1.0
         short[np.arange(len(self.y)), self.y] = 0.0
         return short
 
     def upper(self, W: np.ndarray, short: np.ndarray) -> float:
-        """Return the objective at W, given its shortfall, rounded up: a bound of the optimum.
+        """Return the objective at W, given its shortfall, rounded up: a bound of the
+        optimum.
 
         The columns of W sum to zero.
         """
@@ -74,9 +78,10 @@ class L1SVM:
     def lower(self, alpha: np.ndarray) -> tuple[np.ndarray, float]:
         """Return ``g`` (d, k) and a lower bound of the optimum, from any (n, k) alpha.
 
-        Clipped to [0, 1] and with its columns scaled down to the least of them, alpha may still
-        violate some j; all of it scaled down by the worst is feasible for every one, since the
-        constraints of the dual hold at 0 and are convex. Rounding counts as a violation.
+        Clipped to [0, 1] and with its columns scaled down to the least of them, alpha
+        may still violate some j; all of it scaled down by the worst is feasible for
+        every one, since the constraints of the dual hold at 0 and are convex. Rounding
+        counts as a violation.
         """
         n = len(self.y)
         alpha = np.clip(alpha, 0.0, 1.0)
@@ -91,10 +96,12 @@ class L1SVM:
 
 @dataclass
 class SVMState(State):
-    """The best rule ``W_best`` (k, d + 1), its certificate, and the value of the last program.
+    """The best rule ``W_best`` (k, d + 1), its certificate, and the value of the last
+    program.
 
-    ``alpha_best`` is the dual point of the lower bound, (n,) in [0, 1], (n, k) of `svm_multi`. In
-    `svm_lp` and `svm_multi` round 1 is the solution. All is for this ``lam``.
+    ``alpha_best`` is the dual point of the lower bound, (n,) in [0, 1], (n, k) of
+    `svm_multi`. In `svm_lp` and `svm_multi` round 1 is the solution. All is for this
+    ``lam``.
     """
 
     round: int
@@ -111,8 +118,11 @@ class SVMState(State):
     def info(self) -> Row:
         return bounds(self.lower, self.upper) | {"objective": self.objective}
 
-    def offer(self, W: np.ndarray, upper: float, alpha: np.ndarray, lower: float) -> None:
-        """Keep the rule `W` and the dual point `alpha` where their bounds are the best so far."""
+    def offer(
+        self, W: np.ndarray, upper: float, alpha: np.ndarray, lower: float
+    ) -> None:
+        """Keep the rule `W` and the dual point `alpha` where their bounds are the best
+        so far."""
         if upper < self.upper:
             self.upper, self.W_best = upper, W
         if lower > self.lower:
@@ -175,9 +185,12 @@ def machine(problem: Problem, lam: float) -> L1SVM:
 
 
 def two_classes(solver: str, problem: Problem, lam: float) -> L1SVM:
-    """Return the machine of two classes with the hinge loss and weight `lam`, for `solver`."""
+    """Return the machine of two classes with the hinge loss and weight `lam`, for
+    `solver`."""
     if problem.k != 2:
-        raise ValueError(f"problem: {solver} separates two classes, got {problem.k}; use svm_multi")
+        raise ValueError(
+            f"problem: {solver} separates two classes, got {problem.k}; use svm_multi"
+        )
     return machine(problem, check_positive(lam, "lam") / 2)
 
 
@@ -189,12 +202,14 @@ def start(svm: L1SVM, lam: float, alpha: np.ndarray) -> SVMState:
 
 
 def rule(w: np.ndarray) -> np.ndarray:
-    """Return the (2, d + 1) matrix whose scores are minus and plus those of (d + 1,) `w`."""
+    """Return the (2, d + 1) matrix whose scores are minus and plus those of (d + 1,)
+    `w`."""
     return np.outer([-1.0, 1.0], w)
 
 
 def of_others(alpha: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """Return (n,) multipliers of two classes as (n, 2), each at the label that is not its row's."""
+    """Return (n,) multipliers of two classes as (n, 2), each at the label that is not
+    its row's."""
     return alpha[:, None] * (y[:, None] != np.arange(2))
 
 
@@ -206,10 +221,12 @@ def svm_multi(
     max_seconds: float = np.inf,
     state: SVMState | None = None,
 ) -> Iterator[SVMState]:
-    """Solve the L1-norm multiclass support vector machine of Wang and Shen as one linear program.
+    """Solve the L1-norm multiclass support vector machine of Wang and Shen as one
+    linear program.
 
-    See :class:`L1SVM`, and :func:`svm_lp` for the parameters. With two classes it is `svm_lp` of
-    twice the `lam`. Wang and Shen bound the norm by s instead: every s corresponds to some `lam`.
+    See :class:`L1SVM`, and :func:`svm_lp` for the parameters. With two classes it is
+    `svm_lp` of twice the `lam`. Wang and Shen bound the norm by s instead: every s
+    corresponds to some `lam`.
 
     References
     ----------
@@ -219,13 +236,16 @@ def svm_multi(
     svm = machine(problem, check_positive(lam, "lam"))
     X, y, n, d, k = svm.X, problem.y, problem.n, problem.d, problem.k
     nonzeros = (k - 1.0) * (X.size + n) + k * (d + 1.0)
-    refuse_large("svm_multi", k * (d + 1.0), nonzeros, "Problem.subset to take fewer rows")
+    refuse_large(
+        "svm_multi", k * (d + 1.0), nonzeros, "Problem.subset to take fewer rows"
+    )
     s = state or start(svm, lam, np.ones((n, k)))
     yield s
     if s.round:
         return
-    # Class c has a row for each w_cj and one for b_c, and a variable for each sample of another
-    # class. The variables behind those are the multipliers of sum_c w_c = 0 and sum_c b_c = 0.
+    # Class c has a row for each w_cj and one for b_c, and a variable for each sample of
+    # another class. The variables behind those are the multipliers of sum_c w_c = 0 and
+    # sum_c b_c = 0.
     psi = with_intercept(X)
     losses = sp.block_diag([psi[y != c].T for c in range(k)])
     multipliers = sp.kron(np.ones((k, 1)), sp.identity(d + 1))

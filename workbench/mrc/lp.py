@@ -1,4 +1,5 @@
-"""MRC-LP: the whole linear program at once, with a constraint for every row and label subset."""
+"""MRC-LP: the whole linear program at once, with a constraint for every row and label
+subset."""
 
 from __future__ import annotations
 
@@ -21,7 +22,8 @@ NONZEROS = 200_000_000  # up to 20 GB inside HiGHS
 
 @dataclass
 class LinearProgramState(RiskState):
-    """The classifier and its certificate; round 1 holds the solution, of value ``R``."""
+    """The classifier and its certificate; round 1 holds the solution, of value
+    ``R``."""
 
     R: float
 
@@ -44,8 +46,8 @@ def mrc_lp(
 ) -> Iterator[LinearProgramState]:
     """Solve the LP (6) with all n (2^k - 1) constraints (MRC-LP of the paper).
 
-    For small k: lessons, tests and reference values. One round; at `max_seconds` (wall seconds) it
-    ends without a solution.
+    For small k: lessons, tests and reference values. One round; at `max_seconds` (wall
+    seconds) it ends without a solution.
 
     Parameters
     ----------
@@ -64,7 +66,11 @@ def mrc_lp(
     others = "mrc_ccg, mrc_interior_point or mrc_pdhg"
     refuse_large("mrc_lp", count * risk.n, nonzeros, others)
     subsets = all_subsets(risk.k)
-    s = LinearProgramState(**first(risk), R=math.inf) if state is None else restated(risk, state)
+    s = (
+        LinearProgramState(**first(risk), R=math.inf)
+        if state is None
+        else restated(risk, state)
+    )
     yield s
     if s.round:
         return
@@ -75,7 +81,10 @@ def mrc_lp(
     tau, lam = risk.tau.ravel()[J], risk.lam.ravel()[J]
     cost = np.r_[lam - tau, lam + tau, 1.0]
     left = max_seconds - (perf_counter() - begun)
-    if left <= 0 or not (found := minimise(cost, A, b, free=[-1], seconds=left)).optimal:
+    if (
+        left <= 0
+        or not (found := minimise(cost, A, b, free=[-1], seconds=left)).optimal
+    ):
         return
     alpha = np.maximum(-found.dual, 0.0)
     p = np.zeros((risk.n, risk.k))
@@ -89,7 +98,8 @@ def mrc_lp(
 
 
 def spread(alpha: np.ndarray, masks: np.ndarray) -> np.ndarray:
-    """Return the (c, k) masses of (c,) multipliers, each shared by the labels of its subset."""
+    """Return the (c, k) masses of (c,) multipliers, each shared by the labels of its
+    subset."""
     return alpha[:, None] * masks / masks.sum(axis=1, keepdims=True)
 
 
@@ -98,7 +108,9 @@ def all_subsets(k: int) -> np.ndarray:
     return (np.arange(1, 2**k)[:, None] >> np.arange(k) & 1).astype(bool)
 
 
-def constraints(X: Matrix, masks: np.ndarray, J: np.ndarray) -> tuple[sp.csr_matrix, np.ndarray]:
+def constraints(
+    X: Matrix, masks: np.ndarray, J: np.ndarray
+) -> tuple[sp.csr_matrix, np.ndarray]:
     """Return the rows (F_J, -F_J, -1) and right-hand sides b of the LP (14).
 
     Parameters
@@ -112,8 +124,11 @@ def constraints(X: Matrix, masks: np.ndarray, J: np.ndarray) -> tuple[sp.csr_mat
     return sp.hstack([F, -F, nu], format="csr"), b
 
 
-def averages(X: Matrix, masks: np.ndarray, J: np.ndarray) -> tuple[sp.csr_matrix, np.ndarray]:
-    """Return F_J, in each row the mean of Phi over a label subset, and b (equation 7)."""
+def averages(
+    X: Matrix, masks: np.ndarray, J: np.ndarray
+) -> tuple[sp.csr_matrix, np.ndarray]:
+    """Return F_J, in each row the mean of Phi over a label subset, and b (equation
+    7)."""
     labels, features = np.divmod(J, X.shape[1])
     size = masks.sum(axis=1)
     weights = (masks / size[:, None])[:, labels]
@@ -125,9 +140,10 @@ def averages(X: Matrix, masks: np.ndarray, J: np.ndarray) -> tuple[sp.csr_matrix
 
 
 def refuse_large(solver: str, rows: float, nonzeros: float, instead: str) -> None:
-    """Raise a ValueError that says what to use `instead` if an LP exceeds :data:`NONZEROS`."""
+    """Raise a ValueError that says what to use `instead` if an LP exceeds
+    :data:`NONZEROS`."""
     if nonzeros > NONZEROS:
         raise ValueError(
-            f"problem: too large for {solver}, its LP would have {rows:.2g} rows and up to "
-            f"{nonzeros:.2g} non-zeros (at most {NONZEROS:.0e}); use {instead}"
+            f"problem: too large for {solver}, its LP would have {rows:.2g} rows and "
+            f"up to {nonzeros:.2g} non-zeros (at most {NONZEROS:.0e}); use {instead}"
         )

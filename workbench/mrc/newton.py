@@ -1,20 +1,23 @@
-"""The Newton system of the interior point method: closed-form blocks, one Cholesky factor.
+"""The Newton system of the interior point method: closed-form blocks, one Cholesky
+factor.
 
-The optimality conditions of ``interior_point.py`` are 13 equations: five products, each of a
-variable and its multiplier (:data:`PAIRS`), come to a small target, and
+The optimality conditions of ``interior_point.py`` are 13 equations: five products, each
+of a variable and its multiplier (:data:`PAIRS`), come to a small target, and
 
     g = q - p                       h - s = x_i mu_y - phi
     a = lam + tau - mean            sum_y h_iy = 1
     b = lam - tau + mean            s0 = 1 + phi - tau mu
     sum p + alpha = 1               mu = m- - m+            where mean = E_p Phi + alpha tau.
 
-``off_g`` is by how much the equation of g is off, and so on; ``product`` is what a product lacks.
-Eliminating everything but (mu_J, phi) from the linearised conditions leaves
+``off_g`` is by how much the equation of g is off, and so on; ``product`` is what a
+product lacks. Eliminating everything but (mu_J, phi) from the linearised conditions
+leaves
 
     A' H^-1 A + diag(1/D, 0) + (alpha / s0) t t',    t = (tau, -1),
 
-where A maps (mu, phi) to the (|I|, k) scores minus phi, D = m+/a + m-/b, and H^-1 is block
-diagonal: with W1 = s/p, W2 = h/g, e = 1/(W1 + W2), each row has ``e + (e W2)(e W2)' / den``.
+where A maps (mu, phi) to the (|I|, k) scores minus phi, D = m+/a + m-/b, and H^-1 is
+block diagonal: with W1 = s/p, W2 = h/g, e = 1/(W1 + W2), each row has ``e + (e W2)(e
+W2)' / den``.
 """
 
 from __future__ import annotations
@@ -25,8 +28,8 @@ from scipy.sparse.linalg import LinearOperator, cg
 
 # Each variable that may not be negative, and its multiplier.
 PAIRS = {"p": "s", "g": "h", "alpha": "s0", "a": "m_plus", "b": "m_minus"}
-# A label's coupling w to the others of its row is left out of the factor if w^2 is a smaller
-# fraction of its own diagonal entry e.
+# A label's coupling w to the others of its row is left out of the factor if w^2 is a
+# smaller fraction of its own diagonal entry e.
 NEGLIGIBLE = 1e-3
 Direction = dict  # a change for each variable of the iterate, by its name
 
@@ -34,8 +37,9 @@ Direction = dict  # a change for each variable of the iterate, by its name
 class NewtonSystem:
     """Factor of the normal matrix at one iterate, for predictor and corrector.
 
-    The factor is single precision (double once ``s.double``) and preconditions conjugate
-    gradients on the exact operator in double; ``iterations`` counts those of all solves.
+    The factor is single precision (double once ``s.double``) and preconditions
+    conjugate gradients on the exact operator in double; ``iterations`` counts those of
+    all solves.
     """
 
     def __init__(self, risk, s):
@@ -43,7 +47,9 @@ class NewtonSystem:
         self.X = risk.X[s.I]
         self.shape = risk.tau.shape
         self.label, self.feature = np.divmod(s.J, self.shape[1])
-        self.order = np.argsort(self.label, kind="stable")  # of the factor: class by class
+        self.order = np.argsort(
+            self.label, kind="stable"
+        )  # of the factor: class by class
         self.tau, self.lam = risk.tau.ravel()[s.J], risk.lam.ravel()[s.J]
         self.W1, self.W2 = s.s / s.p, s.h / s.g
         self.e = 1.0 / (self.W1 + self.W2)
@@ -54,8 +60,11 @@ class NewtonSystem:
         self.tolerance = 1e-9 if s.double else 1e-6
         self.factor, self.scale = self._factor(np.float64 if s.double else np.float32)
 
-    def direction(self, target: float, affine: Direction | None = None) -> Direction | None:
-        """Return the step towards products of `target` (Mehrotra's with `affine`), or None."""
+    def direction(
+        self, target: float, affine: Direction | None = None
+    ) -> Direction | None:
+        """Return the step towards products of `target` (Mehrotra's with `affine`), or
+        None."""
         s, W1, W2, D = self.s, self.W1, self.W2, self.D
         product = {x: target - getattr(s, x) * getattr(s, z) for x, z in PAIRS.items()}
         if affine is not None:
@@ -95,7 +104,16 @@ class NewtonSystem:
         moved = (coefficient - mu) / D
         a = off_a - moved
         b = off_b + moved
-        change = {"p": p, "g": g, "q": q, "a": a, "b": b, "s0": s0, "mu": mu, "phi": phi}
+        change = {
+            "p": p,
+            "g": g,
+            "q": q,
+            "a": a,
+            "b": b,
+            "s0": s0,
+            "mu": mu,
+            "phi": phi,
+        }
         return change | {
             "alpha": (product["alpha"] - s.alpha * s0) / s.s0,
             "s": product["p"] / s.p - W1 * p,
@@ -121,14 +139,17 @@ class NewtonSystem:
         """Return the exact normal matrix times u = (mu, phi)."""
         w = self._inverse_H(self._push(u[:-1]) - u[-1])
         along = self.s.alpha / self.s.s0 * (self.tau @ u[:-1] - u[-1])
-        return np.append(self._pull(w) + u[:-1] / self.D + along * self.tau, -w.sum() - along)
+        return np.append(
+            self._pull(w) + u[:-1] / self.D + along * self.tau, -w.sum() - along
+        )
 
     def _factor(self, dtype):
         """Return the Cholesky factor of the Jacobi-scaled normal matrix, and the scale.
 
-        A label with next to no mass is hardly coupled to the other labels of its row. Without these
-        couplings, two classes share a block of the few rows in which both have mass. The rank-one
-        matrix of alpha is left out, too: conjugate gradients make up for both.
+        A label with next to no mass is hardly coupled to the other labels of its row.
+        Without these couplings, two classes share a block of the few rows in which both
+        have mass. The rank-one matrix of alpha is left out, too: conjugate gradients
+        make up for both.
         """
         X, J = self.X.astype(dtype), len(self.label)
         coupled = self.ew * self.W2 > NEGLIGIBLE * self.den[:, None]
@@ -189,7 +210,8 @@ class NewtonSystem:
 
 
 def step_lengths(s, d: Direction, fraction: float) -> tuple[float, float]:
-    """Return the primal and dual steps in (0, 1], `fraction` of the way to the boundary."""
+    """Return the primal and dual steps in (0, 1], `fraction` of the way to the
+    boundary."""
 
     def longest(names) -> float:
         falls = (float(np.max(-d[x] / getattr(s, x), initial=0.0)) for x in names)

@@ -1,4 +1,5 @@
-"""MRC-PDHG: minimax risk classifiers by a primal-dual splitting, for sparse and very wide data."""
+"""MRC-PDHG: minimax risk classifiers by a primal-dual splitting, for sparse and very
+wide data."""
 
 from __future__ import annotations
 
@@ -24,7 +25,10 @@ from workbench.mrc.risk import (
 )
 
 REPAIRS = 7  # sweeps of projections per certificate, at most
-CLOSE, STEADY = 1e-4, 1.2  # a gap below which long steps circle the solution, and RELAXATION there
+CLOSE, STEADY = (
+    1e-4,
+    1.2,
+)  # a gap below which long steps circle the solution, and RELAXATION there
 SAFETY = 0.95  # fraction of the largest stable step
 BALANCE = 0.4  # length of the first dual step in units of 1/n
 RELAXATION = 1.9  # in (0, 2), 1 is the plain method; near 2 is fast to a gap of CLOSE
@@ -34,9 +38,10 @@ RELAXATION = 1.9  # in (0, 2), 1 is the plain method; near 2 is fast to a gap of
 class PrimalDualState(RiskState):
     """The relaxed iterate.
 
-    ``M`` (d', k) are the coefficients, feature by feature, with ``V = X M`` (n, k), and ``p``
-    (n, k) the dual weights; extrapolated, both may leave their sets. ``phi`` is the multiplier of
-    sum p = 1, an estimate of max psi. ``balance`` is the dual step in units of 1/n.
+    ``M`` (d', k) are the coefficients, feature by feature, with ``V = X M`` (n, k), and
+    ``p`` (n, k) the dual weights; extrapolated, both may leave their sets. ``phi`` is
+    the multiplier of sum p = 1, an estimate of max psi. ``balance`` is the dual step in
+    units of 1/n.
     """
 
     M: np.ndarray
@@ -54,14 +59,16 @@ def mrc_pdhg(
     steps: int = 100,
     state: PrimalDualState | None = None,
 ) -> Iterator[PrimalDualState]:
-    """Learn a minimax risk classifier by a preconditioned primal-dual hybrid gradient method.
+    """Learn a minimax risk classifier by a preconditioned primal-dual hybrid gradient
+    method.
 
-    The method solves min_M max_p 1 - <tau, M> + <lam, |M|> + <X M, p> - sum_i max_y p_iy over the
-    distributions p, whose inner maximum is max_i psi, by over-relaxed steps (Chambolle & Pock
-    2016) of lengths that suit each feature (Pock & Chambolle 2011). A round is `steps` of them,
-    of two passes over the non-zeros each, and one certificate over all rows and components.
-    Both bounds depend on their worst row or component, and a few always lag; so they are taken at
-    repaired copies, M projected in turn on every row's psi <= phi, p on every |G - tau| <= lam.
+    The method solves min_M max_p 1 - <tau, M> + <lam, |M|> + <X M, p> - sum_i max_y
+    p_iy over the distributions p, whose inner maximum is max_i psi, by over-relaxed
+    steps (Chambolle & Pock 2016) of lengths that suit each feature (Pock & Chambolle
+    2011). A round is `steps` of them, of two passes over the non-zeros each, and one
+    certificate over all rows and components. Both bounds depend on their worst row or
+    component, and a few always lag; so they are taken at repaired copies, M projected
+    in turn on every row's psi <= phi, p on every |G - tau| <= lam.
 
     Parameters
     ----------
@@ -75,8 +82,13 @@ def mrc_pdhg(
     """
     check_whole(steps, "steps")
     risk = minimax_risk(problem, lambda0)
-    X, columns = sp.csr_matrix(risk.X), sp.csr_matrix(risk.X.T)  # X' is kept by its rows, too
-    tau, lam, active = (np.ascontiguousarray(a.T) for a in (risk.tau, risk.lam, risk.active))
+    X, columns = (
+        sp.csr_matrix(risk.X),
+        sp.csr_matrix(risk.X.T),
+    )  # X' is kept by its rows, too
+    tau, lam, active = (
+        np.ascontiguousarray(a.T) for a in (risk.tau, risk.lam, risk.active)
+    )
     total = np.asarray(abs(X).sum(axis=0)).ravel()
     scale = np.divide(1.0, total, out=np.zeros_like(total), where=total > 0)
     size = squared_norm(X @ sp.diags(np.sqrt(scale)))
@@ -91,7 +103,9 @@ def mrc_pdhg(
             primal_step(s.M, columns @ s.p, tau, lam, active, length, rho, M)
             V = X @ M
             s.phi = dual_step(s.p, s.V, V, sigma, s.phi, rho, p)
-        upper, best = sharpest_upper(risk, M.T.copy(), s.phi, REPAIRS, scale[:, None] * active)
+        upper, best = sharpest_upper(
+            risk, M.T.copy(), s.phi, REPAIRS, scale[:, None] * active
+        )
         s.offer(best, upper)
         lower = renew_lower(s, risk, columns, tau, lam, active, p)
         s.round += 1
@@ -107,8 +121,11 @@ def start(risk: MinimaxRisk) -> PrimalDualState:
     return PrimalDualState(**first(risk), M=M, V=0.0 * p, p=p, phi=0.0, balance=BALANCE)
 
 
-def renew_lower(s: PrimalDualState, risk: MinimaxRisk, columns, tau, lam, active, p) -> float:
-    """Return the best bound of p, whose mean is G, while p is projected on |G - tau| <= lam."""
+def renew_lower(
+    s: PrimalDualState, risk: MinimaxRisk, columns, tau, lam, active, p
+) -> float:
+    """Return the best bound of p, whose mean is G, while p is projected on |G - tau| <=
+    lam."""
     p, best = p / p.sum(), 0.0  # the sum is near 1: of less, BR(p) would be too high
     for _ in range(REPAIRS + 1):
         G = columns @ p
@@ -138,9 +155,10 @@ def primal_step(M, G, tau, lam, active, length, relaxation, out):
 def dual_step(p, V, V_new, sigma, phi, relaxation, out):
     """Ascend along 2 V_new - V, take the prox into `out`, relax p and V; return phi.
 
-    With u = p / sigma + 2 V_new - V the prox is ``sigma (min(u_iy, psi(u_i)) - phi)_+``, where
-    phi makes it sum to 1. Newton from any phi passes below the root at most once and climbs from
-    there while the set of positive terms shrinks; when it no longer does, phi is exact.
+    With u = p / sigma + 2 V_new - V the prox is ``sigma (min(u_iy, psi(u_i)) -
+    phi)_+``, where phi makes it sum to 1. Newton from any phi passes below the root at
+    most once and climbs from there while the set of positive terms shrinks; when it no
+    longer does, phi is exact.
     """
     n, k = p.shape
     for i in range(n):
@@ -173,9 +191,11 @@ def dual_step(p, V, V_new, sigma, phi, relaxation, out):
 
 @njit(cache=True)
 def project_columns(indptr, indices, data, p, G, tau, lam, active):
-    """Project p in turn, there and back, on |G_j - tau_j| <= lam_j where G violates it; count.
+    """Project p in turn, there and back, on |G_j - tau_j| <= lam_j where G violates it;
+    count.
 
-    The metric weighs with 1 / p: every weight moves by a share of itself and keeps its sign.
+    The metric weighs with 1 / p: every weight moves by a share of itself and keeps its
+    sign.
     """
     d, k = G.shape
     moved = 0

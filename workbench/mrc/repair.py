@@ -1,7 +1,9 @@
-"""Repairs of nearly feasible iterates: cheap projections that make both certificates sharper.
+"""Repairs of nearly feasible iterates: cheap projections that make both certificates
+sharper.
 
-U(M) depends on its worst row and BR(p) / rho on its worst component; in a first-order method
-a few of them always lag. Projecting in turn on each violated constraint mends these few.
+U(M) depends on its worst row and BR(p) / rho on its worst component; in a first-order
+method a few of them always lag. Projecting in turn on each violated constraint mends
+these few.
 """
 
 from __future__ import annotations
@@ -14,15 +16,21 @@ from workbench.mrc.risk import MinimaxRisk, psi
 
 
 def sharpest_upper(
-    risk: MinimaxRisk, M: np.ndarray, phi: float, sweeps: int, metric: np.ndarray | None = None
+    risk: MinimaxRisk,
+    M: np.ndarray,
+    phi: float,
+    sweeps: int,
+    metric: np.ndarray | None = None,
 ) -> tuple[float, np.ndarray]:
-    """Return the lowest U(M) and its M while M is projected on psi_i <= phi, row by row.
+    """Return the lowest U(M) and its M while M is projected on psi_i <= phi, row by
+    row.
 
     Parameters
     ----------
     M : (k, d') classifier
     phi : the height to project on, an estimate of max psi at the optimum
-    sweeps : >= 0, over the rows above phi and half as many again; all rows judge the best result
+    sweeps : >= 0, over the rows above phi and half as many again; all rows judge the
+        best result
     metric : (d', k), how easily each coefficient moves; by default its own size
     """
     values, tried = risk.heights(M), []
@@ -46,7 +54,8 @@ def sharpest_upper(
 def sharpest_lower(
     risk: MinimaxRisk, p: np.ndarray, sweeps: int
 ) -> tuple[float, np.ndarray, np.ndarray]:
-    """Return the highest BR(p) / rho while p is projected on |E_p Phi - tau| <= lam, and that p.
+    """Return the highest BR(p) / rho while p is projected on |E_p Phi - tau| <= lam,
+    and that p.
 
     Parameters
     ----------
@@ -76,7 +85,8 @@ def sharpest_lower(
 
 
 def imbalance(p: np.ndarray, upper: float, lower: float) -> float:
-    """Return how much farther the upper bound is from p's Bayes error than the lower, 1/4 to 4."""
+    """Return how much farther the upper bound is from p's Bayes error than the lower,
+    1/4 to 4."""
     bayes = 1.0 - float(p.max(axis=1).sum())
     above, below = max(upper - bayes, 1e-12), max(bayes - lower, 1e-12)
     return min(max(above / below, 0.25), 4.0)
@@ -84,7 +94,8 @@ def imbalance(p: np.ndarray, upper: float, lower: float) -> float:
 
 @njit(cache=True)
 def project_rows(indptr, indices, data, M, metric, phi):
-    """Project (d', k) M in turn on psi_i <= phi, row by row; return how many rows moved it."""
+    """Project (d', k) M in turn on psi_i <= phi, row by row; return how many rows moved
+    it."""
     k, moved = M.shape[1], 0
     v = np.empty((1, k))
     for i in range(len(indptr) - 1):
@@ -111,7 +122,8 @@ def project_rows(indptr, indices, data, M, metric, phi):
 
 @njit(cache=True)
 def fit_means(columns, w, tau, lam, active):
-    """Project the weights w in turn, there and back, on ``|columns_j w - tau_j| <= lam_j``.
+    """Project the weights w in turn, there and back, on ``|columns_j w - tau_j| <=
+    lam_j``.
 
     A weight moves by a share of itself: it keeps its sign, and light rows stay light.
     """

@@ -1,7 +1,9 @@
-"""The minimax risk problem, formula (3) of the paper: objective, subsets and certificates.
+"""The minimax risk problem, formula (3) of the paper: objective, subsets and
+certificates.
 
-Notation: ``Psi(x) = (x, 1)`` has d' = d + 1 features, ``Phi(x, y)`` puts it into block y of k,
-so a coefficient vector mu is a (k, d') matrix M and the scores of row x are ``v = M Psi(x)``.
+Notation: ``Psi(x) = (x, 1)`` has d' = d + 1 features, ``Phi(x, y)`` puts it into block
+y of k, so a coefficient vector mu is a (k, d') matrix M and the scores of row x are ``v
+= M Psi(x)``.
 """
 
 from __future__ import annotations
@@ -33,17 +35,19 @@ class MinimaxRisk:
 
     Attributes
     ----------
-    X : (n, d') float64 array or CSR matrix, the rows Psi(x_i) with a last column of ones
+    X : (n, d') float64 array or CSR matrix, the rows Psi(x_i) with a last column of
+        ones
     y : (n,) int32 labels
     means : (k, d') mean row of each class, the centroids tau^y / p_y of equation (20)
     tau : (k, d') empirical mean of Phi
     lam : (k, d') lambda0 times the population standard deviation of Phi
     lambda0 : > 0
-    active : (k, d') bool. A component that is zero in every row of its class has lam = 0, which
-        only means "never seen"; taken literally it would forbid its class wherever it occurs. It
-        is left out of Phi: its coefficient stays 0 and no bound counts it.
-    weights : (n,) > 0, how often each row counts in tau and lam; the maximum of U has no weights,
-        since repeated rows do not change it
+    active : (k, d') bool. A component that is zero in every row of its class has lam =
+        0, which only means "never seen"; taken literally it would forbid its class
+        wherever it occurs. It is left out of Phi: its coefficient stays 0 and no bound
+        counts it.
+    weights : (n,) > 0, how often each row counts in tau and lam; the maximum of U has
+        no weights, since repeated rows do not change it
     top : (d',) the largest magnitude of each feature
     """
 
@@ -71,11 +75,13 @@ class MinimaxRisk:
 
     @property
     def rounding(self) -> float:
-        """Bound the relative error of a sum over rows, features or classes in double precision."""
+        """Bound the relative error of a sum over rows, features or classes in double
+        precision."""
         return EPS * (self.n + len(self.top) + self.k)
 
     def upper(self, M: np.ndarray, height: float | None = None) -> float:
-        """Return U(M), an upper bound of R* for every (k, d') M (equation 3), rounding included.
+        """Return U(M), an upper bound of R* for every (k, d') M (equation 3), rounding
+        included.
 
         Parameters
         ----------
@@ -91,43 +97,52 @@ class MinimaxRisk:
         return psi(self.X @ M.T)
 
     def linear(self, M: np.ndarray) -> float:
-        """Return ``1 - <tau, M> + <lam, |M|>``, the part of U(M) without the maximum."""
+        """Return ``1 - <tau, M> + <lam, |M|>``, the part of U(M) without the
+        maximum."""
         return 1.0 - float(np.vdot(self.tau, M)) + float(np.vdot(self.lam, np.abs(M)))
 
     def lower(self, p: np.ndarray, mean: np.ndarray | None = None) -> float:
-        """Return BR(p) / rho, a lower bound of R* for every joint distribution p, less rounding.
+        """Return BR(p) / rho, a lower bound of R* for every joint distribution p, less
+        rounding.
 
-        BR(p) = 1 - sum_i max_y p_iy is the error of the best rule under p, and rho >= 1 the factor
-        by which p leaves the uncertainty set U, over *all* components. Mixed with the empirical
-        distribution p_0 (which is in U and has BR >= 0), p / rho + (1 - 1/rho) p_0 lies in U,
-        and BR is concave. `p` (n, k) are non-negative weights that sum to 1; with their `mean` of
-        Phi (k, d'), rows without mass may be left out.
+        BR(p) = 1 - sum_i max_y p_iy is the error of the best rule under p, and rho >= 1
+        the factor by which p leaves the uncertainty set U, over *all* components. Mixed
+        with the empirical distribution p_0 (which is in U and has BR >= 0), p / rho +
+        (1 - 1/rho) p_0 lies in U, and BR is concave. `p` (n, k) are non-negative
+        weights that sum to 1; with their `mean` of Phi (k, d'), rows without mass may
+        be left out.
         """
         if mean is None:
             mean = (self.X.T @ p).T
         return self.lower_of(1.0 - float(p.max(axis=1).sum()), mean)
 
     def lower_of(self, bayes: float, mean: np.ndarray) -> float:
-        """Return :meth:`lower` of a distribution with this Bayes error and (k, d') mean of Phi."""
+        """Return :meth:`lower` of a distribution with this Bayes error and (k, d') mean
+        of Phi."""
         return max(0.0, bayes - 4.0 * self.rounding) / self.rho(mean)
 
     def rho(self, mean: np.ndarray) -> float:
-        """Return ``max(1, max_j |mean_j - tau_j| / lam_j)`` for a mean of Phi, rounded up."""
+        """Return ``max(1, max_j |mean_j - tau_j| / lam_j)`` for a mean of Phi, rounded
+        up."""
         return max(1.0, float(self.ratios(mean, 4.0 * self.rounding * self.top).max()))
 
-    def ratios(self, mean: np.ndarray, rounding: np.ndarray | float = 0.0) -> np.ndarray:
-        """Return the (k, d') array ``(|mean_j - tau_j| + rounding) / lam_j``, 0 where inactive."""
+    def ratios(
+        self, mean: np.ndarray, rounding: np.ndarray | float = 0.0
+    ) -> np.ndarray:
+        """Return the (k, d') array ``(|mean_j - tau_j| + rounding) / lam_j``, 0 where
+        inactive."""
         off = np.abs(mean - self.tau) + rounding
         return np.divide(off, self.lam, out=np.zeros_like(off), where=self.active)
 
 
 @dataclass
 class RiskState(State):
-    """The best classifier so far, ``M_best`` (k, d'), and the best bounds, for this ``lambda0``.
+    """The best classifier so far, ``M_best`` (k, d'), and the best bounds, for this
+    ``lambda0``.
 
-    ``p_best`` (r, k) is the distribution of the best lower bound, on the rows ``p_rows`` (r,) that
-    have mass; both are empty as long as no distribution is better than none. A solver's state adds
-    what its method updates.
+    ``p_best`` (r, k) is the distribution of the best lower bound, on the rows
+    ``p_rows`` (r,) that have mass; both are empty as long as no distribution is better
+    than none. A solver's state adds what its method updates.
     """
 
     round: int
@@ -149,8 +164,11 @@ class RiskState(State):
         if upper < self.upper:
             self.upper, self.M_best = upper, M
 
-    def raise_lower(self, lower: float, p: np.ndarray, rows: np.ndarray | None = None) -> None:
-        """Keep the distribution p, whose lower bound is `lower`, if it is the best so far.
+    def raise_lower(
+        self, lower: float, p: np.ndarray, rows: np.ndarray | None = None
+    ) -> None:
+        """Keep the distribution p, whose lower bound is `lower`, if it is the best so
+        far.
 
         Parameters
         ----------
@@ -159,7 +177,10 @@ class RiskState(State):
         """
         if lower > self.lower:
             used = np.flatnonzero(p @ np.ones(p.shape[1]))  # quicker than any()
-            self.lower, self.p_best = lower, p.copy() if len(used) == len(p) else p[used]
+            self.lower, self.p_best = (
+                lower,
+                p.copy() if len(used) == len(p) else p[used],
+            )
             self.p_rows = used if rows is None else rows[used]
 
     def move(self, risk: MinimaxRisk) -> None:
@@ -175,10 +196,12 @@ def first(risk: MinimaxRisk) -> dict:
 
 
 def restated(risk: MinimaxRisk, s: S) -> S:
-    """Return `s` as its solver would have it for `risk`, which may have another lambda0.
+    """Return `s` as its solver would have it for `risk`, which may have another
+    lambda0.
 
-    The best classifier so far has an upper bound there too. Of the best lower bound BR(p) / rho,
-    whatever p was, the fraction by which lambda0 falls remains: rho rises by no more.
+    The best classifier so far has an upper bound there too. Of the best lower bound
+    BR(p) / rho, whatever p was, the fraction by which lambda0 falls remains: rho rises
+    by no more.
     """
     if s.lambda0 != risk.lambda0:
         s.lower *= min(1.0, risk.lambda0 / s.lambda0)
@@ -189,7 +212,8 @@ def restated(risk: MinimaxRisk, s: S) -> S:
 
 
 def minimax_risk(problem: Problem, lambda0: float = 0.01) -> MinimaxRisk:
-    """Return the minimax risk problem of the training rows with confidence ``lambda0 * std``.
+    """Return the minimax risk problem of the training rows with confidence ``lambda0 *
+    std``.
 
     Raises
     ------
@@ -201,7 +225,8 @@ def minimax_risk(problem: Problem, lambda0: float = 0.01) -> MinimaxRisk:
     weights = problem.weights
     of_class = np.bincount(y, weights, problem.k)
     mean, variance = moments(X, y, problem.k, weights)
-    # A component is x in a fraction of the rows and 0 elsewhere; no differences of squares.
+    # A component is x in a fraction of the rows and 0 elsewhere; no differences of
+    # squares.
     share = (of_class / of_class.sum())[:, None]
     others = ((1.0 - np.eye(problem.k)) @ of_class / of_class.sum())[:, None]
     tau = share * mean
@@ -231,13 +256,16 @@ def linear_scores(M: np.ndarray, X: Matrix) -> np.ndarray:
     return np.asarray(check_sparse(X) @ M[:, :-1].T) + M[:, -1]
 
 
-# Without NaN, loops over labels vectorise; `size` makes upper() not finite if any score is not.
+# Without NaN, loops over labels vectorise; `size` makes upper() not finite if any score
+# is not.
 @njit(cache=True, fastmath=FAST | {"nnan"}, error_model="numpy")
 def psi(V):
-    """Return psi(v) = max over non-empty C of (sum_C v_y - 1) / |C| for every row v of (n, k) V.
+    """Return psi(v) = max over non-empty C of (sum_C v_y - 1) / |C| for every row v of
+    (n, k) V.
 
-    psi is the unique root t of ``sum_y (v_y - t)_+ = 1``; Newton from ``max v - 1`` climbs to it
-    monotonically while ``{y: v_y > t}`` shrinks, and ends exactly, when it no longer does.
+    psi is the unique root t of ``sum_y (v_y - t)_+ = 1``; Newton from ``max v - 1``
+    climbs to it monotonically while ``{y: v_y > t}`` shrinks, and ends exactly, when it
+    no longer does.
     """
     n, k = V.shape
     zero, one = V.dtype.type(0), V.dtype.type(1)
@@ -283,15 +311,21 @@ def greedy_subset(v):
     return value, c  # line 11 numbers the subset; the mask says the same
 
 
-def moments(X: Matrix, y: np.ndarray, k: int, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the (k, d') weighted mean and variance of every class's rows, each as exact as a sum.
+def moments(
+    X: Matrix, y: np.ndarray, k: int, weights: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the (k, d') weighted mean and variance of every class's rows, each as
+    exact as a sum.
 
-    The variance sums squared differences from the mean. If weights differ, all differences start at
-    the heaviest row of a class: a feature that is constant in the heavy rows has differences of
-    zero there, without rounding, and the variance that the light rows give.
+    The variance sums squared differences from the mean. If weights differ, all
+    differences start at the heaviest row of a class: a feature that is constant in the
+    heavy rows has differences of zero there, without rounding, and the variance that
+    the light rows give.
     """
     n = len(y)
-    shares = sp.csr_matrix((weights / np.bincount(y, weights)[y], (y, np.arange(n))), (k, n))
+    shares = sp.csr_matrix(
+        (weights / np.bincount(y, weights)[y], (y, np.arange(n))), (k, n)
+    )
     zeros = _absent(shares, X) if sp.issparse(X) else None
 
     def around(start: np.ndarray, step: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -303,7 +337,10 @@ def moments(X: Matrix, y: np.ndarray, k: int, weights: np.ndarray) -> tuple[np.n
                 off, own = X[I] - start[c] - step[c], shares[c, I]
                 found[0, c], found[1, c] = own @ off, own @ off**2
             return found[0], found[1]
-        entries, at = X.copy(), (y[np.repeat(np.arange(n), np.diff(X.indptr))], X.indices)
+        entries, at = (
+            X.copy(),
+            (y[np.repeat(np.arange(n), np.diff(X.indptr))], X.indices),
+        )
         entries.data = X.data - start[at] - step[at]
         away = as_dense(shares @ entries) - zeros * (start + step)
         return away, as_dense(shares @ entries.power(2)) + zeros * (start + step) ** 2
@@ -321,7 +358,8 @@ def moments(X: Matrix, y: np.ndarray, k: int, weights: np.ndarray) -> tuple[np.n
 
 
 def _absent(shares: sp.csr_matrix, X: sp.csr_matrix) -> np.ndarray:
-    """Return the (k, d') share of each class's weight on the rows in which a feature is not stored.
+    """Return the (k, d') share of each class's weight on the rows in which a feature is
+    not stored.
 
     Where that is a small difference, it is summed over these rows instead.
     """

@@ -1,8 +1,10 @@
-"""Douglas-Rachford splitting on the graph S = X M': a good start for the interior point method.
+"""Douglas-Rachford splitting on the graph S = X M': a good start for the interior point
+method.
 
 (3) is ``min f(M) + g(S)`` on the graph, with ``f(M) = -<tau, M> + <lam, |M|>`` and
-``g(S) = max_i psi(s_i)``. Each has a cheap proximal operator, and the projection on the graph
-needs one d' x d' factor for the whole run, shared by all classes because Phi is one-hot.
+``g(S) = max_i psi(s_i)``. Each has a cheap proximal operator, and the projection on the
+graph needs one d' x d' factor for the whole run, shared by all classes because Phi is
+one-hot.
 """
 
 from __future__ import annotations
@@ -20,7 +22,14 @@ from workbench.core.state import resumable
 from workbench.kernels.compiled import njit
 from workbench.kernels.rows import FAST
 from workbench.mrc.repair import imbalance, sharpest_lower, sharpest_upper
-from workbench.mrc.risk import MinimaxRisk, RiskState, first, minimax_risk, psi, restated
+from workbench.mrc.risk import (
+    MinimaxRisk,
+    RiskState,
+    first,
+    minimax_risk,
+    psi,
+    restated,
+)
 
 WIDEST = 8000  # features at most: the factor has d' x d' entries
 RATIO = 500.0  # penalty of the coefficients over that of the scores
@@ -31,10 +40,10 @@ RELAXATION = 1.8  # in (0, 2)
 class SplittingState(RiskState):
     """The governing sequence of the method.
 
-    ``Z_M`` (k, d') and ``Z_S`` (n, k), float32, are in the scaled features of the run; ``phi`` warm
-    starts the threshold, and ``weight`` is the penalty of the scores times n; ``M`` (k, d') and
-    ``p`` (n, k), float64, are this iterate's classifier and joint distribution in the problem's
-    own features.
+    ``Z_M`` (k, d') and ``Z_S`` (n, k), float32, are in the scaled features of the run;
+    ``phi`` warm starts the threshold, and ``weight`` is the penalty of the scores times
+    n; ``M`` (k, d') and ``p`` (n, k), float64, are this iterate's classifier and joint
+    distribution in the problem's own features.
     """
 
     Z_M: np.ndarray
@@ -53,7 +62,8 @@ def mrc_splitting(
     steps: int = 50,
     state: SplittingState | None = None,
 ) -> Iterator[SplittingState]:
-    """Minimise U by over-relaxed Douglas-Rachford splitting; a round is `steps` iterations.
+    """Minimise U by over-relaxed Douglas-Rachford splitting; a round is `steps`
+    iterations.
 
     Parameters
     ----------
@@ -64,10 +74,13 @@ def mrc_splitting(
     Raises
     ------
     ValueError
-        For sparse rows (use :func:`mrc_pdhg`), too many features, or a parameter outside its range.
+        For sparse rows (use :func:`mrc_pdhg`), too many features, or a parameter
+        outside its range.
     """
     if problem.is_sparse:
-        raise ValueError("problem: mrc_splitting takes dense rows; use mrc_pdhg for sparse ones")
+        raise ValueError(
+            "problem: mrc_splitting takes dense rows; use mrc_pdhg for sparse ones"
+        )
     check_whole(steps, "steps")
     risk = minimax_risk(problem, lambda0)
     s = start(risk, weight=1.0) if state is None else restated(risk, state)
@@ -79,12 +92,14 @@ def split(
 ) -> Iterator[SplittingState]:
     """Run the splitting on `risk` from `s`, with `steps` >= 1 iterations per round.
 
-    `repairs` >= 0 are sweeps of :mod:`workbench.mrc.repair` at every certificate. If there are
-    any, the weight follows the two halves of the gap, see :func:`rebalance`.
+    `repairs` >= 0 are sweeps of :mod:`workbench.mrc.repair` at every certificate. If
+    there are any, the weight follows the two halves of the gap, see :func:`rebalance`.
     """
     d = risk.X.shape[1] - 1
     if d > WIDEST:
-        raise ValueError(f"problem: at most {WIDEST:,} features can be split, got {d:,}")
+        raise ValueError(
+            f"problem: at most {WIDEST:,} features can be split, got {d:,}"
+        )
     yield s
     scale = column_scale(risk.X)
     X = (risk.X / scale).astype("f4")
@@ -123,10 +138,12 @@ def split(
 
 
 def working_rows(s: SplittingState) -> np.ndarray:
-    """Return the rows that may carry mass in the next round: half as many again as do now, by psi.
+    """Return the rows that may carry mass in the next round: half as many again as do
+    now, by psi.
 
-    The others have P = 0: their Z_S and X'Z_S follow a linear recursion, not row by row. If no row
-    is above phi it falls, at most until one of them alone has the mass n / weight.
+    The others have P = 0: their Z_S and X'Z_S follow a linear recursion, not row by
+    row. If no row is above phi it falls, at most until one of them alone has the mass n
+    / weight.
     """
     values = psi(s.Z_S)
     highest = values.max()
@@ -143,7 +160,9 @@ def start(risk: MinimaxRisk, weight: float) -> SplittingState:
     zero = np.zeros_like(risk.tau)
     Z_M, Z_S = zero.astype("f4"), np.zeros((risk.n, risk.k), dtype="f4")
     p = np.full((risk.n, risk.k), 1.0 / (risk.n * risk.k))
-    return SplittingState(**first(risk), Z_M=Z_M, Z_S=Z_S, phi=-1.0, weight=weight, M=zero, p=p)
+    return SplittingState(
+        **first(risk), Z_M=Z_M, Z_S=Z_S, phi=-1.0, weight=weight, M=zero, p=p
+    )
 
 
 def certify(risk: MinimaxRisk, s: SplittingState, repairs: int) -> tuple[float, float]:
@@ -156,10 +175,11 @@ def certify(risk: MinimaxRisk, s: SplittingState, repairs: int) -> tuple[float, 
 
 
 def rebalance(s: SplittingState, upper: float, lower: float, half, P, rows) -> None:
-    """Weigh the scores more when the upper bound is farther from p's Bayes error than the lower.
+    """Weigh the scores more when the upper bound is farther from p's Bayes error than
+    the lower.
 
-    The iterate and its multipliers stay: only the last part of Z = prox + multiplier / weight
-    scales.
+    The iterate and its multipliers stay: only the last part of Z = prox + multiplier /
+    weight scales.
     """
     factor = imbalance(s.p, upper, lower) ** (1.0 / s.round)
     s.weight *= factor
@@ -183,10 +203,11 @@ def soft_threshold(M, t):
 def prox_of_max(Z, mass, phi):
     """Return P = Z - prox(Z) for ``g / r`` with r = 1 / mass, and its threshold.
 
-    g(S) is the maximum over distributions p of ``<p, S> - sum_i max_y p_iy``, so by Moreau
-    ``P = (min(z_iy, psi(z_i)) - phi)_+`` where phi makes it sum to `mass`: clip each row at its
-    psi, then project all of them on one simplex. Newton on phi needs a few passes over the
-    rows with psi > phi only. ``p = P / mass`` is a joint distribution on rows and labels.
+    g(S) is the maximum over distributions p of ``<p, S> - sum_i max_y p_iy``, so by
+    Moreau ``P = (min(z_iy, psi(z_i)) - phi)_+`` where phi makes it sum to `mass`: clip
+    each row at its psi, then project all of them on one simplex. Newton on phi needs a
+    few passes over the rows with psi > phi only. ``p = P / mass`` is a joint
+    distribution on rows and labels.
     """
     n, k = Z.shape
     t = psi(Z)

@@ -12,14 +12,22 @@ from workbench.core.problem import Problem
 from workbench.core.state import resumable
 from workbench.core.stream import Row
 from workbench.kernels.functions import as_dense
-from workbench.mrc.risk import MinimaxRisk, RiskState, first, greedy_subset, minimax_risk, restated
+from workbench.mrc.risk import (
+    MinimaxRisk,
+    RiskState,
+    first,
+    greedy_subset,
+    minimax_risk,
+    restated,
+)
 
 
 @dataclass
 class SubgradientState(RiskState):
     """Iterates ``M`` and ``M_bar`` (k, d') and the step counter.
 
-    ``p`` (n, k) sums the distributions of the maximising cuts; the lower bound is their average's.
+    ``p`` (n, k) sums the distributions of the maximising cuts; the lower bound is their
+    average's.
     """
 
     step: int
@@ -32,7 +40,12 @@ class SubgradientState(RiskState):
 
     def move(self, risk: MinimaxRisk) -> None:
         """Restart from the best classifier: steps have become too short to leave it."""
-        self.step, self.M, self.M_bar, self.p = 0, self.M_best, self.M_best, 0.0 * self.p
+        self.step, self.M, self.M_bar, self.p = (
+            0,
+            self.M_best,
+            self.M_best,
+            0.0 * self.p,
+        )
 
 
 @resumable("lambda0", "steps")
@@ -43,7 +56,8 @@ def mrc_subgradient(
     steps: int = 100,
     state: SubgradientState | None = None,
 ) -> Iterator[SubgradientState]:
-    """Minimise U by Nesterov-extrapolated subgradient steps; a round is `steps` of them.
+    """Minimise U by Nesterov-extrapolated subgradient steps; a round is `steps` of
+    them.
 
     With a_t = (t + 1)^(-3/2) and theta_t = 2 / (t + 1),
 
@@ -58,7 +72,8 @@ def mrc_subgradient(
     Raises
     ------
     ValueError
-        If `steps` is not a whole number of at least 1, or `lambda0` not a positive number.
+        If `steps` is not a whole number of at least 1, or `lambda0` not a positive
+        number.
     """
     check_whole(steps, "steps")
     risk = minimax_risk(problem, lambda0)
@@ -75,7 +90,11 @@ def mrc_subgradient(
             _, mask = greedy_subset(s.M @ x[0])
             cut = mask / mask.sum()
             s.p[i] += cut
-            g = np.where(risk.active, cut[:, None] * x, 0.0) - risk.tau + risk.lam * np.sign(s.M)
+            g = (
+                np.where(risk.active, cut[:, None] * x, 0.0)
+                - risk.tau
+                + risk.lam * np.sign(s.M)
+            )
             M_bar = s.M - (t + 1.0) ** -1.5 * g
             s.M = M_bar + 2.0 / (t + 2.0) * ((t + 1.0) / 2.0 - 1.0) * (M_bar - s.M_bar)
             s.M_bar = M_bar

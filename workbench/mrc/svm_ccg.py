@@ -25,9 +25,10 @@ SMOOTHING = 0.2  # half-width of the bend of the smoothed hinge
 class SVMCutState(SVMState):
     """One iterate of column and constraint generation.
 
-    ``samples`` (c,) and ``features`` (f,) are I and J. ``w`` (d + 1,), the intercept last, solves
-    the program over them, whose value is ``objective``; ``alpha`` (c,) solves its dual. ``short``
-    (n,), the shortfalls, and ``slope`` (d,), the derivatives, price all samples and all features.
+    ``samples`` (c,) and ``features`` (f,) are I and J. ``w`` (d + 1,), the intercept
+    last, solves the program over them, whose value is ``objective``; ``alpha`` (c,)
+    solves its dual. ``short`` (n,), the shortfalls, and ``slope`` (d,), the
+    derivatives, price all samples and all features.
     """
 
     samples: np.ndarray
@@ -54,21 +55,24 @@ def svm_ccg(
     m_max: int = 400,
     state: SVMCutState | None = None,
 ) -> Iterator[SVMCutState]:
-    """Learn the L1-norm support vector machine of two classes by column and constraint generation.
+    """Learn the L1-norm support vector machine of two classes by column and constraint
+    generation.
 
-    Every round solves the program over few samples and features, adds those that it violates and
-    removes none. Ends by itself when there are no more: then the program's value is at most `eps`
-    below the optimum, and exceeds it by at most the fraction `eps` / (n lam).
+    Every round solves the program over few samples and features, adds those that it
+    violates and removes none. Ends by itself when there are no more: then the program's
+    value is at most `eps` below the optimum, and exceeds it by at most the fraction
+    `eps` / (n lam).
 
     Parameters
     ----------
     problem : Problem of two classes
-    lam : > 0, weight of ``|w|_1`` relative to the mean hinge loss; the intercept is free. A
-        `state` that is given has its own
-    eps : >= 0, smallest violation that counts: of a margin, or of a derivative of the *sum* of the
-        losses, beyond ``n lam``. One tolerance for both, as in the authors' code
-    n_max, m_max : >= 1, samples and features added per round, the most violated first. The
-        authors add 400 features and all samples
+    lam : > 0, weight of ``|w|_1`` relative to the mean hinge loss; the intercept is
+        free. A `state` that is given has its own
+    eps : >= 0, smallest violation that counts: of a margin, or of a derivative of the
+        *sum* of the losses, beyond ``n lam``. One tolerance for both, as in the
+        authors' code
+    n_max, m_max : >= 1, samples and features added per round, the most violated first.
+        The authors add 400 features and all samples
 
     Raises
     ------
@@ -102,7 +106,8 @@ def svm_ccg(
 def lpsolve(svm: L1SVM, s: SVMCutState) -> None:
     """Solve the program over I and J, in the scale of the sum, from the last basis.
 
-    Then price every sample and every feature at the solution, and renew the certificate.
+    Then price every sample and every feature at the solution, and renew the
+    certificate.
     """
     n, f, z = len(svm.y), len(s.features), 2.0 * svm.y[s.samples] - 1.0
     F = sp.csr_matrix(sp.diags(-z) @ svm.X[s.samples][:, s.features])
@@ -118,7 +123,8 @@ def lpsolve(svm: L1SVM, s: SVMCutState) -> None:
 
 
 def price(svm: L1SVM, s: SVMCutState, alpha: np.ndarray) -> None:
-    """Price all samples at w and all features at (n,) `alpha`, and keep the better bounds."""
+    """Price all samples at w and all features at (n,) `alpha`, and keep the better
+    bounds."""
     W = rule(s.w)
     short, (g, lower) = svm.shortfall(W), svm.lower(of_others(alpha, svm.y))
     s.short, s.slope = short.sum(axis=1), g[:, 0] - g[:, 1]
@@ -126,11 +132,13 @@ def price(svm: L1SVM, s: SVMCutState, alpha: np.ndarray) -> None:
 
 
 def start(svm: L1SVM, lam: float, m_max: int) -> SVMCutState:
-    """Return round 0: the program over the samples and features that a first-order method finds.
+    """Return round 0: the program over the samples and features that a first-order
+    method finds.
 
-    Of the `m_max` features of most negative reduced cost at w = 0, which are the most correlated
-    with the labels, J keeps those that the method does not leave at zero; I are the samples whose
-    margin it does not bring beyond 1, and the worst of either class.
+    Of the `m_max` features of most negative reduced cost at w = 0, which are the most
+    correlated with the labels, J keeps those that the method does not leave at zero; I
+    are the samples whose margin it does not bring beyond 1, and the worst of either
+    class.
     """
     n, d = svm.X.shape
     nothing = np.zeros(0, dtype=np.int8)

@@ -1,1 +1,2 @@
-"""Peers as streams: scikit-learn's solvers, Vowpal Wabbit, and the classes' centroids."""
+"""Peers as streams: scikit-learn's solvers, Vowpal Wabbit, and the classes'
+centroids."""

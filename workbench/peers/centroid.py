@@ -1,4 +1,5 @@
-"""Centroids of the classes: the cheapest linear classifier, a baseline for every table."""
+"""Centroids of the classes: the cheapest linear classifier, a baseline for every
+table."""
 
 from __future__ import annotations
 
@@ -35,12 +36,13 @@ class CentroidState(State):
 def centroid(
     problem: Problem, *, power: float = 1.0, state: CentroidState | None = None
 ) -> Iterator[CentroidState]:
-    """Take the mean m of each class's unit rows over |m|^power, in one round (Han, Karypis 2000).
+    """Take the mean m of each class's unit rows over |m|^power, in one round (Han,
+    Karypis 2000).
 
-    With a power of 1 the highest score x.w_c is the largest cosine of a row and a centroid; with
-    less, classes whose rows agree with each other weigh more. Classes without rows or direction
-    have zero weights. The column ``primal`` is the mean over the training rows of
-    1 - cos(x_i, m_{y_i}), which the means minimise.
+    With a power of 1 the highest score x.w_c is the largest cosine of a row and a
+    centroid; with less, classes whose rows agree with each other weigh more. Classes
+    without rows or direction have zero weights. The column ``primal`` is the mean over
+    the training rows of 1 - cos(x_i, m_{y_i}), which the means minimise.
 
     Parameters
     ----------
@@ -49,7 +51,8 @@ def centroid(
     Raises
     ------
     ValueError
-        If `power` is not a positive number, or makes weights that are zero or not finite.
+        If `power` is not a positive number, or makes weights that are zero or not
+        finite.
     """
     from sklearn.preprocessing import normalize
 
@@ -71,7 +74,9 @@ def centroid(
         factors[some] = lengths[some] ** -power * counts[some] ** (power - 1.0)
         W.data *= np.repeat(factors, np.diff(W.indptr)).astype(W.dtype)
     if not (np.isfinite(W.data).all() and factors[some].all()):
-        raise ValueError(f"power: makes weights that are zero or not finite, got {power:g}; take 1")
+        raise ValueError(
+            f"power: makes weights that are zero or not finite, got {power:g}; take 1"
+        )
     s.W = W
     with off_the_clock():
         s.primal = 1.0 - float(lengths.sum()) / n  # |sum_i u_i| = sum_i u_i.m / |m|

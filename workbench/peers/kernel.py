@@ -1,7 +1,7 @@
 """Kernel SVMs through scikit-learn: LIBSVM, and LIBLINEAR in the span of random rows.
 
-A stream is one fit, one round. All that the fit does is the peer's own cost and is timed, LIBSVM's
-copy of the rows in double precision too.
+A stream is one fit, one round. All that the fit does is the peer's own cost and is
+timed, LIBSVM's copy of the rows in double precision too.
 """
 
 from __future__ import annotations
@@ -34,7 +34,8 @@ BLOCK_DECISIONS = 2**22  # decisions of a block of rows, in double precision
 
 @dataclass(kw_only=True)
 class ExpansionState(KernelRows, State):
-    """Coefficients ``A`` (m, K) of kernel values with the m rows held, and the objective."""
+    """Coefficients ``A`` (m, K) of kernel values with the m rows held, and the
+    objective."""
 
     round: int
     A: np.ndarray
@@ -47,17 +48,19 @@ class ExpansionState(KernelRows, State):
 
 @dataclass(kw_only=True)
 class LibsvmState(ExpansionState):
-    """Support vectors, ``counts`` (k,) of each class in its order, and biases ``b`` of all pairs.
+    """Support vectors, ``counts`` (k,) of each class in its order, and biases ``b`` of
+    all pairs.
 
-    Row u of ``A`` (m, k - 1) has y alpha of that row against each other class, in their order,
-    where y is 1 for the first class of a pair.
+    Row u of ``A`` (m, k - 1) has y alpha of that row against each other class, in their
+    order, where y is 1 for the first class of a pair.
     """
 
     counts: np.ndarray
     b: np.ndarray
 
     def scores(self, X: Matrix) -> np.ndarray:
-        """Return half the margin of two classes, (n, 2), or the votes of more, (n, k)."""
+        """Return half the margin of two classes, (n, 2), or the votes of more, (n,
+        k)."""
         k = len(self.counts)
         F = np.zeros((X.shape[0], k))
         for part, D in self.decisions(X):
@@ -71,14 +74,17 @@ class LibsvmState(ExpansionState):
         return F
 
     def decisions(self, X: Matrix) -> Iterator[tuple[slice, np.ndarray]]:
-        """Yield slices of rows and their (k (k - 1) / 2, rows) decisions; > 0 is for the first."""
+        """Yield slices of rows and their (k (k - 1) / 2, rows) decisions; > 0 is for
+        the first."""
         if not len(self.A):
             return
         k = len(self.counts)
         i, j = np.triu_indices(k, 1)
         kernel, X = self.made_kernel(np.float64), stored_as(self.X, X)
         basis = kernel.points(self.X)
-        classes = [slice(*ends) for ends in pairwise(np.append(0, np.cumsum(self.counts)))]
+        classes = [
+            slice(*ends) for ends in pairwise(np.append(0, np.cumsum(self.counts)))
+        ]
         for part in pieces(X.shape[0], BLOCK_DECISIONS // k**2):
             points = kernel.points(X[part])
             P = np.stack([kernel.times(points, basis[c], self.A[c]) for c in classes])
@@ -99,11 +105,12 @@ def libsvm(
     cache_mb: float = 512.0,
     state: LibsvmState | None = None,
 ) -> Iterator[LibsvmState]:
-    """Minimise 1/2 |w|^2 + C sum_i max(0, 1 -+ (w.phi(x_i) + b)) by LIBSVM (Chang and Lin, 2011).
+    """Minimise 1/2 |w|^2 + C sum_i max(0, 1 -+ (w.phi(x_i) + b)) by LIBSVM (Chang and
+    Lin, 2011).
 
-    Two classes have one such SVM with a bias; more classes have one for each pair, and `primal` is
-    a sum over pairs. Predictions are scikit-learn's: the class with most votes, the first
-    of several.
+    Two classes have one such SVM with a bias; more classes have one for each pair, and
+    `primal` is a sum over pairs. Predictions are scikit-learn's: the class with most
+    votes, the first of several.
 
     Parameters
     ----------
@@ -164,7 +171,8 @@ def objective(problem: Problem, s: LibsvmState, C: float) -> float:
 
 
 def started(problem: Problem, kernel: Kernel, columns: int, primal: float) -> dict:
-    """Return the fields of round 0: no rows are held, and `primal` is the objective of w = 0."""
+    """Return the fields of round 0: no rows are held, and `primal` is the objective of
+    w = 0."""
     problem.refuse_weights()
     return fields_of(problem.X[:0], kernel) | {
         "round": 0,
@@ -176,7 +184,8 @@ def started(problem: Problem, kernel: Kernel, columns: int, primal: float) -> di
 
 @dataclass(kw_only=True)
 class SubspaceState(ExpansionState):
-    """Landmarks, and weights (A, of k columns) in their span; two classes mirror each other."""
+    """Landmarks, and weights (A, of k columns) in their span; two classes mirror each
+    other."""
 
     def scores(self, X: Matrix) -> np.ndarray:
         kernel, X = self.made_kernel(np.float64), stored_as(self.X, X)
@@ -199,9 +208,10 @@ def nystroem_svm(
 ) -> Iterator[SubspaceState]:
     """Minimise 1/2 |w|^2 + C sum_i hinge_i in the span of random rows, by LIBLINEAR.
 
-    The control of the paper on sampled cuts: features k(x, landmarks) K^-1/2 of all rows (Williams
-    and Seeger, NIPS 2000), then a linear SVM. A feature takes 24 bytes with LIBLINEAR's copy. Two
-    classes have the hinge loss of LIBSVM without a bias, more that of Crammer and Singer, as
+    The control of the paper on sampled cuts: features k(x, landmarks) K^-1/2 of all
+    rows (Williams and Seeger, NIPS 2000), then a linear SVM. A feature takes 24 bytes
+    with LIBLINEAR's copy. Two classes have the hinge loss of LIBSVM without a bias,
+    more that of Crammer and Singer, as
     :func:`~workbench.sampled_cuts.fast.cuts_nystroem`.
 
     Parameters

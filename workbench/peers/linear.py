@@ -1,17 +1,20 @@
-"""scikit-learn's linear classifiers as streams: LIBLINEAR, L-BFGS, SAGA and ridge regression.
+"""scikit-learn's linear classifiers as streams: LIBLINEAR, L-BFGS, SAGA and ridge
+regression.
 
-None of them can be resumed exactly: where a warm start exists, it forgets curvature, gradients or
-the random order. So every round fits from scratch. Its budget of iterations grows by about 1.4:
-1, 2, 3, 4, 6, 8, 11, 16 and so on. LIBLINEAR's Crammer-Singer solver has no limit on iterations:
-its rounds, and those of the other SVM with the hinge loss, have a tolerance that is half a decade
-tighter each time: 10, 3.2, 1 and so on. A user who knows the budget fits once, so the clock shows
-the longest fit so far alone; the time of the others is given back.
+None of them can be resumed exactly: where a warm start exists, it forgets curvature,
+gradients or the random order. So every round fits from scratch. Its budget of
+iterations grows by about 1.4: 1, 2, 3, 4, 6, 8, 11, 16 and so on. LIBLINEAR's
+Crammer-Singer solver has no limit on iterations: its rounds, and those of the other SVM
+with the hinge loss, have a tolerance that is half a decade tighter each time: 10, 3.2,
+1 and so on. A user who knows the budget fits once, so the clock shows the longest fit
+so far alone; the time of the others is given back.
 
-A stream ends with the fit that needs less than its budget or has the tolerance `tol`, or if the
-peer gives up. All that a fit does is the peer's own cost and is timed: checks, labels and copies of
-the rows, which must leave memory for these. There is no intercept: add a constant column. LIBLINEAR
-fits one class against the rest, the sign in its losses being - for rows of class c; of two classes
-it fits one, and the objective counts both.
+A stream ends with the fit that needs less than its budget or has the tolerance `tol`,
+or if the peer gives up. All that a fit does is the peer's own cost and is timed:
+checks, labels and copies of the rows, which must leave memory for these. There is no
+intercept: add a constant column. LIBLINEAR fits one class against the rest, the sign in
+its losses being - for rows of class c; of two classes it fits one, and the objective
+counts both.
 
 Parameters
 ----------
@@ -21,16 +24,18 @@ seed : whole number of at least 0, seeds the random order, the same for every fi
 
 References
 ----------
-1. Keerthi, Sundararajan, Chang, Hsieh, Lin: A sequential dual method for large scale multi-class
-   linear SVMs. KDD 2008.
-2. Hsieh, Chang, Lin, Keerthi, Sundararajan: A dual coordinate descent method for large-scale linear
-   SVM. ICML 2008.
-3. Lin, Weng, Keerthi: Trust region Newton method for large-scale logistic regression. JMLR 2008.
-4. Yuan, Chang, Hsieh, Lin: A comparison of optimization methods and software for large-scale
-   L1-regularized linear classification. JMLR 2010.
-5. Zhu, Byrd, Lu, Nocedal: Algorithm 778: L-BFGS-B. ACM Transactions on Mathematical Software 1997.
-6. Defazio, Bach, Lacoste-Julien: SAGA: a fast incremental gradient method with support for
-   non-strongly convex composite objectives. NIPS 2014.
+1. Keerthi, Sundararajan, Chang, Hsieh, Lin: A sequential dual method for large scale
+   multi-class linear SVMs. KDD 2008.
+2. Hsieh, Chang, Lin, Keerthi, Sundararajan: A dual coordinate descent method for
+   large-scale linear SVM. ICML 2008.
+3. Lin, Weng, Keerthi: Trust region Newton method for large-scale logistic regression.
+   JMLR 2008.
+4. Yuan, Chang, Hsieh, Lin: A comparison of optimization methods and software for
+   large-scale L1-regularized linear classification. JMLR 2010.
+5. Zhu, Byrd, Lu, Nocedal: Algorithm 778: L-BFGS-B. ACM Transactions on Mathematical
+   Software 1997.
+6. Defazio, Bach, Lacoste-Julien: SAGA: a fast incremental gradient method with support
+   for non-strongly convex composite objectives. NIPS 2014.
 """
 
 from __future__ import annotations
@@ -59,7 +64,8 @@ LOOSEST = 10.0  # the tolerance of round 1, which one pass over the rows meets
 
 @dataclass
 class LinearState(State):
-    """Weights ``W`` (d, k) of the last fit, its objective and the peer's count of iterations.
+    """Weights ``W`` (d, k) of the last fit, its objective and the peer's count of
+    iterations.
 
     ``seconds`` and ``cpu`` are the wall and CPU seconds of the longest fit so far.
     """
@@ -80,19 +86,22 @@ class LinearState(State):
 
 
 def blocks(X: Matrix, W: np.ndarray) -> Iterator[tuple[slice, np.ndarray]]:
-    """Yield slices of rows and their (rows, k) scores: `X` is never cast to `W`'s dtype at once."""
+    """Yield slices of rows and their (rows, k) scores: `X` is never cast to `W`'s dtype
+    at once."""
     for part in pieces(X.shape[0], BLOCK_SCORES // max(W.shape)):
         yield part, np.asarray(X[part] @ W)
 
 
 def total(losses: Callable, X: Matrix, y: np.ndarray, W: np.ndarray) -> float:
-    """Return the sum of ``losses(V, y)`` over the rows' scores `V`, in double precision."""
+    """Return the sum of ``losses(V, y)`` over the rows' scores `V`, in double
+    precision."""
     W = W.astype(np.float64, copy=False)
     return sum(float(losses(V, y[part])) for part, V in blocks(X, W))
 
 
 def against_rest(loss: Callable) -> Callable:
-    """Return the sum of a loss of the margins of all classes against the rest, scores (n, k)."""
+    """Return the sum of a loss of the margins of all classes against the rest, scores
+    (n, k)."""
     return lambda V, y: loss(np.where(np.arange(V.shape[1]) == y[:, None], V, -V)).sum()
 
 
@@ -113,7 +122,8 @@ def softmax_losses(V: np.ndarray, y: np.ndarray) -> float:
 
 
 def squared_errors(V: np.ndarray, y: np.ndarray) -> float:
-    """Return the sum of the squared distances of the scores from 1 for the own class, else 0."""
+    """Return the sum of the squared distances of the scores from 1 for the own class,
+    else 0."""
     return ((V - (np.arange(V.shape[1]) == y[:, None])) ** 2).sum()
 
 
@@ -137,9 +147,11 @@ class Peer(NamedTuple):
 
     Attributes
     ----------
-    model, settings : name of its class, and its parameters other than weight, tolerance and limits
+    model, settings : name of its class, and its parameters other than weight, tolerance
+        and limits
     objective : what it minimises, a function of X, y, W and the weight
-    two : the weights of two classes, as multiples of the one vector that scikit-learn keeps
+    two : the weights of two classes, as multiples of the one vector that scikit-learn
+        keeps
     last : the last budget of iterations; None if rounds differ by their tolerance
     """
 
@@ -156,20 +168,31 @@ SQUARED_SVM, SVM = regularised(squared_hinges), regularised(hinges)
 SPARSE_SVM = regularised(squared_hinges, lambda W: float(np.abs(W).sum()))
 MULTI = {"multi_class": "crammer_singer"}
 PEERS = {
-    "liblinear_cs": Peer("LinearSVC", MULTI, regularised(crammer_singer), (-0.5, 0.5), None),
+    "liblinear_cs": Peer(
+        "LinearSVC", MULTI, regularised(crammer_singer), (-0.5, 0.5), None
+    ),
     "liblinear_ovr": Peer("LinearSVC", {"loss": "hinge", "dual": True}, SVM, last=None),
     "liblinear_lr": Peer("LogisticRegression", {"solver": "liblinear"}, LOGISTIC),
     "liblinear_l2_dual": Peer("LinearSVC", SQUARED | {"dual": True}, SQUARED_SVM),
     "liblinear_l2_primal": Peer("LinearSVC", SQUARED | {"dual": False}, SQUARED_SVM),
-    "liblinear_l1": Peer("LinearSVC", SQUARED | {"dual": False, "penalty": "l1"}, SPARSE_SVM),
-    "logistic_lbfgs": Peer("LogisticRegression", {"solver": "lbfgs"}, SOFTMAX, two=(0.0, 1.0)),
-    "logistic_saga": Peer("LogisticRegression", {"solver": "saga"}, SOFTMAX, two=(0.0, 1.0)),
+    "liblinear_l1": Peer(
+        "LinearSVC", SQUARED | {"dual": False, "penalty": "l1"}, SPARSE_SVM
+    ),
+    "logistic_lbfgs": Peer(
+        "LogisticRegression", {"solver": "lbfgs"}, SOFTMAX, two=(0.0, 1.0)
+    ),
+    "logistic_saga": Peer(
+        "LogisticRegression", {"solver": "saga"}, SOFTMAX, two=(0.0, 1.0)
+    ),
     "ridge": Peer("Ridge", {}, ridge_objective, last=1),
 }
 
 
-def fitted(peer: Peer, X, y: np.ndarray, k: int, settings: Mapping) -> tuple[np.ndarray, int]:
-    """Return the weights (d, k) of one fit, and its iterations, the most of any class's fit.
+def fitted(
+    peer: Peer, X, y: np.ndarray, k: int, settings: Mapping
+) -> tuple[np.ndarray, int]:
+    """Return the weights (d, k) of one fit, and its iterations, the most of any class's
+    fit.
 
     Parameters
     ----------
@@ -199,7 +222,11 @@ def fitted(peer: Peer, X, y: np.ndarray, k: int, settings: Mapping) -> tuple[np.
 
 
 def fits(
-    name: str, problem: Problem, given: Mapping[str, float], seed: int, state: LinearState | None
+    name: str,
+    problem: Problem,
+    given: Mapping[str, float],
+    seed: int,
+    state: LinearState | None,
 ) -> Iterator[LinearState]:
     """Fit a peer to one budget after the other, and judge each fit off the clock.
 
@@ -238,14 +265,16 @@ def fits(
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Silence scikit-learn's warnings about fits that gave up and as many classes as rows."""
+    """Silence scikit-learn's warnings about fits that gave up and as many classes as
+    rows."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # ConvergenceWarning is one
         yield
 
 
 def timed_fit(model, X, y, weights):
-    """Return a fitted model of scikit-learn, None if it refuses the settings, and its seconds."""
+    """Return a fitted model of scikit-learn, None if it refuses the settings, and its
+    seconds."""
     start, fitted = perf_counter(), None
     with quiet(), suppress(Exception):
         fitted = model.fit(X, y, **weights)
@@ -265,7 +294,10 @@ def _limits(peer: Peer, s: LinearState, tol: float) -> dict[str, float] | None:
         return {"max_iter": budget(s.round + 1)}
     if s.iterations >= LIBLINEAR_LIMIT or LOOSEST * 10.0 ** (0.5 - s.round / 2) <= tol:
         return None
-    return {"tol": max(LOOSEST * 10.0 ** (-s.round / 2), tol), "max_iter": LIBLINEAR_LIMIT}
+    return {
+        "tol": max(LOOSEST * 10.0 ** (-s.round / 2), tol),
+        "max_iter": LIBLINEAR_LIMIT,
+    }
 
 
 @resumable()
@@ -274,8 +306,8 @@ def liblinear_cs(
 ) -> Iterator[LinearState]:
     """Minimise 1/2 |W|^2 + C sum_i max(0, 1 + max_{r != y_i} x_i.(w_r - w_{y_i})).
 
-    The SVM of Crammer and Singer by sequential dual descent [1]; `tol` is on LIBLINEAR's violation
-    of optimality in the last fit.
+    The SVM of Crammer and Singer by sequential dual descent [1]; `tol` is on
+    LIBLINEAR's violation of optimality in the last fit.
     """
     return fits("liblinear_cs", problem, {"C": C, "tol": tol}, seed, state)
 
@@ -286,7 +318,8 @@ def liblinear_ovr(
 ) -> Iterator[LinearState]:
     """Minimise the sum over classes c of 1/2 |w_c|^2 + C sum_i max(0, 1 -+ x_i.w_c).
 
-    Binary SVMs with the hinge loss, by dual coordinate descent [2]; `tol` as for `liblinear_cs`.
+    Binary SVMs with the hinge loss, by dual coordinate descent [2]; `tol` as for
+    `liblinear_cs`.
     """
     return fits("liblinear_ovr", problem, {"C": C, "tol": tol}, seed, state)
 
@@ -295,11 +328,12 @@ def liblinear_ovr(
 def liblinear_lr(
     problem: Problem, *, C: float = 1.0, tol: float = 1e-6, state=None
 ) -> Iterator[LinearState]:
-    """Minimise the sum over classes c of 1/2 |w_c|^2 + C sum_i log(1 + exp(-+ x_i.w_c)).
+    """Minimise the sum over classes c of 1/2 |w_c|^2 + C sum_i log(1 + exp(-+
+    x_i.w_c)).
 
-    Binary logistic regressions, by a trust region Newton method [3]; `tol` is on the gradient
-    relative to that at zero weights. scikit-learn has LIBLINEAR copy the rows once for each class,
-    which takes about as long as one iteration.
+    Binary logistic regressions, by a trust region Newton method [3]; `tol` is on the
+    gradient relative to that at zero weights. scikit-learn has LIBLINEAR copy the rows
+    once for each class, which takes about as long as one iteration.
     """
     return fits("liblinear_lr", problem, {"C": C, "tol": tol}, 0, state)
 
@@ -310,8 +344,8 @@ def liblinear_l2_dual(
 ) -> Iterator[LinearState]:
     """Minimise the sum over classes c of 1/2 |w_c|^2 + C sum_i max(0, 1 -+ x_i.w_c)^2.
 
-    Binary SVMs with the squared hinge loss, by dual coordinate descent [2]; `tol` is on the
-    violation of the dual's optimality. An early fit may be worse than zero weights.
+    Binary SVMs with the squared hinge loss, by dual coordinate descent [2]; `tol` is on
+    the violation of the dual's optimality. An early fit may be worse than zero weights.
     """
     return fits("liblinear_l2_dual", problem, {"C": C, "tol": tol}, seed, state)
 
@@ -322,7 +356,8 @@ def liblinear_l2_primal(
 ) -> Iterator[LinearState]:
     """Minimise the sum over classes c of 1/2 |w_c|^2 + C sum_i max(0, 1 -+ x_i.w_c)^2.
 
-    The problem of `liblinear_l2_dual`, by the method and with the `tol` of `liblinear_lr`.
+    The problem of `liblinear_l2_dual`, by the method and with the `tol` of
+    `liblinear_lr`.
     """
     return fits("liblinear_l2_primal", problem, {"C": C, "tol": tol}, 0, state)
 
@@ -333,8 +368,8 @@ def liblinear_l1(
 ) -> Iterator[LinearState]:
     """Minimise the sum over classes c of |w_c|_1 + C sum_i max(0, 1 -+ x_i.w_c)^2.
 
-    Sparse binary SVMs with the squared hinge loss, by coordinate descent [4]; `tol` is on the
-    violation of optimality relative to the first one.
+    Sparse binary SVMs with the squared hinge loss, by coordinate descent [4]; `tol` is
+    on the violation of optimality relative to the first one.
     """
     return fits("liblinear_l1", problem, {"C": C, "tol": tol}, seed, state)
 
@@ -345,8 +380,9 @@ def logistic_lbfgs(
 ) -> Iterator[LinearState]:
     """Minimise 1/2 |W|^2 + C sum_i (log sum_c exp(x_i.w_c) - x_i.w_{y_i}).
 
-    Multinomial logistic regression by SciPy's L-BFGS [5], in the precision of the rows; `tol` is on
-    the largest entry of the gradient over n C. With two classes the first has zero weights.
+    Multinomial logistic regression by SciPy's L-BFGS [5], in the precision of the rows;
+    `tol` is on the largest entry of the gradient over n C. With two classes the first
+    has zero weights.
     """
     return fits("logistic_lbfgs", problem, {"C": C, "tol": tol}, 0, state)
 
@@ -357,8 +393,9 @@ def logistic_saga(
 ) -> Iterator[LinearState]:
     """Minimise 1/2 |W|^2 + C sum_i (log sum_c exp(x_i.w_c) - x_i.w_{y_i}).
 
-    The problem of `logistic_lbfgs` by SAGA [6], stochastic gradients with a memory; an iteration is
-    n of its steps, and `tol` is on the largest change of a weight relative to the largest weight.
+    The problem of `logistic_lbfgs` by SAGA [6], stochastic gradients with a memory; an
+    iteration is n of its steps, and `tol` is on the largest change of a weight relative
+    to the largest weight.
     """
     return fits("logistic_saga", problem, {"C": C, "tol": tol}, seed, state)
 
@@ -367,10 +404,11 @@ def logistic_saga(
 def ridge(
     problem: Problem, *, alpha: float = 1e-5, tol: float = 1e-8, state=None
 ) -> Iterator[LinearState]:
-    """Minimise 1/(2n) |Y - X W|^2 + alpha/2 |W|^2 for the one-hot labels Y, in one round.
+    """Minimise 1/(2n) |Y - X W|^2 + alpha/2 |W|^2 for the one-hot labels Y, in one
+    round.
 
-    By Cholesky's factors of X'X + n alpha, or of XX' + n alpha if that is smaller, in the precision
-    of the rows; of sparse rows by conjugate gradients, one class after the other, where `tol` is on
-    the residual relative to the right-hand side.
+    By Cholesky's factors of X'X + n alpha, or of XX' + n alpha if that is smaller, in
+    the precision of the rows; of sparse rows by conjugate gradients, one class after
+    the other, where `tol` is on the residual relative to the right-hand side.
     """
     return fits("ridge", problem, {"alpha": alpha, "tol": tol}, 0, state)

@@ -1,8 +1,9 @@
 """scikit-learn's ensembles of trees as streams: what most people try first on a table.
 
-Round t has 1, 2, 3, 4, 6, 8, 11, 16, ... trees; in boosting, iterations with a tree for each class.
-A state holds scikit-learn's model, which grows with `warm_start`: trees of earlier rounds stay, so
-that the clock shows how long one fit of so large a model takes. One thread grows them.
+Round t has 1, 2, 3, 4, 6, 8, 11, 16, ... trees; in boosting, iterations with a tree for
+each class. A state holds scikit-learn's model, which grows with `warm_start`: trees of
+earlier rounds stay, so that the clock shows how long one fit of so large a model takes.
+One thread grows them.
 """
 
 from __future__ import annotations
@@ -13,7 +14,12 @@ from dataclasses import dataclass
 import numpy as np
 from threadpoolctl import ThreadpoolController
 
-from workbench.core.checks import check_not_negative, check_positive, check_sparse, check_whole
+from workbench.core.checks import (
+    check_not_negative,
+    check_positive,
+    check_sparse,
+    check_whole,
+)
 from workbench.core.kinds import Model
 from workbench.core.problem import Matrix, Problem
 from workbench.core.state import State, resumable
@@ -25,7 +31,8 @@ MAX_TREES = 1000  # trees, or iterations, at which a stream ends
 
 @dataclass
 class TreesState(State):
-    """The ensemble ``model`` of round `round`, None before the first, and the objective."""
+    """The ensemble ``model`` of round `round`, None before the first, and the
+    objective."""
 
     round: int
     k: int
@@ -42,8 +49,12 @@ class TreesState(State):
             F[:, classes] = self.model.predict_proba(X)
             return F
         F[:] = -np.inf if len(classes) < self.k else 0.0
-        values = self.model.decision_function(X if isinstance(X, np.ndarray) else X.toarray())
-        F[:, classes] = values if values.ndim == 2 else np.stack([0 * values, values], 1)
+        values = self.model.decision_function(
+            X if isinstance(X, np.ndarray) else X.toarray()
+        )
+        F[:, classes] = (
+            values if values.ndim == 2 else np.stack([0 * values, values], 1)
+        )
         return F
 
     def info(self) -> Row:
@@ -52,17 +63,22 @@ class TreesState(State):
 
 @resumable()
 def random_forest(
-    problem: Problem, *, mtry: float = 1.0, seed: int = 0, state: TreesState | None = None
+    problem: Problem,
+    *,
+    mtry: float = 1.0,
+    seed: int = 0,
+    state: TreesState | None = None,
 ) -> Iterator[TreesState]:
-    """Grow trees on samples of the rows, and average the class frequencies of their leaves.
+    """Grow trees on samples of the rows, and average the class frequencies of their
+    leaves.
 
-    scikit-learn's random forest (Breiman 2001). The column ``primal`` is the mean over the training
-    rows of the squared distance of these probabilities from the label's.
+    scikit-learn's random forest (Breiman 2001). The column ``primal`` is the mean over
+    the training rows of the squared distance of these probabilities from the label's.
 
     Parameters
     ----------
-    mtry : positive, the number of features that each split chooses from, over the square root of d;
-        1 is scikit-learn's default
+    mtry : positive, the number of features that each split chooses from, over the
+        square root of d; 1 is scikit-learn's default
     seed : whole number of at least 0, seeds samples and splits
 
     Raises
@@ -75,7 +91,9 @@ def random_forest(
     check_positive(mtry, "mtry")
     check_whole(seed, "seed", least=0)
     tried = int(np.clip(round(mtry * np.sqrt(problem.d)), 1, problem.d))
-    model = RandomForestClassifier(max_features=tried, warm_start=True, random_state=seed)
+    model = RandomForestClassifier(
+        max_features=tried, warm_start=True, random_state=seed
+    )
     return grown(model, "n_estimators", problem, state)
 
 
@@ -88,16 +106,18 @@ def boosting(
     seed: int = 0,
     state: TreesState | None = None,
 ) -> Iterator[TreesState]:
-    """Lower the mean cross-entropy of the training rows, the column ``primal``, tree by tree.
+    """Lower the mean cross-entropy of the training rows, the column ``primal``, tree by
+    tree.
 
-    scikit-learn's gradient boosting (Friedman 2001) with histograms (Ke et al., LightGBM, 2017),
-    without early stopping.
+    scikit-learn's gradient boosting (Friedman 2001) with histograms (Ke et al.,
+    LightGBM, 2017), without early stopping.
 
     Parameters
     ----------
     learning_rate : positive, of every tree
     l2 : a number that is not negative, penalty on the values of leaves
-    seed : whole number of at least 0, seeds the choice of rows that the histograms' bins rest on
+    seed : whole number of at least 0, seeds the choice of rows that the histograms'
+        bins rest on
 
     Raises
     ------
@@ -110,7 +130,9 @@ def boosting(
     check_not_negative(l2=l2)
     check_whole(seed, "seed", least=0)
     if problem.is_sparse:
-        raise ValueError("problem: boosting takes dense rows; use random_forest or toarray()")
+        raise ValueError(
+            "problem: boosting takes dense rows; use random_forest or toarray()"
+        )
     model = HistGradientBoostingClassifier(
         learning_rate=learning_rate,
         l2_regularization=l2,
@@ -124,7 +146,8 @@ def boosting(
 def grown(
     model: Model, size: str, problem: Problem, state: TreesState | None
 ) -> Iterator[TreesState]:
-    """Let a model of scikit-learn grow round by round, and evaluate each round off the clock.
+    """Let a model of scikit-learn grow round by round, and evaluate each round off the
+    clock.
 
     Parameters
     ----------
@@ -133,7 +156,9 @@ def grown(
     problem.refuse_weights()
     forest, X, y = size == "n_estimators", problem.X, problem.y
     losses = squared_errors if forest else softmax_losses
-    pools = ThreadpoolController()  # once: looking for libraries takes as long as small trees
+    pools = (
+        ThreadpoolController()
+    )  # once: looking for libraries takes as long as small trees
     s = state or TreesState(0, problem.k, 1.0 if forest else float(np.log(problem.k)))
     model = s.model or model
     yield s

@@ -1,9 +1,10 @@
 """Vowpal Wabbit through its own Python package: an extra, not a dependency.
 
-A round is one pass over the rows, in an order that is random but the same in each, as in a shuffled
-file. The clock shows learning alone, with Python's loop over the rows: they are parsed before it
-starts, and take 12 bytes per value then. A resumed stream repeats its passes, off the clock, since
-saved models do not resume exactly. There is no intercept.
+A round is one pass over the rows, in an order that is random but the same in each, as
+in a shuffled file. The clock shows learning alone, with Python's loop over the rows:
+they are parsed before it starts, and take 12 bytes per value then. A resumed stream
+repeats its passes, off the clock, since saved models do not resume exactly. There is no
+intercept.
 """
 
 from __future__ import annotations
@@ -17,7 +18,12 @@ from tempfile import TemporaryDirectory
 import numpy as np
 import scipy.sparse as sp
 
-from workbench.core.checks import check_counts, check_positive, check_sparse, check_whole
+from workbench.core.checks import (
+    check_counts,
+    check_positive,
+    check_sparse,
+    check_whole,
+)
 from workbench.core.problem import Matrix, Problem
 from workbench.core.state import State, resumable
 from workbench.core.stream import Row, off_the_clock
@@ -34,8 +40,9 @@ def vw(
 ) -> Iterator[LinearState]:
     """Minimise 1/n sum_ic log(1 + exp(-+ x_i.w_c)), the sign - for rows of class c.
 
-    One against all with the logistic loss, by adaptive, normalised and invariant online updates
-    (Karampatziakis and Langford, UAI 2011; Ross, Mineiro and Langford, UAI 2013).
+    One against all with the logistic loss, by adaptive, normalised and invariant online
+    updates (Karampatziakis and Langford, UAI 2011; Ross, Mineiro and Langford, UAI
+    2013).
 
     Parameters
     ----------
@@ -49,11 +56,18 @@ def vw(
     """
     check_positive(learning_rate, "learning_rate")
     d, k, n = problem.d, problem.k, problem.n
-    stride = 1 << (k - 1).bit_length()  # weights that Vowpal Wabbit sets aside for a feature
+    stride = (
+        1 << (k - 1).bit_length()
+    )  # weights that Vowpal Wabbit sets aside for a feature
 
     def judge(s: LinearState, learner) -> None:
-        s.W = np.array([[learner.get_weight(j * stride + c) for c in range(k)] for j in range(d)])
-        s.iterations, s.primal = s.round, total(logistic_losses, problem.X, problem.y, s.W) / n
+        s.W = np.array(
+            [[learner.get_weight(j * stride + c) for c in range(k)] for j in range(d)]
+        )
+        s.iterations, s.primal = (
+            s.round,
+            total(logistic_losses, problem.X, problem.y, s.W) / n,
+        )
 
     options = {"oaa": k, "loss_function": "logistic", "learning_rate": learning_rate}
     # A weight of its own for every feature and class: nothing collides.
@@ -64,7 +78,8 @@ def vw(
 
 @dataclass
 class RecallTreeState(State):
-    """The model as Vowpal Wabbit saves it, as bytes (none before round 1), for k classes."""
+    """The model as Vowpal Wabbit saves it, as bytes (none before round 1), for k
+    classes."""
 
     round: int
     seed: int
@@ -73,13 +88,15 @@ class RecallTreeState(State):
     primal: float
 
     def scores(self, X: Matrix) -> np.ndarray:
-        """Return 1 for the class that the tree predicts, 0 for all others: it has no scores."""
+        """Return 1 for the class that the tree predicts, 0 for all others: it has no
+        scores."""
         scores = np.zeros((X.shape[0], self.k), np.float32)
         scores[np.arange(X.shape[0]), self.predicted(X)] = float(len(self.model) > 0)
         return scores
 
     def predicted(self, X: Matrix) -> np.ndarray:
-        """Return the codes of the classes that the tree predicts (n,), without k scores per row."""
+        """Return the codes of the classes that the tree predicts (n,), without k scores
+        per row."""
         if not len(self.model):
             return np.zeros(X.shape[0], np.int32)
         with TemporaryDirectory() as folder:
@@ -87,7 +104,9 @@ class RecallTreeState(State):
             path.write_bytes(self.model.tobytes())
             learner = learner_of({"initial_regressor": path}, "--testonly")
             rows = features(check_sparse(X))
-            return np.array([learner.predict(learner.example(x)) - 1 for x in rows], np.int32)
+            return np.array(
+                [learner.predict(learner.example(x)) - 1 for x in rows], np.int32
+            )
 
     def info(self) -> Row:
         return {"primal": self.primal, "bytes": len(self.model)}
@@ -102,17 +121,18 @@ def vw_recall_tree(
     seed: int = 0,
     state: RecallTreeState | None = None,
 ) -> Iterator[RecallTreeState]:
-    """Learn a tree that sends a row to a few candidate classes, and a scorer that ranks them.
+    """Learn a tree that sends a row to a few candidate classes, and a scorer that ranks
+    them.
 
-    The competitor in the paper on inexact margins, with the hinge loss and five passes (Daumé,
-    Karampatziakis, Langford and Mineiro, ICML 2017). The column ``primal`` is the error on the
-    training rows, which passes need not lower.
+    The competitor in the paper on inexact margins, with the hinge loss and five passes
+    (Daumé, Karampatziakis, Langford and Mineiro, ICML 2017). The column ``primal`` is
+    the error on the training rows, which passes need not lower.
 
     Parameters
     ----------
     learning_rate : positive, of the first update; the paper's are 0.5 to 1
-    bit_precision : 1 to 31, the weights are hashed into 2^bit_precision of them; the paper's are 28
-        to 30, which take some 16 bytes each, used or not
+    bit_precision : 1 to 31, the weights are hashed into 2^bit_precision of them; the
+        paper's are 28 to 30, which take some 16 bytes each, used or not
     seed : whole number of at least 0, seeds the rows' order
 
     Raises
@@ -166,14 +186,20 @@ def learner_of(options: dict, *flags: str):
     try:
         Workspace = import_module("vowpalwabbit").Workspace
     except ImportError:
-        raise ValueError("vw: needs the extra: pip install 'workbench-mc[vw]'") from None
+        raise ValueError(
+            "vw: needs the extra: pip install 'workbench-mc[vw]'"
+        ) from None
     settings = [f"--{name}={value}" for name, value in options.items()]
     with off_the_clock():
-        return Workspace(arg_list=[*settings, *flags, "--noconstant", "--quiet", "--no_stdin"])
+        return Workspace(
+            arg_list=[*settings, *flags, "--noconstant", "--quiet", "--no_stdin"]
+        )
 
 
 def features(X) -> Iterator[dict]:
     """Yield the rows in the form of Vowpal Wabbit's examples."""
     X = sp.csr_matrix(X)
     for first, last in zip(X.indptr[:-1], X.indptr[1:], strict=True):
-        yield {"x": list(zip(X.indices[first:last].tolist(), X.data[first:last].tolist()))}
+        yield {
+            "x": list(zip(X.indices[first:last].tolist(), X.data[first:last].tolist()))
+        }

@@ -1,20 +1,23 @@
-"""Verify a proof: an interval that certainly contains the optimum of a training problem.
+"""Verify a proof: an interval that certainly contains the optimum of a training
+problem.
 
-A proof is a file that states a problem and has a primal and a dual point. Nothing in it is
-trusted: both points are evaluated here, with every rounding bounded (FORMAT.md has the terms), and
-any finite points give valid bounds. Scalars are Fractions.
-This file needs NumPy and SciPy only and runs by itself: ``python checker.py PROOF ROWS``.
+A proof is a file that states a problem and has a primal and a dual point. Nothing in it
+is trusted: both points are evaluated here, with every rounding bounded (FORMAT.md has
+the terms), and any finite points give valid bounds. Scalars are Fractions. This file
+needs NumPy and SciPy only and runs by itself: ``python checker.py PROOF ROWS``.
 
-The problem, with N = 1 ("sum") or n ("mean") and the cost c_i of row i's class, is to minimise
+The problem, with N = 1 ("sum") or n ("mean") and the cost c_i of row i's class, is to
+minimise
 
     P(W) = 1/N sum_i c_i loss(W'x_i + b, y_i) + alpha/2 |W|^2 + l1 |W|_1
 
-where the intercept b is zero, free, or the weight of a constant column s of X. Weak duality is
+where the intercept b is zero, free, or the weight of a constant column s of X. Weak
+duality is
 
     P(W) >= D(A) = gain(A)/N - |soft(X'A, N l1)|^2 / (2 alpha N^2)
 
-for all A with sum_i c_i loss_i(F) >= gain(A) - <A, F> at all scores F. With s_c = 1 for the own
-class and -1 for others,
+for all A with sum_i c_i loss_i(F) >= gain(A) - <A, F> at all scores F. With s_c = 1 for
+the own class and -1 for others,
 
     loss            definition                       dual point         A_i            gain
     hinge           sum_c (1 - s_c F_c)_+            0 <= a <= c_i      s a            sum a
@@ -25,17 +28,20 @@ class and -1 for others,
     softmax         log sum_c exp(F_c) - F_y         sum_c p_c = 1      c_i (e_y - p)  c_i H(p)
     squared         |F - e_y|^2 / 2                  r                  c_i r   c_i(r_y - |r|²/2)
 
-One output of two classes is class 1 against class 0. The dual point of a smooth loss is made from
-W's scores; a W that is left out is made from A. With a kernel, |X'A|^2 is <A, K A>, W has the
-coefficients of basis rows, and a penalised intercept s adds s^2 to the kernel.
+One output of two classes is class 1 against class 0. The dual point of a smooth loss is
+made from W's scores; a W that is left out is made from A. With a kernel, |X'A|^2 is <A,
+K A>, W has the coefficients of basis rows, and a penalised intercept s adds s^2 to the
+kernel.
 
 The minimax risk problem is, with the mean tau and lam = lambda0 * standard deviation of
-Phi(x, y) = e_y (x, 1) and psi(v) = max over subsets S of (sum_S v - 1) / |S|, over all M
+Phi(x, y) = e_y (x, 1) and psi(v) = max over subsets S of (sum_S v - 1) / |S|, over all
+M
 
-    min 1 - <tau, M> + <lam, |M|> + max_i psi(M (x_i, 1)) >= (1 - sum_i max_y p_iy) / rho
+    min 1 - <tau, M> + <lam, |M|> + max_i psi(M (x_i, 1)) >= (1 - sum_i max_y p_iy) /
+    rho
 
-for all distributions p, rho = max(1, |E_p Phi - tau| / lam). Components of Phi that are zero in
-all rows of their class are left out.
+for all distributions p, rho = max(1, |E_p Phi - tau| / lam). Components of Phi that are
+zero in all rows of their class are left out.
 """
 
 from __future__ import annotations
@@ -81,7 +87,11 @@ LOSSES = {
     "squared": "least squares",
 }
 ONE_VS_REST = ("hinge", "squared_hinge", "logistic", "squared")  # may have one output
-STORED = ("hinge", "crammer_singer", "weston_watkins")  # their dual points are in the file
+STORED = (
+    "hinge",
+    "crammer_singer",
+    "weston_watkins",
+)  # their dual points are in the file
 DUAL = {"rows": "iu", "ends": "iu", "columns": "iu", "values": "f"}
 ARRAYS = {"W": "f", "b": "f", "basis": "iu", "M": "f"} | DUAL  # kinds of numbers
 ENTRY = struct.Struct("<4s4x2H4x3I3H8xI")  # of the directory of a zip archive
@@ -92,7 +102,8 @@ ARRAY_HEADER = re.compile(
 
 
 class ProofError(ValueError):
-    """A file is not a proof, or not a proof about these rows; the message gives the reason."""
+    """A file is not a proof, or not a proof about these rows; the message gives the
+    reason."""
 
 
 def require(condition: object, message: str) -> None:
@@ -109,7 +120,9 @@ def shown(value: object) -> str:
 
 def number(v: Given) -> bool:
     """Return whether a value is a double from 0, not -0.0, to MAX_NUMBER."""
-    good = isinstance(v, int | float) and not isinstance(v, bool) and 0 <= v <= MAX_NUMBER
+    good = (
+        isinstance(v, int | float) and not isinstance(v, bool) and 0 <= v <= MAX_NUMBER
+    )
     return good and float(v) == v and math.copysign(1, v) > 0
 
 
@@ -122,22 +135,39 @@ AT_LEAST_0 = "a number from 0 to 2^500", number
 POSITIVE = "a positive number up to 2^500", positive
 ANY = "anything", lambda v: True
 FAMILIES = "linear", "kernel", "mrc"
-ACCEPTED: dict[str, Test] = {  # the values of each field of the header, in words and as a test
-    "format": ("1", lambda v: type(v) is int and v == 1),
-    "family": ("linear, kernel or mrc", lambda v: v in FAMILIES),
-    "outputs": ("the number of outputs", lambda v: type(v) is int and 0 < v < 2**31),
-    "checksum": ("a SHA-256", lambda v: re.fullmatch("[0-9a-f]{64}", str(v))),
-    "loss": (", ".join(LOSSES), lambda v: v in [*LOSSES]),
-    "over": ("sum or mean", lambda v: v in ("sum", "mean")),
-    "C": (
-        f"{POSITIVE[0]}, or a list of them",
-        lambda v: all(map(positive, v if type(v) is list else [v])),
-    ),
-    "intercept": (f"null, free or {POSITIVE[0]}", lambda v: v == "free" or positive(v)),
-    "kernel": ("an object", lambda v: type(v) is dict),
-    "name": ("linear or rbf", lambda v: v in ("linear", "rbf")),
-} | dict(alpha=AT_LEAST_0, l1=AT_LEAST_0, gamma=POSITIVE, lambda0=POSITIVE, recipe=ANY, text=ANY)
-FIELDS = {  # by family or name of a kernel: needed fields and, after the bar, possible ones
+ACCEPTED: dict[str, Test] = (
+    {  # the values of each field of the header, in words and as a test
+        "format": ("1", lambda v: type(v) is int and v == 1),
+        "family": ("linear, kernel or mrc", lambda v: v in FAMILIES),
+        "outputs": (
+            "the number of outputs",
+            lambda v: type(v) is int and 0 < v < 2**31,
+        ),
+        "checksum": ("a SHA-256", lambda v: re.fullmatch("[0-9a-f]{64}", str(v))),
+        "loss": (", ".join(LOSSES), lambda v: v in [*LOSSES]),
+        "over": ("sum or mean", lambda v: v in ("sum", "mean")),
+        "C": (
+            f"{POSITIVE[0]}, or a list of them",
+            lambda v: all(map(positive, v if type(v) is list else [v])),
+        ),
+        "intercept": (
+            f"null, free or {POSITIVE[0]}",
+            lambda v: v == "free" or positive(v),
+        ),
+        "kernel": ("an object", lambda v: type(v) is dict),
+        "name": ("linear or rbf", lambda v: v in ("linear", "rbf")),
+    }
+    | dict(
+        alpha=AT_LEAST_0,
+        l1=AT_LEAST_0,
+        gamma=POSITIVE,
+        lambda0=POSITIVE,
+        recipe=ANY,
+        text=ANY,
+    )
+)
+# by family or name of a kernel: needed fields and, after the bar, possible ones
+FIELDS = {
     "mrc": "format family outputs checksum lambda0 | recipe text",
     "linear": "format family outputs checksum loss over C alpha | l1 intercept recipe text",
     "kernel": "format family outputs checksum loss over C alpha kernel | l1 intercept recipe text",
@@ -146,42 +176,60 @@ FIELDS = {  # by family or name of a kernel: needed fields and, after the bar, p
 
 
 def check_fields(fields: dict[str, Any], kind: str) -> None:
-    """Raise a ProofError unless all fields are known and accepted; null counts as left out."""
+    """Raise a ProofError unless all fields are known and accepted; null counts as left
+    out."""
     given = {name: value for name, value in fields.items() if value is not None}
     for name, value in given.items():
         require(name in ACCEPTED, f"header: there is no field {shown(name)}")
         words, test = ACCEPTED[name]
         require(test(value), f"{name}: must be {words}, got {shown(value)}")
-    needed, possible = (set(part.split()) for part in FIELDS.get(kind, "name |").split("|"))
-    require(needed <= given.keys(), f"header: {', '.join(sorted(needed - given.keys()))} missing")
+    needed, possible = (
+        set(part.split()) for part in FIELDS.get(kind, "name |").split("|")
+    )
+    require(
+        needed <= given.keys(),
+        f"header: {', '.join(sorted(needed - given.keys()))} missing",
+    )
     more = sorted(given.keys() - needed - possible)
     require(not more, f"header: {kind} has no field {', '.join(more)}")
 
 
 @dataclass(frozen=True, eq=False)
 class Proof:
-    """The header of a proof and its arrays by name, checked, but not against any rows."""
+    """The header of a proof and its arrays by name, checked, but not against any
+    rows."""
 
     header: dict[str, Any]
     arrays: dict[str, np.ndarray]
 
     def __post_init__(self) -> None:
         h = self.header
-        require(type(h) is dict and type(h.get("family")) is str, "header: has no family")
+        require(
+            type(h) is dict and type(h.get("family")) is str, "header: has no family"
+        )
         check_fields(h, h["family"])
         if h["family"] == "kernel":
             check_fields(h["kernel"], f"{h['kernel'].get('name')} kernel")
-            require(h["alpha"] > 0 and not h.get("l1"), "alpha, l1: a kernel needs l1 = 0 < alpha")
+            require(
+                h["alpha"] > 0 and not h.get("l1"),
+                "alpha, l1: a kernel needs l1 = 0 < alpha",
+            )
         good = h["family"] == "mrc" or h["alpha"] > 0 or h.get("l1")
         require(good, "alpha, l1: one of them must be positive")
         for name, array in self.arrays.items():
             require(name in ARRAYS, f"no proof has an array {shown(name)}")
-            require(array.dtype.kind in ARRAYS[name], f"{name}: has the type {array.dtype}")
-            require(array.dtype.kind != "f" or np.isfinite(array).all(), f"{name}: is not finite")
+            require(
+                array.dtype.kind in ARRAYS[name], f"{name}: has the type {array.dtype}"
+            )
+            require(
+                array.dtype.kind != "f" or np.isfinite(array).all(),
+                f"{name}: is not finite",
+            )
 
 
 class Verdict(NamedTuple):
-    """An interval that certainly contains the optimum; `gap` is (upper - lower) / lower."""
+    """An interval that certainly contains the optimum; `gap` is (upper - lower) /
+    lower."""
 
     lower: float
     upper: float
@@ -206,8 +254,14 @@ def read(path: Path) -> Proof:
         header = arrays.pop("header", np.empty(0))
         require(header.dtype == np.uint8 and header.ndim == 1, "has no header of bytes")
         text = header.tobytes().decode()
-        require(text.count("[") + text.count("{") <= MAX_BRACKETS, "header: has too many brackets")
-        hooks: dict[str, Any] = {"parse_int": whole, "parse_constant": int}  # int refuses NaN
+        require(
+            text.count("[") + text.count("{") <= MAX_BRACKETS,
+            "header: has too many brackets",
+        )
+        hooks: dict[str, Any] = {
+            "parse_int": whole,
+            "parse_constant": int,
+        }  # int refuses NaN
         return Proof(json.loads(text, object_pairs_hook=unique, **hooks), arrays)
     except Exception as error:  # struct and json raise several kinds for damaged files
         reason = str(error) or type(error).__name__
@@ -217,13 +271,16 @@ def read(path: Path) -> Proof:
 
 
 def unpacked(data: memoryview) -> dict[str, np.ndarray]:
-    """Return the arrays of a zip archive in the one form that FORMAT.md, section 1, allows."""
+    """Return the arrays of a zip archive in the one form that FORMAT.md, section 1,
+    allows."""
     arrays: dict[str, np.ndarray] = {}
     place, end = 0, len(data) - 22
     (directory,) = struct.unpack_from("<I", data, end + 16)
     at = directory
     while at < end:
-        mark, flags, method, crc, packed, size, *lengths, start = ENTRY.unpack_from(data, at)
+        mark, flags, method, crc, packed, size, *lengths, start = ENTRY.unpack_from(
+            data, at
+        )
         local, named, more = struct.unpack_from("<4s22x2H", data, start)
         label = data[at + 46 : at + 46 + lengths[0]]
         file = str(label, "latin1")
@@ -236,11 +293,16 @@ def unpacked(data: memoryview) -> dict[str, np.ndarray]:
         place = start + 30 + named + more + size
         member = data[place - size : place]
         good = good and place <= directory and zlib.crc32(member) == crc
-        require(good, f"{name}: is compressed, damaged, or not where the member before it ends")
+        require(
+            good,
+            f"{name}: is compressed, damaged, or not where the member before it ends",
+        )
         arrays[name] = parsed(member, name)
         at += 46 + sum(lengths)
     record = b"PK\5\6", 0, 0, len(arrays), len(arrays), end - directory, directory, 0
-    good = (place, at) == (directory, end) and data[end:] == struct.pack("<4s4H2IH", *record)
+    good = (place, at) == (directory, end) and data[end:] == struct.pack(
+        "<4s4H2IH", *record
+    )
     require(good, "has bytes around it, or another end record")
     return arrays
 
@@ -251,8 +313,14 @@ def parsed(data: memoryview, name: str) -> np.ndarray:
     found = ARRAY_HEADER.fullmatch(data[10:start])
     if bytes(data[:8]) != b"\x93NUMPY\1\0" or not found:
         raise ProofError(f"{name}: is not an array of numbers")
-    shape, dtype = tuple(int(m) for m in found.group(3, 4) if m), np.dtype(found[1].decode())
-    require(math.prod(shape) * dtype.itemsize == len(data) - start, f"{name}: has another size")
+    shape, dtype = (
+        tuple(int(m) for m in found.group(3, 4) if m),
+        np.dtype(found[1].decode()),
+    )
+    require(
+        math.prod(shape) * dtype.itemsize == len(data) - start,
+        f"{name}: has another size",
+    )
     array = np.frombuffer(data, dtype, offset=start)
     array = array.reshape(shape, order="F" if found[2] == b"True" else "C")
     return array.astype(dtype.newbyteorder("="))
@@ -265,12 +333,14 @@ def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def whole(text: str) -> int | float:
-    """Return a JSON number without point and exponent; -0.0 and inf are refused as numbers."""
+    """Return a JSON number without point and exponent; -0.0 and inf are refused as
+    numbers."""
     return float(text) if text == "-0" or len(text) > 400 else int(text)
 
 
 class Rows:
-    """Training rows and labels 0..k-1, checked; `longest` is the most entries in a row."""
+    """Training rows and labels 0..k-1, checked; `longest` is the most entries in a
+    row."""
 
     def __init__(self, X: Given, y: Given) -> None:
         y = np.asarray(y)
@@ -285,9 +355,16 @@ class Rows:
             X = np.asarray(X)
         good = X.ndim == 2 and min(X.shape) > 0 and X.dtype.kind in "fiub"
         require(good, "X: must be rows of numbers")
-        self.X: Matrix = X if X.dtype == np.float32 else X.astype(np.float64, copy=False)
+        self.X: Matrix = (
+            X if X.dtype == np.float32 else X.astype(np.float64, copy=False)
+        )
         self.n, self.d = X.shape
-        good = y.shape == (self.n,) and y.dtype.kind in "iu" and 0 <= y.min() and y.max() < self.n
+        good = (
+            y.shape == (self.n,)
+            and y.dtype.kind in "iu"
+            and 0 <= y.min()
+            and y.max() < self.n
+        )
         require(good, "y: must have a label 0..k-1 for each row")
         self.y = y.astype(np.int64)
         self.counts = np.bincount(self.y)
@@ -295,23 +372,34 @@ class Rows:
         good = self.k >= 2 and self.counts.min() > 0
         require(good, "y: must have at least two classes, each with a row")
         self.longest = int(np.diff(getattr(X, "indptr", [0, self.d])).max())
-        self.norms = np.concatenate([lengths(self.block(part)) for part in blocks(self.n)])
-        require(np.isfinite(self.norms).all(), "X: some values, or their squares, are not finite")
+        self.norms = np.concatenate(
+            [lengths(self.block(part)) for part in blocks(self.n)]
+        )
+        require(
+            np.isfinite(self.norms).all(),
+            "X: some values, or their squares, are not finite",
+        )
 
     def block(self, rows: slice | np.ndarray, constant: float = 0.0) -> Matrix:
         """Return rows in double precision, with a constant column unless it is zero."""
         X = self.X[rows].astype(np.float64)
         column = np.full((X.shape[0], 1 if constant else 0), constant)
-        return sp.hstack([X, column], format="csr") if sp.issparse(X) else np.hstack([X, column])
+        return (
+            sp.hstack([X, column], format="csr")
+            if sp.issparse(X)
+            else np.hstack([X, column])
+        )
 
 
 def checksum(X: Given, y: Given) -> str:
-    """Return the SHA-256 of rows (array or SciPy sparse matrix) and their labels 0..k-1."""
+    """Return the SHA-256 of rows (array or SciPy sparse matrix) and their labels
+    0..k-1."""
     return digest(Rows(X, y))
 
 
 def digest(rows: Rows) -> str:
-    """Return the SHA-256 of checked rows: sizes, type, values in their order, labels."""
+    """Return the SHA-256 of checked rows: sizes, type, values in their order,
+    labels."""
     X, kind = rows.X, "csr" if sp.issparse(rows.X) else "dense"
     sha = hashlib.sha256(f"{kind} {X.dtype.name} {rows.n} {rows.d}\n".encode())
     for part in (X.indptr, X.indices) if kind == "csr" else ():
@@ -348,8 +436,11 @@ def fsum(parts: list[np.ndarray]) -> float:
 
 
 def summed(parts: list[np.ndarray], terms: float, side: int) -> Fraction:
-    """Return an upper (side 1) or lower (-1) bound of a sum of values >= 0, right to g(terms)."""
-    total = Fraction(fsum(parts)) * (1 + side * Fraction(g(terms + 4))) + side * Fraction(TINY)
+    """Return an upper (side 1) or lower (-1) bound of a sum of values >= 0, right to
+    g(terms)."""
+    total = Fraction(fsum(parts)) * (
+        1 + side * Fraction(g(terms + 4))
+    ) + side * Fraction(TINY)
     return max(Fraction(0), total)
 
 
@@ -359,14 +450,16 @@ def root(value: Fraction) -> Fraction:
 
 
 class Linear:
-    """Weights of the columns of X, and of a constant column unless `constant` is zero."""
+    """Weights of the columns of X, and of a constant column unless `constant` is
+    zero."""
 
     def __init__(self, rows: Rows, constant: float) -> None:
         self.rows, self.constant, self.terms = rows, constant, rows.longest + 1
         self.norms = np.hypot(rows.norms, constant)
 
     def scores(self, rows: slice, W: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return the scores of rows, and a bound of their errors that is still to be doubled."""
+        """Return the scores of rows, and a bound of their errors that is still to be
+        doubled."""
         F = self.rows.block(rows, self.constant) @ W
         return F, g(self.terms + 10) * np.outer(self.norms[rows], lengths(W.T))
 
@@ -374,14 +467,19 @@ class Linear:
         return summed([squares(W)], W.shape[1], side)
 
     def dual(self, points: Points, K: int, threshold: float) -> Norms:
-        """Return |S| for S = soft(X'A, threshold) and max |X'A|, both rounded up, and S.
+        """Return |S| for S = soft(X'A, threshold) and max |X'A|, both rounded up, and
+        S.
 
-        `points` yields (rows, A, slack), where A_i is right to g(K + 16) (|A_i| + slack_i).
+        `points` yields (rows, A, slack), where A_i is right to g(K + 16) (|A_i| +
+        slack_i).
         """
         V, size, count = np.zeros((self.rows.d + (self.constant > 0), K)), 0.0, 0
         for rows, A, slack in points:
             V += self.rows.block(rows, self.constant).T @ A
-            size, count = size + self.norms[rows] @ (lengths(A) + slack[:, 0]), count + 1
+            size, count = (
+                size + self.norms[rows] @ (lengths(A) + slack[:, 0]),
+                count + 1,
+            )
         S = V
         if threshold:
             S = np.copysign(np.maximum(np.abs(V) - threshold * (1 - g(4)), 0), V)
@@ -391,16 +489,23 @@ class Linear:
 
 
 class Kernel:
-    """As Linear in the feature space of a kernel; weights are coefficients of the rows `basis`."""
+    """As Linear in the feature space of a kernel; weights are coefficients of the rows
+    `basis`."""
 
     def __init__(self, rows: Rows, constant: float, kernel: dict[str, Any]) -> None:
         self.rows, self.constant, self.name = rows, constant, kernel["name"]
         self.gamma = float(kernel.get("gamma") or 1)
         self.basis: Matrix = None  # of W, or made by dual()
         self.centre = 0.0
-        if self.name == "rbf" and not sp.issparse(rows.X):  # distances then lose fewer digits
-            self.centre = sum(rows.block(part).sum(axis=0) for part in blocks(rows.n)) / rows.n
-        self.squares = np.concatenate([squares(self.block(part)) for part in blocks(rows.n)])
+        if self.name == "rbf" and not sp.issparse(
+            rows.X
+        ):  # distances then lose fewer digits
+            self.centre = (
+                sum(rows.block(part).sum(axis=0) for part in blocks(rows.n)) / rows.n
+            )
+        self.squares = np.concatenate(
+            [squares(self.block(part)) for part in blocks(rows.n)]
+        )
         top, m = float(self.squares.max()), rows.longest
         if self.name == "rbf":
             self.top, self.off = 1.0, 32 * self.gamma * g(m + 16) * top + g(32)
@@ -414,7 +519,9 @@ class Kernel:
         X = self.rows.block(rows)
         return X if sp.issparse(X) else X - self.centre
 
-    def product(self, left: slice | np.ndarray, right: np.ndarray, A: np.ndarray) -> np.ndarray:
+    def product(
+        self, left: slice | np.ndarray, right: np.ndarray, A: np.ndarray
+    ) -> np.ndarray:
         """Return K[left, right] @ A, a tile of the kernel matrix K at a time."""
         X, total = self.block(left), np.zeros(A.shape[1])
         for part in blocks(len(right)):
@@ -427,7 +534,8 @@ class Kernel:
         return total
 
     def error(self, terms: float) -> float:
-        """Return the error of a sum over the basis, relative to the sum of all |weights|."""
+        """Return the error of a sum over the basis, relative to the sum of all
+        |weights|."""
         return self.off + g(BLOCK + len(self.basis) / BLOCK + terms + 16) * self.top
 
     def scores(self, rows: slice, W: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -435,17 +543,25 @@ class Kernel:
         return F, np.broadcast_to(self.error(0) * np.abs(W).sum(axis=0), F.shape)
 
     def square(self, W: np.ndarray, side: int, slack: float = 0.0) -> Fraction:
-        """Return a bound of <W, K W>, where the columns' |W|_1 are larger by `slack`."""
+        """Return a bound of <W, K W>, where the columns' |W|_1 are larger by
+        `slack`."""
         values, basis = [], self.basis
         for part in blocks(len(basis)):
             values.append((W[part] * self.product(basis[part], basis, W)).sum(axis=1))
         size = np.abs(W).sum(axis=0) + slack
-        radius = Fraction(float(2 * self.error(W.shape[1]) * (size @ size))) + Fraction(TINY)
+        radius = Fraction(float(2 * self.error(W.shape[1]) * (size @ size))) + Fraction(
+            TINY
+        )
         return max(Fraction(0), Fraction(fsum(values)) + side * radius)
 
     def dual(self, points: Points, K: int, threshold: float) -> Norms:
-        given, parts = self.basis, [*points]  # smooth points need the basis of W until here
-        self.basis = np.concatenate([np.arange(self.rows.n)[rows] for rows, _, _ in parts])
+        given, parts = (
+            self.basis,
+            [*points],
+        )  # smooth points need the basis of W until here
+        self.basis = np.concatenate(
+            [np.arange(self.rows.n)[rows] for rows, _, _ in parts]
+        )
         A = np.concatenate([A for _, A, _ in parts])
         slack = float(sum(slack.sum() for _, _, slack in parts))
         norm = root(self.square(A, 1, slack))
@@ -454,7 +570,8 @@ class Kernel:
 
 
 def loss_of(name: str, F: np.ndarray, own: np.ndarray, shift: np.ndarray) -> np.ndarray:
-    """Return the losses of rows at the scores F, each of them made worse by its `shift`."""
+    """Return the losses of rows at the scores F, each of them made worse by its
+    `shift`."""
     if name == "squared":
         return (np.maximum(np.abs(F - own) + shift, 0) ** 2).sum(axis=1) / 2
     if name in ONE_VS_REST:
@@ -475,7 +592,8 @@ def loss_of(name: str, F: np.ndarray, own: np.ndarray, shift: np.ndarray) -> np.
 
 
 def smooth_point(name: str, F: np.ndarray, own: np.ndarray) -> tuple[np.ndarray, ...]:
-    """Return A, the gain and the size of its terms, at cost 1, for the dual point made from F."""
+    """Return A, the gain and the size of its terms, at cost 1, for the dual point made
+    from F."""
     sign = np.where(own, 1.0, -1.0)
     if name == "squared_hinge":
         h = 2 * np.maximum(1 - sign * F, 0)
@@ -494,7 +612,8 @@ def smooth_point(name: str, F: np.ndarray, own: np.ndarray) -> tuple[np.ndarray,
 
 
 class RegularisedRisk:
-    """A problem of the families linear and kernel; W has a row for a penalised intercept."""
+    """A problem of the families linear and kernel; W has a row for a penalised
+    intercept."""
 
     def __init__(self, proof: Proof, rows: Rows) -> None:
         self.rows, self.arrays, header = rows, proof.arrays, proof.header
@@ -512,7 +631,9 @@ class RegularisedRisk:
             self.space = Kernel(rows, constant, header["kernel"])
         else:
             self.space = Linear(rows, constant)
-        has_row = constant > 0 and isinstance(self.space, Linear)  # of W, for the constant
+        has_row = constant > 0 and isinstance(
+            self.space, Linear
+        )  # of W, for the constant
         if self.free or has_row:
             possible.add("b")
         refuse_others(self.arrays, possible)
@@ -522,12 +643,17 @@ class RegularisedRisk:
         """Set the loss, the outputs, N and the cost of each row."""
         self.loss, self.K, k = header["loss"], header["outputs"], self.rows.k
         single = self.K == 1 and k == 2 and self.loss in ONE_VS_REST
-        require(single or self.K == k, f"outputs: {self.K}, but the rows have {k} classes")
+        require(
+            single or self.K == k, f"outputs: {self.K}, but the rows have {k} classes"
+        )
         self.classes = np.array([1]) if single else np.arange(k)
         self.N = self.rows.n if header["over"] == "mean" else 1
         C = header["C"]
         of_class = np.array(C if isinstance(C, list) else [C] * k, dtype=np.float64)
-        require(len(of_class) == k, f"C: {len(of_class)} costs, but the rows have {k} classes")
+        require(
+            len(of_class) == k,
+            f"C: {len(of_class)} costs, but the rows have {k} classes",
+        )
         self.costs = of_class[self.rows.y]
         self.least = float((of_class * self.rows.counts).min())
 
@@ -538,9 +664,14 @@ class RegularisedRisk:
             given = "basis" in self.arrays
             require(given == ("W" in self.arrays), "W, basis: give both or neither")
             if given:
-                self.space.basis = increasing(self.arrays["basis"], self.rows.n, "basis")
+                self.space.basis = increasing(
+                    self.arrays["basis"], self.rows.n, "basis"
+                )
                 length = len(self.space.basis)
-        W, b = floats(self.arrays, "W", length, self.K), floats(self.arrays, "b", self.K)
+        W, b = (
+            floats(self.arrays, "W", length, self.K),
+            floats(self.arrays, "b", self.K),
+        )
         if W is None:
             require(b is None or self.free, "b: needs W")
             can_be_made = self.alpha > 0 and self.loss in STORED
@@ -573,7 +704,10 @@ class RegularisedRisk:
             yield from self.stored()
             return
         for rows in blocks(self.rows.n):
-            F, c = self.space.scores(rows, self.W)[0] + self.b, self.costs[rows][:, None]
+            F, c = (
+                self.space.scores(rows, self.W)[0] + self.b,
+                self.costs[rows][:, None],
+            )
             A, gain, size = smooth_point(self.loss, F, self.own(rows))
             yield rows, c * A, c, (c * gain).sum(axis=1), (c * size).sum(axis=1)
 
@@ -585,11 +719,15 @@ class RegularisedRisk:
         if self.loss == "hinge":
             sign = np.where(self.classes[column] == y[row], 1.0, -1.0)
         else:
-            require((column != y[row]).all(), "columns: a row has an entry of its own class")
+            require(
+                (column != y[row]).all(), "columns: a row has an entry of its own class"
+            )
             sign = -1.0
         if self.loss == "crammer_singer":
             total = np.bincount(row, values, len(rows))
-            scale = np.where(total * (1 + g(K + 2)) <= c, 1.0, c / total * (1 - g(4 * K + 32)))
+            scale = np.where(
+                total * (1 + g(K + 2)) <= c, 1.0, c / total * (1 - g(4 * K + 32))
+            )
             values = values * scale[row]
             total = np.bincount(row, values, len(rows))
             values = values * (total * (1 + g(K + 2)) <= c)[row]
@@ -602,7 +740,8 @@ class RegularisedRisk:
             yield rows[part], block, np.zeros((1, 1)), gain[part], gain[part]
 
     def dual(self) -> tuple[Fraction, np.ndarray]:
-        """Return a lower bound of the optimum, and W, made from A if the proof has none."""
+        """Return a lower bound of the optimum, and W, made from A if the proof has
+        none."""
         gains, sizes, sums, inside = [], [], [], np.zeros(self.K)
 
         def points() -> Points:
@@ -618,11 +757,17 @@ class RegularisedRisk:
         norm, peak, S = self.space.dual(points(), K, N * l1)
         lost = Fraction(g(2 * K + 256)) * Fraction(fsum(sizes)) + Fraction(TINY)
         gain = max(Fraction(0), Fraction(fsum(gains)) - lost)
-        if self.free:  # a share of the class shares' point, shifted, cancels the columns' sums
-            off = np.abs([math.fsum(column) for column in zip(*sums)]) * (1 + g(4)) + TINY
+        if (
+            self.free
+        ):  # a share of the class shares' point, shifted, cancels the columns' sums
+            off = (
+                np.abs([math.fsum(column) for column in zip(*sums)]) * (1 + g(4)) + TINY
+            )
             off += 0 if self.loss == "hinge" else 2 * g(K + 16) * inside
             share = min(1.0, 4 * float(off.max()) / self.least)
-            pull = Fraction(4 * math.sqrt(K) * share * fsum([self.costs * self.space.norms]))
+            pull = Fraction(
+                4 * math.sqrt(K) * share * fsum([self.costs * self.space.norms])
+            )
             gain, norm, peak = gain * (1 - Fraction(share)), norm + pull, peak + pull
         if not alpha:  # then |X'A| <= N l1
             return min(1, N * Fraction(l1) / peak) * gain / N, self.W
@@ -632,17 +777,30 @@ class RegularisedRisk:
 
 
 class MinimaxRisk:
-    """The minimax risk problem; W is the transpose of M, with 0 for components left out."""
+    """The minimax risk problem; W is the transpose of M, with 0 for components left
+    out."""
 
     def __init__(self, proof: Proof, rows: Rows) -> None:
-        self.rows, self.arrays, self.space, k = rows, proof.arrays, Linear(rows, 1.0), rows.k
+        self.rows, self.arrays, self.space, k = (
+            rows,
+            proof.arrays,
+            Linear(rows, 1.0),
+            rows.k,
+        )
         outputs, lambda0 = proof.header["outputs"], float(proof.header["lambda0"])
         require(outputs == k, f"outputs: {outputs}, but the rows have {k} classes")
         refuse_others(self.arrays, {"M", *DUAL})
         mean = size = square = np.zeros(())
         for part in blocks(rows.n):
-            X, own = rows.block(part, 1.0), (rows.y[part][:, None] == np.arange(k)).astype(float)
-            mean, size, square = mean + X.T @ own, size + abs(X).T @ own, square + (X * X).T @ own
+            X, own = (
+                rows.block(part, 1.0),
+                (rows.y[part][:, None] == np.arange(k)).astype(float),
+            )
+            mean, size, square = (
+                mean + X.T @ own,
+                size + abs(X).T @ own,
+                square + (X * X).T @ own,
+            )
         self.relative, self.active = g(BLOCK + rows.n / BLOCK + 16), size > 0
         self.tau, self.tau_error = mean / rows.n, self.relative * size / rows.n
         self.lam = lambda0 * np.sqrt(np.maximum(square / rows.n - self.tau**2, 0))
@@ -662,10 +820,19 @@ class MinimaxRisk:
         radius = 2 * fsum([(size * (errors + self.tau_error)).sum(axis=1)]) + TINY
         for rows in blocks(self.rows.n):
             F, error = self.space.scores(rows, W)
-            error = 2 * (error.max(axis=1) + g(k + 4) * (np.abs(F).max(axis=1) + 1)) + TINY
-            psi = ((np.cumsum(-np.sort(-F), axis=1) - 1) / np.arange(1, k + 1)).max(axis=1)
+            error = (
+                2 * (error.max(axis=1) + g(k + 4) * (np.abs(F).max(axis=1) + 1)) + TINY
+            )
+            psi = ((np.cumsum(-np.sort(-F), axis=1) - 1) / np.arange(1, k + 1)).max(
+                axis=1
+            )
             heights.append((psi + side * error).max())
-        return 1 + Fraction(linear) + side * Fraction(radius) + Fraction(float(np.max(heights)))
+        return (
+            1
+            + Fraction(linear)
+            + side * Fraction(radius)
+            + Fraction(float(np.max(heights)))
+        )
 
     def dual(self) -> tuple[Fraction, np.ndarray]:
         """Return a lower bound of the optimum, and W."""
@@ -680,7 +847,9 @@ class MinimaxRisk:
         require(total > TINY, "values: have no mass")
         off = np.abs(mean / total - self.tau) + TINY
         off += 2 * (self.relative * size / total + self.tau_error)
-        ratio = Fraction(float((off / (self.lam * (1 - self.lam_error)))[self.active].max()))
+        ratio = Fraction(
+            float((off / (self.lam * (1 - self.lam_error)))[self.active].max())
+        )
         bayes = 1 - Fraction(fsum(tops)) / Fraction(total) * (1 + Fraction(g(4)))
         return bayes / max(Fraction(1), ratio * (1 + Fraction(g(8)))), self.W
 
@@ -709,18 +878,30 @@ def increasing(array: np.ndarray, end: int, name: str) -> np.ndarray:
 
 
 def sparse(arrays: dict[str, np.ndarray], n: int, K: int) -> tuple[np.ndarray, ...]:
-    """Return the rows that have entries, and per entry its place in them, column and value."""
-    require(DUAL.keys() <= arrays.keys(), f"the dual point is missing, {', '.join(DUAL)}")
+    """Return the rows that have entries, and per entry its place in them, column and
+    value."""
+    require(
+        DUAL.keys() <= arrays.keys(), f"the dual point is missing, {', '.join(DUAL)}"
+    )
     rows, ends, columns, values = (arrays[name] for name in DUAL)
     rows, good = increasing(rows, n, "rows"), values.ndim == 1 and values.size > 0
-    require(good and columns.shape == values.shape, "columns, values: must have equal lengths")
+    require(
+        good and columns.shape == values.shape,
+        "columns, values: must have equal lengths",
+    )
     require(0 <= columns.min() and columns.max() < K, f"columns: must be below {K}")
     require(values.min() >= 0, "values: must not be negative")
-    require(ends.shape == rows.shape and ends.max() <= len(values), "ends: do not fit rows")
+    require(
+        ends.shape == rows.shape and ends.max() <= len(values), "ends: do not fit rows"
+    )
     counts: np.ndarray = np.diff(ends.astype(np.int64), prepend=0)
-    require(counts.min() >= 0 and counts.sum() == len(values), "ends: do not fit values")
+    require(
+        counts.min() >= 0 and counts.sum() == len(values), "ends: do not fit values"
+    )
     row, columns = np.repeat(np.arange(len(rows)), counts), columns.astype(np.int64)
-    require((np.diff(row * K + columns) > 0).all(), "columns: must increase within a row")
+    require(
+        (np.diff(row * K + columns) > 0).all(), "columns: must increase within a row"
+    )
     return rows, row, columns, values.astype(np.float64)
 
 
@@ -728,14 +909,24 @@ def sparse(arrays: dict[str, np.ndarray], n: int, K: int) -> tuple[np.ndarray, .
 def stated(proof: Proof, X: Given, y: Given) -> Iterator[MinimaxRisk | RegularisedRisk]:
     """Yield the problem of a proof for these rows; turn overflow into a ProofError."""
     rows = Rows(X, y)
-    require(proof.header["checksum"] == digest(rows), "checksum: the proof is about other rows")
+    require(
+        proof.header["checksum"] == digest(rows),
+        "checksum: the proof is about other rows",
+    )
     try:
         with np.errstate(all="ignore"):
-            yield (MinimaxRisk if proof.header["family"] == "mrc" else RegularisedRisk)(proof, rows)
+            yield (MinimaxRisk if proof.header["family"] == "mrc" else RegularisedRisk)(
+                proof, rows
+            )
     except ProofError:
         raise
-    except (ArithmeticError, ValueError) as error:  # of Fraction and fsum, for infinity and NaN
-        raise ProofError(f"its numbers leave the range of double precision ({error})") from None
+    except (
+        ArithmeticError,
+        ValueError,
+    ) as error:  # of Fraction and fsum, for infinity and NaN
+        raise ProofError(
+            f"its numbers leave the range of double precision ({error})"
+        ) from None
 
 
 def below(value: Fraction) -> float:
@@ -745,14 +936,20 @@ def below(value: Fraction) -> float:
 
 
 def objective(proof: Proof, X: Given, y: Given) -> tuple[float, float]:
-    """Return an interval that certainly contains the stated objective at the proof's weights."""
+    """Return an interval that certainly contains the stated objective at the proof's
+    weights."""
     with stated(proof, X, y) as problem:
         require(problem.W is not None, "W: is missing")
-        return below(problem.primal(problem.W, -1)), -below(-problem.primal(problem.W, 1))
+        return below(problem.primal(problem.W, -1)), -below(
+            -problem.primal(problem.W, 1)
+        )
 
 
-def verify(proof: Proof | Path, X: Given, y: Given, name: str = "the rows given") -> Verdict:
-    """Return an interval that certainly contains the optimum of the problem that a proof states.
+def verify(
+    proof: Proof | Path, X: Given, y: Given, name: str = "the rows given"
+) -> Verdict:
+    """Return an interval that certainly contains the optimum of the problem that a
+    proof states.
 
     Parameters
     ----------
@@ -764,24 +961,31 @@ def verify(proof: Proof | Path, X: Given, y: Given, name: str = "the rows given"
     Raises
     ------
     ProofError
-        If the file is not a proof, is about other rows, or its arrays do not fit its problem.
+        If the file is not a proof, is about other rows, or its arrays do not fit its
+        problem.
     """
     proof = proof if isinstance(proof, Proof) else read(proof)
     with stated(proof, X, y) as problem:
         low, W = problem.dual()
         lower, upper = max(0.0, below(low)), -below(-problem.primal(W, 1))
-        require(lower <= upper, "its bounds contradict each other: this machine is broken")
+        require(
+            lower <= upper, "its bounds contradict each other: this machine is broken"
+        )
     gap = (upper - lower) / lower if lower else math.inf
     rows = f"{problem.rows.n} x {problem.rows.d}, {problem.rows.k} classes"
     interval = f"optimum in {digits(lower, upper)}, relative gap {gap:.1e}"
-    return Verdict(lower, upper, gap, f"{words(proof.header)}; {name}, {rows}\n  {interval}")
+    return Verdict(
+        lower, upper, gap, f"{words(proof.header)}; {name}, {rows}\n  {interval}"
+    )
 
 
 def digits(lower: float, upper: float) -> str:
     """Return an interval with two digits of its width, rounded outwards."""
     low, high = Decimal(lower), Decimal(upper)
     width = (high - low).adjusted() if high > low else -400
-    unit = Decimal((0, (1,), max(min(width - 1, high.adjusted() - 1, 0), high.adjusted() - 16)))
+    unit = Decimal(
+        (0, (1,), max(min(width - 1, high.adjusted() - 1, 0), high.adjusted() - 16))
+    )
     low, high = low.quantize(unit, ROUND_FLOOR), high.quantize(unit, ROUND_CEILING)
     return f"[{low or 0}, {high}]"
 
@@ -792,18 +996,33 @@ def words(header: dict[str, Any]) -> str:
     if h["family"] == "mrc":
         return f"minimax risk classifier, lambda0={h['lambda0']}"
     s, kernel = h.get("intercept"), h.get("kernel") or {}
-    parts = [LOSSES[h["loss"]], f"C={h['C']}", *["mean over rows"] * (h["over"] == "mean")]
-    parts += [f"alpha={h['alpha']}"] * (h["alpha"] != 1) + [f"l1={h.get('l1')}"] * bool(h.get("l1"))
-    parts += [] if s is None else ["free intercept" if s == "free" else f"penalised intercept {s}"]
-    more = "".join(f" {name}={v}" for name, v in kernel.items() if name != "name" and v is not None)
+    parts = [
+        LOSSES[h["loss"]],
+        f"C={h['C']}",
+        *["mean over rows"] * (h["over"] == "mean"),
+    ]
+    parts += [f"alpha={h['alpha']}"] * (h["alpha"] != 1) + [f"l1={h.get('l1')}"] * bool(
+        h.get("l1")
+    )
+    parts += (
+        []
+        if s is None
+        else ["free intercept" if s == "free" else f"penalised intercept {s}"]
+    )
+    more = "".join(
+        f" {name}={v}" for name, v in kernel.items() if name != "name" and v is not None
+    )
     return ", ".join(parts + ([f"{kernel['name']} kernel{more}"] if kernel else []))
 
 
 def load_rows(path: str) -> tuple[Matrix, np.ndarray]:
-    """Return X and y of an npz file (X, or as scipy.sparse.save_npz) or csv file (y last)."""
+    """Return X and y of an npz file (X, or as scipy.sparse.save_npz) or csv file (y
+    last)."""
     if not path.endswith(".npz"):
         table = np.loadtxt(path, delimiter=",", ndmin=2)
-        require((table[:, -1] % 1 == 0).all(), "the last column must hold labels 0..k-1")
+        require(
+            (table[:, -1] % 1 == 0).all(), "the last column must hold labels 0..k-1"
+        )
         return table[:, :-1], table[:, -1].astype(np.int64)
     with np.load(path, allow_pickle=False) as file:
         if "X" in file:
@@ -815,7 +1034,9 @@ def load_rows(path: str) -> tuple[Matrix, np.ndarray]:
 def main(argv: list[str]) -> int:
     """Print the verdict on a file; return 0 if it is verified, 1 if it is refused."""
     try:
-        require(len(argv) == 2, "usage: python checker.py PROOF ROWS, rows in .npz or .csv")
+        require(
+            len(argv) == 2, "usage: python checker.py PROOF ROWS, rows in .npz or .csv"
+        )
         X, y = load_rows(argv[1])
         start = time.perf_counter()
         verdict = verify(argv[0], X, y, os.path.basename(argv[1]))

@@ -1,4 +1,5 @@
-"""Verify proofs about problems of this package, and bound how far other weights are from them."""
+"""Verify proofs about problems of this package, and bound how far other weights are
+from them."""
 
 from __future__ import annotations
 
@@ -17,27 +18,30 @@ from workbench.proofs.checker import Proof, ProofError, Verdict, below, objectiv
 
 
 class Excess(NamedTuple):
-    """Bounds of the excess of an objective over its minimum, as fractions of the minimum."""
+    """Bounds of the excess of an objective over its minimum, as fractions of the
+    minimum."""
 
     at_least: float
     at_most: float
 
 
 def verify(proof: Proof | PathLike, X: Given = None, y: Given = None) -> Verdict:
-    """Return an interval that certainly contains the optimum of the problem that a proof states.
+    """Return an interval that certainly contains the optimum of the problem that a
+    proof states.
 
     Parameters
     ----------
     proof : Proof, or the path of a file
-    X : a Problem; or the rows, (n, d) array or SciPy sparse matrix, as they were solved, float32 or
-        float64; None for the data set of the proof's recipe
+    X : a Problem; or the rows, (n, d) array or SciPy sparse matrix, as they were
+        solved, float32 or float64; None for the data set of the proof's recipe
     y : (n,) labels of any sortable type, if X are rows
 
     Raises
     ------
     ProofError
-        If the file is not a proof, is about other rows, or its points do not fit its problem; and
-        without rows if it has no recipe, or one that cannot be followed here.
+        If the file is not a proof, is about other rows, or its points do not fit its
+        problem; and without rows if it has no recipe, or one that cannot be followed
+        here.
     """
     proof = proof if isinstance(proof, Proof) else read(proof)
     name = "the rows given"
@@ -59,8 +63,9 @@ def bound_excess(weights: Given, X: Given, y: Given, proof: Proof | PathLike) ->
 
     Parameters
     ----------
-    weights : an estimator with ``coef_`` and ``intercept_``, or ``dual_coef_``, ``support_`` and
-        ``intercept_``, as scikit-learn and this package have them; or W alone, (d, outputs)
+    weights : an estimator with ``coef_`` and ``intercept_``, or ``dual_coef_``,
+        ``support_`` and ``intercept_``, as scikit-learn and this package have them; or
+        W alone, (d, outputs)
     X, y : as of :func:`verify`
     proof : a proof of the problem that the weights are meant to solve
 
@@ -74,7 +79,9 @@ def bound_excess(weights: Given, X: Given, y: Given, proof: Proof | PathLike) ->
     found = checker.verify(proof, X, y)
     low, high = objective(Proof(proof.header, arrays_of(weights, proof.header)), X, y)
     at_least = below(Fraction(low) / Fraction(found.upper) - 1) if found.upper else 0.0
-    at_most = -below(1 - Fraction(high) / Fraction(found.lower)) if found.lower else math.inf
+    at_most = (
+        -below(1 - Fraction(high) / Fraction(found.lower)) if found.lower else math.inf
+    )
     return Excess(max(0.0, at_least), max(0.0, at_most))
 
 
@@ -86,7 +93,8 @@ def named(problem: Problem) -> str:
 
 
 def rows_of(X: Given, y: Given) -> tuple[Matrix, np.ndarray]:
-    """Return the rows and the codes 0..k-1 of their labels, of a Problem or of X and y."""
+    """Return the rows and the codes 0..k-1 of their labels, of a Problem or of X and
+    y."""
     if isinstance(X, Problem):
         return X.X, X.y
     if y is None:
@@ -101,7 +109,10 @@ def arrays_of(weights: Given, header: Record) -> dict[str, np.ndarray]:
     W: Matrix
     if hasattr(weights, "dual_coef_"):
         order = np.argsort(weights.support_)
-        W, arrays["basis"] = weights.dual_coef_[:, order], np.asarray(weights.support_)[order]
+        W, arrays["basis"] = (
+            weights.dual_coef_[:, order],
+            np.asarray(weights.support_)[order],
+        )
         W = (W.toarray() if sp.issparse(W) else W).T
     else:
         W = weights.coef_.T if hasattr(weights, "coef_") else np.asarray(weights)
@@ -117,7 +128,8 @@ def arrays_of(weights: Given, header: Record) -> dict[str, np.ndarray]:
 
 
 def of_outputs(W: np.ndarray, K: int) -> np.ndarray:
-    """Return (d, K) weights; of two classes, one column w is -w/2 and w/2, and two a difference.
+    """Return (d, K) weights; of two classes, one column w is -w/2 and w/2, and two a
+    difference.
 
     Raises
     ------

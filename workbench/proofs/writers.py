@@ -1,9 +1,11 @@
-"""Write proofs: a solver's state becomes a stated problem and points that enclose its optimum.
+"""Write proofs: a solver's state becomes a stated problem and points that enclose its
+optimum.
 
-For smooth losses the file has W alone, whose scores give a dual point; for all others it has the
-dual point alone, which gives W. Dual weights a_ic are in single precision. Those at their cap are
-rounded up, and the checker clips them to the cap, so that they are exact. Each function here
-returns the fields of the header that state the problem, and the arrays.
+For smooth losses the file has W alone, whose scores give a dual point; for all others
+it has the dual point alone, which gives W. Dual weights a_ic are in single precision.
+Those at their cap are rounded up, and the checker clips them to the cap, so that they
+are exact. Each function here returns the fields of the header that state the problem,
+and the arrays.
 """
 
 from __future__ import annotations
@@ -32,16 +34,24 @@ Arrays = dict[str, np.ndarray]
 
 
 def write(
-    path: PathLike, problem: Problem, state: State, *, constant: bool = False, **parameters: object
+    path: PathLike,
+    problem: Problem,
+    state: State,
+    *,
+    constant: bool = False,
+    **parameters: object,
 ) -> None:
     """Write the proof of a solver's state to `path`, an npz file, whole or not at all.
 
     Parameters
     ----------
     problem : Problem that was solved
-    state : State, any that the solver yielded; the closer to the optimum, the tighter the proof
-    constant : whether the last column of the rows is a constant 1, stated as an intercept
-    parameters : the solver's parameters; for most solvers the state has all that is needed
+    state : State, any that the solver yielded; the closer to the optimum, the tighter
+        the proof
+    constant : whether the last column of the rows is a constant 1, stated as an
+        intercept
+    parameters : the solver's parameters; for most solvers the state has all that is
+        needed
 
     Raises
     ------
@@ -54,18 +64,23 @@ def write(
 def proof_of(
     problem: Problem, state: State, parameters: Record, constant: bool = False
 ) -> tuple[Statement, Arrays]:
-    """Return the header and the arrays of a proof; parameters and errors as in :func:`write`."""
+    """Return the header and the arrays of a proof; parameters and errors as in
+    :func:`write`."""
     found = [writer for kind, writer in WRITERS.items() if isinstance(state, kind)]
     if not found:
         raise ValueError(
-            f"proof: there is none for a {type(state).__name__}, which has no dual point of a "
-            "convex problem that can be stated in a proof"
+            f"proof: there is none for a {type(state).__name__}, which has no dual "
+            "point of a convex problem that can be stated in a proof"
         )
     if (problem.weights != 1.0).any():
-        raise ValueError("proof: rows with weights other than one cannot be stated in a proof")
+        raise ValueError(
+            "proof: rows with weights other than one cannot be stated in a proof"
+        )
     stated, arrays = found[0](problem, state, parameters)
     header: Record = {"format": 1, "outputs": problem.k} | stated
-    if "values" in arrays and not len(arrays["values"]):  # the dual point is zero: one such entry
+    if "values" in arrays and not len(
+        arrays["values"]
+    ):  # the dual point is zero: one such entry
         other = (problem.y[:1] + 1) % header["outputs"]
         none = {"rows": [0], "ends": [1], "columns": other}
         arrays |= {name: np.array(value, np.uint32) for name, value in none.items()}
@@ -90,9 +105,17 @@ def save(path: PathLike, header: Statement, arrays: Arrays) -> None:
         np.savez(sink, header=np.frombuffer(text, np.uint8), **arrays)  # type: ignore[arg-type]
 
 
-def weston_watkins(problem: Problem, s: WWState, parameters: Record) -> tuple[Statement, Arrays]:
+def weston_watkins(
+    problem: Problem, s: WWState, parameters: Record
+) -> tuple[Statement, Arrays]:
     """State 1/2 |W|^2 + C sum_i sum_{j != y_i} hinge_ij, proved by B."""
-    stated = {"family": "linear", "loss": "weston_watkins", "over": "sum", "C": s.C, "alpha": 1.0}
+    stated = {
+        "family": "linear",
+        "loss": "weston_watkins",
+        "over": "sum",
+        "C": s.C,
+        "alpha": 1.0,
+    }
     return stated, sparse(s.B[:, : s.classes])
 
 
@@ -105,19 +128,28 @@ def working_sets(
     n, others = problem.n, s.sets.shape[1] - 1
     ends = np.arange(0, n * others + 1, others)
     columns = s.sets[:, 1:].ravel().astype(int)
-    return stated, sparse(sp.csr_matrix((-s.alpha[:, 1:].ravel(), columns, ends), (n, problem.k)))
+    return stated, sparse(
+        sp.csr_matrix((-s.alpha[:, 1:].ravel(), columns, ends), (n, problem.k))
+    )
 
 
-def pegasos(problem: Problem, s: PegasosState, parameters: Record) -> tuple[Statement, Arrays]:
-    """State lam/2 |W|^2 and the mean hinge of Crammer and Singer, proved by the last iterate."""
+def pegasos(
+    problem: Problem, s: PegasosState, parameters: Record
+) -> tuple[Statement, Arrays]:
+    """State lam/2 |W|^2 and the mean hinge of Crammer and Singer, proved by the last
+    iterate."""
     if not len(s.dual):
-        raise ValueError("proof: the dual point of memoir_pegasos was too large to be kept")
+        raise ValueError(
+            "proof: the dual point of memoir_pegasos was too large to be kept"
+        )
     stated = {"family": "linear", "loss": "crammer_singer", "over": "mean", "C": 1.0}
     square = s.lam * float(np.vdot(s.W, s.W))
     best = s.mass / max(s.mass, square) if square else 0.0  # of all multiples in [0, 1]
     weights = sparse(s.dual)
     # Costs count rows here, and the mean divides by n.
-    weights["values"] = single(problem.n * best * s.unit * weights["values"].astype(float))
+    weights["values"] = single(
+        problem.n * best * s.unit * weights["values"].astype(float)
+    )
     return stated | {"alpha": s.lam}, weights
 
 
@@ -126,48 +158,86 @@ def least_squares(
 ) -> tuple[Statement, Arrays]:
     """State the mean loss of a link and alpha/2 |W|^2, proved by W."""
     link = parameters.get("link", "softmax")
-    loss = "squared" if link == "identity" else link  # the others bear their losses' names
-    stated = {"family": "linear", "loss": loss, "over": "mean", "C": 1.0, "alpha": s.alpha}
+    loss = (
+        "squared" if link == "identity" else link
+    )  # the others bear their losses' names
+    stated = {
+        "family": "linear",
+        "loss": loss,
+        "over": "mean",
+        "C": 1.0,
+        "alpha": s.alpha,
+    }
     return stated, {"W": s.W}
 
 
-def sampled_cuts(problem: Problem, s: CutState, parameters: Record) -> tuple[Statement, Arrays]:
-    """State the problem of all rows; exact cuts prove its optimum closely, sampled cuts roughly."""
+def sampled_cuts(
+    problem: Problem, s: CutState, parameters: Record
+) -> tuple[Statement, Arrays]:
+    """State the problem of all rows; exact cuts prove its optimum closely, sampled cuts
+    roughly."""
     if problem.structure:
-        raise ValueError(f"proof: {problem.structure} have none, as the checker has no such loss")
+        raise ValueError(
+            f"proof: {problem.structure} have none, as the checker has no such loss"
+        )
     if s.kernel == "cubic":
         raise ValueError("proof: the checker has no cubic kernel; use rbf or linear")
     if len(s.root):
-        raise ValueError("proof: cuts_nystroem has none, as its cuts are not sums of training rows")
+        raise ValueError(
+            "proof: cuts_nystroem has none, as its cuts are not sums of training rows"
+        )
     two = problem.k == 2
     stated: Record = {"loss": "hinge" if two else "crammer_singer"}
-    stated |= {"outputs": 1 if two else problem.k, "over": "sum", "C": s.C, "alpha": 1.0}
+    stated |= {
+        "outputs": 1 if two else problem.k,
+        "over": "sum",
+        "C": s.C,
+        "alpha": 1.0,
+    }
     rows, A = s.expansion(s.alpha)
-    return with_kernel(s) | stated, sparse(np.abs(A) if two else np.maximum(-A, 0.0), rows)
+    return with_kernel(s) | stated, sparse(
+        np.abs(A) if two else np.maximum(-A, 0.0), rows
+    )
 
 
-def l1_svm(problem: Problem, s: SVMState, parameters: Record) -> tuple[Statement, Arrays]:
-    """State the mean hinge and lam |w|_1 with a free intercept; w and alpha are needed."""
+def l1_svm(
+    problem: Problem, s: SVMState, parameters: Record
+) -> tuple[Statement, Arrays]:
+    """State the mean hinge and lam |w|_1 with a free intercept; w and alpha are
+    needed."""
     W, alpha = s.W_best, s.alpha_best
     if alpha.ndim > 1:
         raise ValueError(
             "proof: svm_multi has none, as its scores must sum to zero; svm_lp has one"
         )
-    stated = {"family": "linear", "loss": "hinge", "over": "mean", "C": 1.0, "alpha": 0.0}
+    stated = {
+        "family": "linear",
+        "loss": "hinge",
+        "over": "mean",
+        "C": 1.0,
+        "alpha": 0.0,
+    }
     stated |= {"l1": s.lam, "intercept": "free", "outputs": 1}
     alpha = balanced(np.clip(alpha, 0.0, 1.0), problem.y)
     # In double precision, or the two classes would not balance.
-    return stated, sparse(alpha[:, None], exact=True) | {"W": W[1:, :-1].T, "b": W[1, -1:]}
+    return stated, sparse(alpha[:, None], exact=True) | {
+        "W": W[1:, :-1].T,
+        "b": W[1, -1:],
+    }
 
 
 def balanced(a: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """Return dual weights whose two classes weigh the same, as a free intercept demands."""
+    """Return dual weights whose two classes weigh the same, as a free intercept
+    demands."""
     mass = np.bincount(y, a, 2)
     return a * (mass.min() / np.maximum(mass, 1e-300))[y]
 
 
-def minimax_risk(problem: Problem, s: RiskState, parameters: Record) -> tuple[Statement, Arrays]:
-    """State the minimax risk; M and the distribution of the best lower bound are needed."""
+def minimax_risk(
+    problem: Problem, s: RiskState, parameters: Record
+) -> tuple[Statement, Arrays]:
+    """State the minimax risk; M and the distribution of the best lower bound are
+    needed."""
     order = np.argsort(s.p_rows)
     p, rows = s.p_best[order], s.p_rows[order]
     if not len(rows):  # all mass on one row and label, whose bound is zero
@@ -188,7 +258,8 @@ WRITERS: dict[type, Callable[..., tuple[Statement, Arrays]]] = {
 
 
 def with_kernel(s: CutState) -> Statement:
-    """Return family and kernel of a state; rows with the linear kernel are a linear problem."""
+    """Return family and kernel of a state; rows with the linear kernel are a linear
+    problem."""
     if s.kernel == "linear":
         return {"family": "linear"}
     return {"family": "kernel", "kernel": {"name": s.kernel, "gamma": s.gamma}}
@@ -217,7 +288,8 @@ def sparse(A: Matrix, rows: np.ndarray | None = None, exact: bool = False) -> Ar
 
 
 def smallest(numbers: np.ndarray) -> np.ndarray:
-    """Return whole numbers of at least 0 in the smallest type that can represent them."""
+    """Return whole numbers of at least 0 in the smallest type that can represent
+    them."""
     return numbers.astype(np.min_scalar_type(numbers.max(initial=0)))
 
 

@@ -1,1 +1,2 @@
-"""One run, grids and sweeps of them, the workers that do them, and notebooks by papermill."""
+"""One run, grids and sweeps of them, the workers that do them, and notebooks by
+papermill."""

@@ -1,8 +1,8 @@
 """Many tasks in worker processes: isolated, limited, resumable.
 
-A task is done if its file exists, so a sweep that was cut off resumes there. The file's name
-is a content key: two runs share one exactly if nothing that can change their result differs.
-Each worker runs one task at a time, so its death costs only that task.
+A task is done if its file exists, so a sweep that was cut off resumes there. The file's
+name is a content key: two runs share one exactly if nothing that can change their
+result differs. Each worker runs one task at a time, so its death costs only that task.
 """
 
 from __future__ import annotations
@@ -28,13 +28,24 @@ from workbench.core.checks import check_counts
 from workbench.core.files import digest
 from workbench.core.kinds import Steps
 from workbench.core.names import count
-from workbench.runs.worker import Limits, Outcome, Task, Worker, attempt, duration, failed
+from workbench.runs.worker import (
+    Limits,
+    Outcome,
+    Task,
+    Worker,
+    attempt,
+    duration,
+    failed,
+)
 
 Say = Callable[[str], None]
 PACKAGE = Path(workbench.__file__).parent
-# The sources that a run of any solver may execute; the solver's own folder is added to them.
+# The sources that a run of any solver may execute; the solver's own folder is added to
+# them.
 EXECUTED = ("core", "kernels", "data", "registry.py", "runs/run.py", "runs/sweep.py")
-LIBRARIES = "numpy scipy numba llvmlite scikit-learn pandas highspy nmslib vowpalwabbit".split()
+LIBRARIES = (
+    "numpy scipy numba llvmlite scikit-learn pandas highspy nmslib vowpalwabbit".split()
+)
 
 
 def key(**parts: object) -> str:
@@ -55,16 +66,24 @@ def _canonical(value: object) -> object:
         value = value.item()
     if isinstance(value, float):
         # A mapping, so that it is not the text "nan".
-        return int(value) if value.is_integer() else value if isfinite(value) else {"": str(value)}
+        return (
+            int(value)
+            if value.is_integer()
+            else value
+            if isfinite(value)
+            else {"": str(value)}
+        )
     return value
 
 
 def code(steps: Steps, *rooms: str) -> str:
-    """Return the key of the code that a run of a solver may execute, with its libraries.
+    """Return the key of the code that a run of a solver may execute, with its
+    libraries.
 
-    It has the sources of :data:`EXECUTED`, of other `rooms` of the package, and of the solver's own
-    room, or of the folder of a solver from elsewhere. Sources are read once per process, and again
-    after ``sources.cache_clear()``: a notebook's kernel may be older than the code.
+    It has the sources of :data:`EXECUTED`, of other `rooms` of the package, and of the
+    solver's own room, or of the folder of a solver from elsewhere. Sources are read
+    once per process, and again after ``sources.cache_clear()``: a notebook's kernel may
+    be older than the code.
     """
     path = Path(sys.modules[steps.__module__].__file__ or "")
     own = [PACKAGE / room for room in (*EXECUTED, *rooms)]
@@ -76,18 +95,24 @@ def code(steps: Steps, *rooms: str) -> str:
 
 
 def python_files(folder: Path, pattern: str = "**/*.py") -> list[Path]:
-    """Return the Python files of a folder but hidden ones, which editors and systems leave."""
+    """Return the Python files of a folder but hidden ones, which editors and systems
+    leave."""
     paths = {path.relative_to(folder).as_posix(): path for path in folder.glob(pattern)}
     return [paths[name] for name in sorted(paths) if "/." not in f"/{name}"]
 
 
 @cache
 def sources(*places: Path) -> str:
-    """Return the key of the Python files at some places, of Python and of :data:`LIBRARIES`."""
+    """Return the key of the Python files at some places, of Python and of
+    :data:`LIBRARIES`."""
     files = {file for p in places for file in (python_files(p) if p.is_dir() else [p])}
     texts = sorted(map(digest, files))
-    installed = [f"{d.name} {d.version}" for d in distributions() if d.name in LIBRARIES]
-    return key(sources=texts, python=platform.python_version(), libraries=sorted(installed))
+    installed = [
+        f"{d.name} {d.version}" for d in distributions() if d.name in LIBRARIES
+    ]
+    return key(
+        sources=texts, python=platform.python_version(), libraries=sorted(installed)
+    )
 
 
 def execute(
@@ -104,12 +129,14 @@ def execute(
 
     Parameters
     ----------
-    tasks : tasks with equal keys are run once; a task whose file is damaged is run again
+    tasks : tasks with equal keys are run once; a task whose file is damaged is run
+        again
     folder : where the files of tasks go
     jobs : worker processes
     timing : one worker, pinned to a core
     what : the name of one task in messages
-    say : receives the progress, line by line: each failure, and at most one other task per second
+    say : receives the progress, line by line: each failure, and at most one other task
+        per second
 
     Returns
     -------
@@ -171,7 +198,9 @@ def _done(task: Task, folder: Path, say: Say) -> bool:
     return True
 
 
-def _in_processes(jobs: int, stop: ExitStack, folder: Path) -> Callable[..., Future[Outcome]]:
+def _in_processes(
+    jobs: int, stop: ExitStack, folder: Path
+) -> Callable[..., Future[Outcome]]:
     """Return a function that submits a task to one of `jobs` workers.
 
     What a killed process was writing in `folder` is deleted.

@@ -1,4 +1,5 @@
-"""Grids: solvers x parameters x data x seeds x repetitions, checked before anything runs.
+"""Grids: solvers x parameters x data x seeds x repetitions, checked before anything
+runs.
 
 >>> points = grid({"mrc_ccg": {"eps1": [1e-2, 1e-3]}}, "wine, digits", stop={"cpu": 60}, seeds=3)
 >>> len(points)
@@ -32,12 +33,14 @@ class Point:
 
     Attributes
     ----------
-    solver, parameters : a name of the registry, and all of its parameters, defaults filled in
+    solver, parameters : a name of the registry, and all of its parameters, defaults
+        filled in
     data, seed, test : arguments of :func:`workbench.data.load`, which makes the problem
     repetition : distinguishes runs that are otherwise equal
     stop : stopping rules as :func:`workbench.core.stream.stopping` reads them
     varied : the names of the parameters that the grid names, for labels and tables
-    timed, key : whether it is measured in timing mode, and its content key, set by a sweep
+    timed, key : whether it is measured in timing mode, and its content key, set by a
+        sweep
     """
 
     solver: str
@@ -55,9 +58,13 @@ class Point:
     def label(self) -> str:
         """The values that distinguish this point from others, in one line."""
         varied = ((name, self.parameters[name]) for name in self.varied)
-        values = [f"{n}={v:g}" if isinstance(v, float) else f"{n}={v}" for n, v in varied]
+        values = [
+            f"{n}={v:g}" if isinstance(v, float) else f"{n}={v}" for n, v in varied
+        ]
         parts = [" ".join([self.solver, *values]), self.data, f"seed {self.seed}"]
-        return ", ".join(parts + [f"repetition {self.repetition}"] * bool(self.repetition))
+        return ", ".join(
+            parts + [f"repetition {self.repetition}"] * bool(self.repetition)
+        )
 
 
 def grid(
@@ -74,36 +81,47 @@ def grid(
 
     Parameters
     ----------
-    solvers : names of the registry; as a mapping, each with its parameters, whose values may be
-        lists. A list of such mappings is the union of their grids.
+    solvers : names of the registry; as a mapping, each with its parameters, whose
+        values may be lists. A list of such mappings is the union of their grids.
     data : descriptions of problems that :func:`workbench.data.load` reads
-    stop : when a run ends, see :func:`workbench.core.stream.stopping`; at least one of ``rounds``,
-        ``cpu`` and ``seconds``, so that every run ends
+    stop : when a run ends, see :func:`workbench.core.stream.stopping`; at least one of
+        ``rounds``, ``cpu`` and ``seconds``, so that every run ends
     parameters : shared by all the solvers
-    seeds : their number, or a list, for the data's split and random features and for every solver
-        with a parameter ``seed`` that the grid does not name
+    seeds : their number, or a list, for the data's split and random features and for
+        every solver with a parameter ``seed`` that the grid does not name
     repetitions : runs of each point that is otherwise the same
-    test : the fraction of test rows in (0, 1), None for the published split if there is one
+    test : the fraction of test rows in (0, 1), None for the published split if there is
+        one
 
     Raises
     ------
     ValueError
-        Naming the argument: an unknown solver or parameter, a value of the wrong type, an empty
-        axis; more than :data:`workbench.runs.parameters.MAX_POINTS` points.
+        Naming the argument: an unknown solver or parameter, a value of the wrong type,
+        an empty axis; more than :data:`workbench.runs.parameters.MAX_POINTS` points.
     """
     stop = checked_stop(stop)
     if is_whole(seeds):
         seeds = range(seeds)
-    elif not isinstance(seeds, Sequence) or not seeds or not all(is_whole(s, 0) for s in seeds):
-        raise ValueError(f"seeds: must be a count from 1 or a list of seeds from 0, got {seeds!r}")
+    elif (
+        not isinstance(seeds, Sequence)
+        or not seeds
+        or not all(is_whole(s, 0) for s in seeds)
+    ):
+        raise ValueError(
+            f"seeds: must be a count from 1 or a list of seeds from 0, got {seeds!r}"
+        )
     check_counts(repetitions=repetitions)
     if test is not None and not (isinstance(test, float) and 0 < test < 1):
-        raise ValueError(f"test: must be None or lie strictly between 0 and 1, got {test!r}")
+        raise ValueError(
+            f"test: must be None or lie strictly between 0 and 1, got {test!r}"
+        )
     specs = listed(data) if isinstance(data, str) else data
     if not isinstance(specs, Sequence) or not specs or {*map(type, specs)} != {str}:
         raise ValueError(f"data: must be a list of descriptions, got {data!r}")
     points, settings = [], [*_settings(solvers, parameters or {})]
-    for setting, spec, seed, r in combinations(settings, specs, seeds, range(repetitions)):
+    for setting, spec, seed, r in combinations(
+        settings, specs, seeds, range(repetitions)
+    ):
         solver, defaults, values = setting
         own = {"seed": seed} if "seed" in defaults else {}
         complete = defaults | own | values
@@ -112,7 +130,8 @@ def grid(
 
 
 def read_points(path: PathLike) -> list[Point]:
-    """Return the points of a YAML file: the arguments of :func:`grid`, and a comment ``about``.
+    """Return the points of a YAML file: the arguments of :func:`grid`, and a comment
+    ``about``.
 
     Raises
     ------
@@ -130,11 +149,14 @@ def read_points(path: PathLike) -> list[Point]:
 
 
 def at_least(points: Sequence[Point], runs: int) -> list[Point]:
-    """Return `points` with repetitions added until each setting has `runs`, over its seeds."""
+    """Return `points` with repetitions added until each setting has `runs`, over its
+    seeds."""
     groups: dict[str, list[Point]] = {}
     for point in points:
         values = sorted((n, v) for n, v in point.parameters.items() if n != "seed")
-        setting = repr((point.solver, values, point.data, point.test, sorted(point.stop.items())))
+        setting = repr(
+            (point.solver, values, point.data, point.test, sorted(point.stop.items()))
+        )
         groups.setdefault(setting, []).append(point)
     extended = list(points)
     for group in groups.values():
@@ -157,10 +179,14 @@ def _settings(solvers: Given, shared: Given) -> Iterator[tuple[str, Record, Reco
         declared = parameters_of(steps)
         for values in own if isinstance(own, list) else [own or {}]:
             if not isinstance(values, Mapping) or not isinstance(shared, Mapping):
-                raise ValueError(f"{solver}: its parameters must be 'name: value', got {own!r}")
+                raise ValueError(
+                    f"{solver}: its parameters must be 'name: value', got {own!r}"
+                )
             values = {**shared, **values}
             check_names(values, declared, solver)
-            axes = [_axis(solver, declared[name], value) for name, value in values.items()]
+            axes = [
+                _axis(solver, declared[name], value) for name, value in values.items()
+            ]
             for chosen in combinations(*axes):
                 yield solver, defaults, dict(zip(values, chosen))
 
@@ -173,7 +199,11 @@ def _axis(solver: str, parameter: Parameter, value: object) -> list[object]:
     if not axis or len({*map(repr, axis)}) < len(axis):
         raise ValueError(f"{name}: must be distinct values, got {value!r}")
     for item in axis:
-        if isinstance(item, float) and not math.isfinite(item) and item != parameter.default:
+        if (
+            isinstance(item, float)
+            and not math.isfinite(item)
+            and item != parameter.default
+        ):
             raise ValueError(f"{name}: must be finite, got {item!r}")
         if parameter.name == "seed" and not is_whole(item, 0):
             raise ValueError(f"{name}: must be a seed from 0, got {item!r}")
@@ -181,15 +211,19 @@ def _axis(solver: str, parameter: Parameter, value: object) -> list[object]:
 
 
 def checked_stop(stop: object) -> dict[str, float]:
-    """Return stopping rules in their types, or raise a ValueError that names what is wrong."""
+    """Return stopping rules in their types, or raise a ValueError that names what is
+    wrong."""
     if not isinstance(stop, Mapping) or not set(stop) & set(LIMITS):
         raise ValueError(
-            f"stop: must set a limit ({', '.join(LIMITS)}) and may set goals, got {stop!r}"
+            f"stop: must set a limit ({', '.join(LIMITS)}) and may set goals, got "
+            f"{stop!r}"
         )
     rules = {}
     for name, value in stop.items():
         kind = int if name == "rounds" else float
         rules[name] = Parameter(f"stop: {name}", kind, kind()).typed(value)
         if not 0 <= rules[name] < math.inf:
-            raise ValueError(f"stop: {name} must be finite and not negative, got {value!r}")
+            raise ValueError(
+                f"stop: {name} must be finite and not negative, got {value!r}"
+            )
     return rules

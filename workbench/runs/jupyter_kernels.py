@@ -22,14 +22,18 @@ KERNEL = (
 class IpcKernelManager(AsyncKernelManager):
     """Start kernels of ``sys.executable``, reached over IPC.
 
-    Parallel kernels that pick free TCP ports race for them; a folder of sockets is private. And the
-    first ``python3`` kernelspec that Jupyter finds may belong to another environment.
+    Parallel kernels that pick free TCP ports race for them; a folder of sockets is
+    private. And the first ``python3`` kernelspec that Jupyter finds may belong to
+    another environment.
     """
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        # The path of a Unix socket has at most 103 bytes: not in a long temporary folder.
-        self.folder = TemporaryDirectory(prefix="wb-", dir="/tmp", ignore_cleanup_errors=True)
+        # The path of a Unix socket has at most 103 bytes: not in a long temporary
+        # folder.
+        self.folder = TemporaryDirectory(
+            prefix="wb-", dir="/tmp", ignore_cleanup_errors=True
+        )
         self.transport, self.ip = "ipc", f"{self.folder.name}/k"
         self.connection_file = f"{self.folder.name}/k.json"
 

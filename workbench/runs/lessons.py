@@ -1,4 +1,5 @@
-"""Importing this module lets a lesson find its ``checks``, whatever folder it runs in."""
+"""Importing this module lets a lesson find its ``checks``, whatever folder it runs
+in."""
 
 import sys
 

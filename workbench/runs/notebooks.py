@@ -1,8 +1,9 @@
 """Notebooks as files: their declarations, read without running them.
 
-A notebook holds one cell tagged ``parameters``, a line ``name: type = value  # help`` for each. A
-figure notebook names in its metadata ``workbench`` the figures that it makes, and the parameters
-that the profiles ``smoke`` and ``paper`` change; ``quick`` is the cell.
+A notebook holds one cell tagged ``parameters``, a line ``name: type = value  # help``
+for each. A figure notebook names in its metadata ``workbench`` the figures that it
+makes, and the parameters that the profiles ``smoke`` and ``paper`` change; ``quick`` is
+the cell.
 """
 
 from __future__ import annotations
@@ -48,27 +49,35 @@ class Notebook:
         return self.path.stem
 
     def values(self, profile: str = "quick", overrides: Values | None = None) -> Record:
-        """Return every parameter's value under a profile, then `overrides`, which may be text."""
+        """Return every parameter's value under a profile, then `overrides`, which may
+        be text."""
         values = {name: p.default for name, p in self.parameters.items()}
         return values | self.profiles.get(profile, {}) | self.check(overrides or {})
 
     def check(self, values: Values) -> Record:
-        """Return `values` in their declared types; a ValueError names one that does not fit."""
+        """Return `values` in their declared types; a ValueError names one that does not
+        fit."""
         check_names(values, self.parameters, self.name)
-        return {name: self.parameters[name].typed(value) for name, value in values.items()}
+        return {
+            name: self.parameters[name].typed(value) for name, value in values.items()
+        }
 
 
 def find(names: Iterable[str] = (), folder: Path = FOLDER) -> list[Notebook]:
-    """Return the notebooks of `folder` with these names, or all; ValueError for another name."""
+    """Return the notebooks of `folder` with these names, or all; ValueError for another
+    name."""
     paths = {path.stem: path for path in sorted(folder.glob("*.ipynb"))}
     for name in names:
         if name not in paths:
-            raise ValueError(f"notebook: unknown name {name!r}; {hint(str(name), paths)}")
+            raise ValueError(
+                f"notebook: unknown name {name!r}; {hint(str(name), paths)}"
+            )
     return [read(paths[name]) for name in names or paths]
 
 
 def runs_folder() -> Path:
-    """Return the folder of runs: ``WORKBENCH_RUNS``, or ``runs/`` in the checkout or here."""
+    """Return the folder of runs: ``WORKBENCH_RUNS``, or ``runs/`` in the checkout or
+    here."""
     checkout = CHECKOUT if (CHECKOUT / "pyproject.toml").is_file() else Path()
     return Path(os.environ.get("WORKBENCH_RUNS") or checkout / "runs")
 
@@ -79,8 +88,8 @@ def read(path: Path) -> Notebook:
     Raises
     ------
     ValueError
-        Naming the notebook and the fault: not JSON, not exactly one parameters cell, one that is
-        not Python, or a profile that sets what the cell does not declare.
+        Naming the notebook and the fault: not JSON, not exactly one parameters cell,
+        one that is not Python, or a profile that sets what the cell does not declare.
     OSError
         If the file cannot be read.
     """
@@ -89,11 +98,25 @@ def read(path: Path) -> Notebook:
         cells, declared = content["cells"], content["metadata"].get("workbench", {})
         tagged = [c for c in cells if "parameters" in c["metadata"].get("tags", ())]
         if len(tagged) != 1:
-            raise ValueError(f"needs exactly one cell tagged 'parameters', has {len(tagged)}")
+            raise ValueError(
+                f"needs exactly one cell tagged 'parameters', has {len(tagged)}"
+            )
         parameters = parameters_in("".join(tagged[0]["source"]))
-        code = "\n\n".join("".join(c["source"]) for c in cells if c["cell_type"] == "code")
-        figures, profiles = tuple(declared.get("figures", ())), dict(declared.get("profiles", ()))
-    except (ValueError, LookupError, TypeError, AttributeError, SyntaxError, RecursionError) as e:
+        code = "\n\n".join(
+            "".join(c["source"]) for c in cells if c["cell_type"] == "code"
+        )
+        figures, profiles = (
+            tuple(declared.get("figures", ())),
+            dict(declared.get("profiles", ())),
+        )
+    except (
+        ValueError,
+        LookupError,
+        TypeError,
+        AttributeError,
+        SyntaxError,
+        RecursionError,
+    ) as e:
         raise ValueError(f"{path.stem}: not a notebook with parameters; {e}") from None
     notebook = Notebook(path, parameters, profiles, figures, code)
     for profile, values in profiles.items():
@@ -102,10 +125,15 @@ def read(path: Path) -> Notebook:
 
 
 def parameters_in(source: str) -> dict[str, Parameter]:
-    """Return the parameters that a cell sets to literals, by name; SyntaxError if not Python."""
+    """Return the parameters that a cell sets to literals, by name; SyntaxError if not
+    Python."""
     parameters, lines = {}, source.splitlines()
     for statement in ast.parse(source).body:
-        line = lines[(statement.end_lineno or 0) - 1].encode()[statement.end_col_offset :].decode()
+        line = (
+            lines[(statement.end_lineno or 0) - 1]
+            .encode()[statement.end_col_offset :]
+            .decode()
+        )
         match statement:
             case ast.Assign([ast.Name(name)], value):
                 annotation = ""

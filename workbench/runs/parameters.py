@@ -20,8 +20,8 @@ TYPES = {kind.__name__: kind for kind in (bool, int, float, str, list, tuple, di
 BOOLEANS = yaml.SafeLoader.bool_values  # yes, no, on, off, true, false
 MAX_POINTS = 100_000
 TAG = "tag:yaml.org,2002:"
-# Patterns of YAML 1.2 with the first letters of what they match: 010 is ten, no is a text. Dates
-# are recognised to be refused.
+# Patterns of YAML 1.2 with the first letters of what they match: 010 is ten, no is a
+# text. Dates are recognised to be refused.
 SCALARS = {
     "null": (r"~|null|Null|NULL|", ["~", "n", "N", ""]),
     "bool": (r"[Tt]rue|TRUE|[Ff]alse|FALSE", "tTfF"),
@@ -54,7 +54,10 @@ class _Loader(yaml.SafeLoader):
         return int(text, 0 if re.match("[-+]?0[xo]", text) else 10)
 
     def construct_undefined(self, node: Any) -> None:
-        self.refuse(f"a {node.tag.removeprefix(TAG)} is not accepted, put a text in quotes", node)
+        self.refuse(
+            f"a {node.tag.removeprefix(TAG)} is not accepted, put a text in quotes",
+            node,
+        )
 
     def refuse(self, reason: str, node: Any) -> None:
         raise yaml.constructor.ConstructorError(None, None, reason, node.start_mark)
@@ -69,7 +72,8 @@ _Loader.yaml_constructors = {
 
 
 def _loaded(text: str, kind: Any = _Loader) -> Any:
-    """Return the one value of a YAML text, made by one of the two loaders that make plain data."""
+    """Return the one value of a YAML text, made by one of the two loaders that make
+    plain data."""
     loader = kind(text)
     try:
         return loader.get_single_data()
@@ -88,8 +92,9 @@ class Parameter(NamedTuple):
     def typed(self, value: Given) -> Given:
         """Return a value in the parameter's type.
 
-        Texts become numbers, booleans and lists: values from a command line are texts. Lists and
-        numbers become a text's items. The items of a list have the type of the default's.
+        Texts become numbers, booleans and lists: values from a command line are texts.
+        Lists and numbers become a text's items. The items of a list have the type of
+        the default's.
 
         Raises
         ------
@@ -101,13 +106,19 @@ class Parameter(NamedTuple):
             return None
         if kind in (list, tuple, dict):
             return self._collection(value)
-        if type(value) is kind or (kind is None and isinstance(value, (bool, int, float, str))):
+        if type(value) is kind or (
+            kind is None and isinstance(value, (bool, int, float, str))
+        ):
             return value
         text = isinstance(value, str)
         if kind is bool and text and value.lower() in BOOLEANS:
             return BOOLEANS[value.lower()]
         if kind is str and type(value) in (int, float, list, tuple):
-            return ",".join(map(str, value)) if isinstance(value, (list, tuple)) else str(value)
+            return (
+                ",".join(map(str, value))
+                if isinstance(value, (list, tuple))
+                else str(value)
+            )
         if kind in (int, float) and (text or type(value) in (int, float)):
             with suppress(ValueError, OverflowError):
                 if kind is int and text and value.strip().lstrip("+-").isdigit():
@@ -118,7 +129,8 @@ class Parameter(NamedTuple):
         raise ValueError(f"{self.name}: must be {kind}, got {value!r}")
 
     def read(self, text: str) -> Given:
-        """Return the value of a command line's text; without a type, as YAML reads it."""
+        """Return the value of a command line's text; without a type, as YAML reads
+        it."""
         if self.type is None:
             with suppress(yaml.YAMLError, ValueError, LookupError):
                 if type(value := _loaded(text)) in TYPES.values():
@@ -137,25 +149,33 @@ class Parameter(NamedTuple):
                 why = f"; {error}"
         if kind is dict and isinstance(value, dict):
             known = dict(default)
-            return {n: self._item(v, [known[n]] if n in known else []) for n, v in value.items()}
+            return {
+                n: self._item(v, [known[n]] if n in known else [])
+                for n, v in value.items()
+            }
         if kind is not dict and isinstance(value, (list, tuple)):
             return kind(self._item(item, default) for item in value)
         example = "{a: 1}" if kind is dict else "[1, 2]"
         raise ValueError(
-            f"{self.name}: must be of type {kind.__name__}, such as {example}, got {given!r}{why}"
+            f"{self.name}: must be of type {kind.__name__}, such as {example}, got "
+            f"{given!r}{why}"
         )
 
     def _item(self, value: Given, like: Iterable[object]) -> Given:
-        """Return an item of a collection in the type of the default's items, if they have one."""
+        """Return an item of a collection in the type of the default's items, if they
+        have one."""
         kinds = {float if type(item) is int else type(item) for item in like}
         kind = kinds.pop() if len(kinds) == 1 else None
         if kind not in (bool, float, str) or (kind is float and type(value) is int):
             return value
-        return Parameter(self.name, kind, kind()).typed(value)  # not None: a text may be "none"
+        return Parameter(self.name, kind, kind()).typed(
+            value
+        )  # not None: a text may be "none"
 
 
 def type_of(annotation: object, default: object) -> type | None:
-    """Return the type that an annotation such as ``float | None`` names, or the default's."""
+    """Return the type that an annotation such as ``float | None`` names, or the
+    default's."""
     name = re.split(r" \||\[", getattr(annotation, "__name__", str(annotation)))[0]
     return TYPES.get(name, None if default is None else type(default))
 
@@ -176,16 +196,25 @@ def explained(solver: Steps) -> dict[str, Parameter]:
     """
     module = inspect.getmodule(solver)
     functions = [f for _, f in inspect.getmembers(module, inspect.isfunction)]
-    docs = [solver, module, *(f for f in functions if f.__module__ == solver.__module__)]
+    docs = [
+        solver,
+        module,
+        *(f for f in functions if f.__module__ == solver.__module__),
+    ]
     helps: dict[str, str] = {}
     for part in docs:
         helps = described(inspect.getdoc(part) or "") | helps
-    return {n: p._replace(help=helps.get(n, "")) for n, p in parameters_of(solver).items()}
+    return {
+        n: p._replace(help=helps.get(n, "")) for n, p in parameters_of(solver).items()
+    }
 
 
 def described(doc: str) -> dict[str, str]:
-    """Return what the section Parameters of a docstring says of each name, on one line."""
-    section = re.search(r"^Parameters\n-+\n(.*?)(?=\n\n\w[\w ]*\n---|\Z)", doc, re.M | re.S)
+    """Return what the section Parameters of a docstring says of each name, on one
+    line."""
+    section = re.search(
+        r"^Parameters\n-+\n(.*?)(?=\n\n\w[\w ]*\n---|\Z)", doc, re.M | re.S
+    )
     helps = {}
     for entry in re.split(r"^(?=\S)", section[1], flags=re.M) if section else ():
         names, colon, text = entry.partition(" : ")
@@ -196,7 +225,8 @@ def described(doc: str) -> dict[str, str]:
 
 
 def check_names(names: Values, declared: Mapping[str, Parameter], owner: str) -> None:
-    """Raise a ValueError that names the first parameter that its owner does not declare."""
+    """Raise a ValueError that names the first parameter that its owner does not
+    declare."""
     for name in sorted(set(names) - set(declared), key=str):
         known = near(str(name), declared) or f"it takes {', '.join(declared)}"
         raise ValueError(f"parameters: {owner} has no {name!r}; {known}")
@@ -205,7 +235,9 @@ def check_names(names: Values, declared: Mapping[str, Parameter], owner: str) ->
 def combinations(*axes: Sequence[Any]) -> Iterator[tuple[Any, ...]]:
     """Return the product of some axes; a ValueError if it is too long."""
     if (number := prod(map(len, axes))) > MAX_POINTS:
-        raise ValueError(f"a grid must have at most {MAX_POINTS:,} points, got {number:,}")
+        raise ValueError(
+            f"a grid must have at most {MAX_POINTS:,} points, got {number:,}"
+        )
     return product(*axes)
 
 
@@ -225,7 +257,9 @@ def read_entries(path: PathLike, need: str) -> Record:
         if not isinstance(entries, dict) or {*map(type, entries)} != {str}:
             raise ValueError(f"must contain 'name: value' lines of {need}")
     except UnicodeDecodeError:
-        raise ValueError(f"{path.name}: must be a text in UTF-8; save it as such") from None
+        raise ValueError(
+            f"{path.name}: must be a text in UTF-8; save it as such"
+        ) from None
     except (yaml.YAMLError, ValueError, LookupError, RecursionError) as error:
         raise ValueError(f"{path.name}: {error}") from None
     return entries

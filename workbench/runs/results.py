@@ -1,11 +1,13 @@
-"""Traces as one tidy Parquet file: all runs of a sweep, or the results that redraw a notebook.
+"""Traces as one tidy Parquet file: all runs of a sweep, or the results that redraw a
+notebook.
 
 >>> write_results("runs.parquet", sweep(points).traces())       # doctest: +SKIP
 >>> pd.read_parquet("runs.parquet").groupby("solver").gap.min()  # doctest: +SKIP
 
-``workbench figures NAME --from results`` sets the environment variable ``WORKBENCH_RESULTS`` to the
-file of a notebook. A sweep then returns the traces that the file holds, and so does a function of
-:meth:`workbench.figures.Figures.kept`; nothing is run.
+``workbench figures NAME --from results`` sets the environment variable
+``WORKBENCH_RESULTS`` to the file of a notebook. A sweep then returns the traces that
+the file holds, and so does a function of :meth:`workbench.figures.Figures.kept`;
+nothing is run.
 """
 
 from __future__ import annotations
@@ -43,19 +45,22 @@ DAMAGED += (OverflowError, RecursionError)
 def write_results(
     path: PathLike, traces: Iterable[Trace], parameters: Values | None = None
 ) -> None:
-    """Write traces as one tidy table with a row for each of their rows; whole or not at all.
+    """Write traces as one tidy table with a row for each of their rows; whole or not at
+    all.
 
     The columns, each null if a trace or row lacks it:
 
-    - ``run``, the trace's key; ``solver``; ``data``, the problem's name; ``n``, ``d``, ``k``;
-      ``seed``, ``repetition``, ``timed``;
+    - ``run``, the trace's key; ``solver``; ``data``, the problem's name; ``n``, ``d``,
+      ``k``; ``seed``, ``repetition``, ``timed``;
     - ``p_<name>`` for each parameter of any solver; None is null too;
-    - all columns of the rows: ``round``, ``seconds``, ``cpu``, ``lower``, ``upper``, ``gap``, ...;
+    - all columns of the rows: ``round``, ``seconds``, ``cpu``, ``lower``, ``upper``,
+      ``gap``, ...;
     - ``stopped_by``, on all rows of the run.
 
-    A column that mixes types, or contains anything but numbers, booleans and texts, becomes text:
-    texts as they are, the rest as JSON. The same traces give the same bytes. Of a long run all rows
-    up to round 200 are kept, and then one in each half per cent.
+    A column that mixes types, or contains anything but numbers, booleans and texts,
+    becomes text: texts as they are, the rest as JSON. The same traces give the same
+    bytes. Of a long run all rows up to round 200 are kept, and then one in each half
+    per cent.
 
     Parameters
     ----------
@@ -85,10 +90,18 @@ def write_results(
             columns |= dict.fromkeys(row)
             rows.append(about | row | {"stopped_by": trace.stopped_by})
     columns = list(dict.fromkeys([*columns, "stopped_by"]))
-    table = {name: _array([row.get(name) for row in rows]) for name in [*names, *columns]}
+    table = {
+        name: _array([row.get(name) for row in rows]) for name in [*names, *columns]
+    }
     headers = {name: encode(trace.header) for name, trace in by_setting.items()}
-    about = {"headers": headers, "columns": columns, "parameters": dict(parameters or {})}
-    packed = pa.table(table).replace_schema_metadata({n: _packed(v) for n, v in about.items()})
+    about = {
+        "headers": headers,
+        "columns": columns,
+        "parameters": dict(parameters or {}),
+    }
+    packed = pa.table(table).replace_schema_metadata(
+        {n: _packed(v) for n, v in about.items()}
+    )
     with whole(path) as part:
         how: Record = {"compression": "zstd", "compression_level": 19}
         pq.write_table(packed, part, write_page_checksum=True, **how)
@@ -130,19 +143,31 @@ def read_results(path: PathLike) -> tuple[list[Trace], Record]:
 def _header(trace: Trace) -> Record:
     """Return the columns that all rows of a trace share."""
     header, problem = trace.header, trace.header.get("problem") or {}
-    about = {"run": header["key"], "solver": header.get("solver"), "data": problem.get("name")}
+    about = {
+        "run": header["key"],
+        "solver": header.get("solver"),
+        "data": problem.get("name"),
+    }
     about |= {name: problem.get(name) for name in ("n", "d", "k")}
     about |= {name: header.get(name) for name in ("seed", "repetition", "timed")}
-    return about | {f"p_{n}": value for n, value in (header.get("parameters") or {}).items()}
+    return about | {
+        f"p_{n}": value for n, value in (header.get("parameters") or {}).items()
+    }
 
 
 def _thinned(trace: Trace) -> list[Row]:
     """Return the rows of a run: all up to round 200, then one in each half per cent."""
-    if not {"round", "cpu"} <= trace.last.keys():  # a notebook's own numbers are not rounds
+    if (
+        not {"round", "cpu"} <= trace.last.keys()
+    ):  # a notebook's own numbers are not rounds
         return trace.rows
     kept = trace.rows[:1]
     for row in trace.rows[1:]:
-        if row["round"] <= 200 or row["round"] >= 1.005 * kept[-1]["round"] or row is trace.last:
+        if (
+            row["round"] <= 200
+            or row["round"] >= 1.005 * kept[-1]["round"]
+            or row is trace.last
+        ):
             kept.append(row)
     return kept
 
@@ -151,13 +176,20 @@ def _array(values: list[object]) -> pa.Array:
     """Return values of one type in that type, mixed ones as text."""
     import pyarrow as pa
 
-    values = [value.item() if isinstance(value, np.generic) else value for value in values]
-    with suppress(OverflowError, pa.ArrowException):  # mixed, or an integer that is too large
+    values = [
+        value.item() if isinstance(value, np.generic) else value for value in values
+    ]
+    with suppress(
+        OverflowError, pa.ArrowException
+    ):  # mixed, or an integer that is too large
         if not pa.types.is_nested((array := pa.array(values)).type):
             return array
     texts = [encode(value) for value in values]
     return pa.array(
-        [t if t is None or isinstance(t, str) else json.dumps(t, default=str) for t in texts],
+        [
+            t if t is None or isinstance(t, str) else json.dumps(t, default=str)
+            for t in texts
+        ],
         pa.string(),
     )
 
@@ -168,7 +200,8 @@ def _packed(value: object) -> bytes:
 
 
 def setting(about: Values) -> str:
-    """Return the key of a run's setting, whatever the code, the data and the machine."""
+    """Return the key of a run's setting, whatever the code, the data and the
+    machine."""
     return key(**{name: about.get(name) for name in NAMES})
 
 
@@ -204,14 +237,19 @@ def there(text: str) -> list[str]:
     found = recalled()
     if found is None:
         return available_specs(text)
-    known = [trace.header["data"] for trace in found.values()]  # some with more features
+    known = [
+        trace.header["data"] for trace in found.values()
+    ]  # some with more features
     if specs := [
-        s for s in listed(text) if any(re.match(rf"{re.escape(s)}( [|+]|$)", d) for d in known)
+        s
+        for s in listed(text)
+        if any(re.match(rf"{re.escape(s)}( [|+]|$)", d) for d in known)
     ]:
         return specs
     raise FileNotFoundError(f"data: there are no results for {text!r}")
 
 
 def described(trace: Trace) -> SimpleNamespace:
-    """Return the ``name``, ``n``, ``d``, ``k`` and ``synthetic`` of the problem of a run."""
+    """Return the ``name``, ``n``, ``d``, ``k`` and ``synthetic`` of the problem of a
+    run."""
     return SimpleNamespace(**trace.header["problem"])

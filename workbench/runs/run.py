@@ -1,4 +1,5 @@
-"""One timed, evaluated, recorded run of a solver, for sweeps, figures and estimators."""
+"""One timed, evaluated, recorded run of a solver, for sweeps, figures and
+estimators."""
 
 from __future__ import annotations
 
@@ -29,7 +30,13 @@ from workbench.registry import SOLVERS
 from workbench.runs.parameters import check_names, parameters_of
 
 PROBLEM = ("name", "n", "d", "k", "synthetic", "checksum")
-LIBRARIES = ("numpy", "scipy", "numba", "highspy", "scikit-learn")  # in the header of a run
+LIBRARIES = (
+    "numpy",
+    "scipy",
+    "numba",
+    "highspy",
+    "scikit-learn",
+)  # in the header of a run
 
 
 def run(
@@ -47,7 +54,8 @@ def run(
 ) -> tuple[Trace, State | None]:
     """Run a solver until a rule stops it, it finishes, or Ctrl-C; record every round.
 
-    Ctrl-C ends the run after the round in progress; pressed again, at once and without a state.
+    Ctrl-C ends the run after the round in progress; pressed again, at once and without
+    a state.
 
     >>> trace, state = run("ww_walrus", problem, rounds(5))  # doctest: +SKIP
     >>> trace, state = run("ww_walrus", problem, rounds(9), after=(trace, state))  # doctest: +SKIP
@@ -61,29 +69,32 @@ def run(
     parameters : the solver's keyword parameters; the others keep their defaults
     measure, when : the evaluation, which is not timed, and the rows it evaluates
     path : where the trace is written while the run goes on
-    proof : where the proof of the last state is written, see :func:`workbench.proofs.write`
-    after : what an earlier run returned, to be resumed from a copy of its state. Rounds and
-        seconds are counted from its start, and parameters that are not given keep their values;
-        only the solver's live parameters may change
+    proof : where the proof of the last state is written, see
+        :func:`workbench.proofs.write`
+    after : what an earlier run returned, to be resumed from a copy of its state. Rounds
+        and seconds are counted from its start, and parameters that are not given keep
+        their values; only the solver's live parameters may change
     warm_up : compile the kernels on ``problem.tiny()`` before the clock starts
 
     Returns
     -------
-    trace : Trace; its last row says ``stopped_by``, its header the load before and after. That of
-        a resumed run has the earlier rows, too, and the earlier header as ``after``
-    state : the last state, which belongs to the trace's last row; None if the solver was
-        interrupted before its first state, or within a round
+    trace : Trace; its last row says ``stopped_by``, its header the load before and
+        after. That of a resumed run has the earlier rows, too, and the earlier header
+        as ``after``
+    state : the last state, which belongs to the trace's last row; None if the solver
+        was interrupted before its first state, or within a round
 
     Raises
     ------
     ValueError
-        For an unknown solver or parameter name, and before the first round for a `proof` of a
-        solver that has none, and for an `after` of another problem, solver or value.
+        For an unknown solver or parameter name, and before the first round for a
+        `proof` of a solver that has none, and for an `after` of another problem, solver
+        or value.
     """
     if unknown:
         raise ValueError(
-            f"{next(iter(unknown))}: is not an argument of run; give parameters of the solver "
-            f"as parameters={unknown}"
+            f"{next(iter(unknown))}: is not an argument of run; give parameters of "
+            f"the solver as parameters={unknown}"
         )
     steps, parameters = resolve(solver, _kept(after) | dict(parameters or {}))
     if warm_up:
@@ -106,10 +117,14 @@ def run(
             rows = until(rows, *rules, held.stop)
             for _, held.state in record(rows, trace, path, rules):
                 if proof is not None and len(trace.rows) == earlier_rows + 1:
-                    proof_of(problem, held.state, parameters)  # raises now if there is none
+                    proof_of(
+                        problem, held.state, parameters
+                    )  # raises now if there is none
     except KeyboardInterrupt:
         pass
-    if after is not None and len(trace.rows) == earlier_rows:  # cut before its first state
+    if (
+        after is not None and len(trace.rows) == earlier_rows
+    ):  # cut before its first state
         return after
     state = held.state
     trace.header["load_at_end"] = load_average()
@@ -124,7 +139,9 @@ def _kept(after: tuple[Trace, State | None] | None) -> Record:
         return {}
     trace, state = after
     if state is None:
-        raise ValueError("after: has no state, as its run was cut within a round; start a new run")
+        raise ValueError(
+            "after: has no state, as its run was cut within a round; start a new run"
+        )
     if not trace.rows or trace.last["round"] != state.round:
         raise ValueError(
             f"after: must be a trace and the state of its last row, got "
@@ -141,7 +158,8 @@ def _resumed(after: tuple[Trace, State | None] | None) -> Record:
 def _continued(
     stream: Iterable[tuple[Row, State]], after: tuple[Trace, State | None] | None
 ) -> Iterator[tuple[Row, State]]:
-    """Pass a stream on; its first row, of the iterate that is resumed, keeps what it measured."""
+    """Pass a stream on; its first row, of the iterate that is resumed, keeps what it
+    measured."""
     known = {} if after is None else dict(after[0].last)
     known.pop("stopped_by", None)
     for row, state in stream:
@@ -150,9 +168,11 @@ def _continued(
 
 
 def warm(steps: Steps, problem: Problem, parameters: Values) -> None:
-    """Run the solver for three states on ``problem.tiny()``: its kernels are compiled then.
+    """Run the solver for three states on ``problem.tiny()``: its kernels are compiled
+    then.
 
-    Errors are ignored: the run itself raises those that are not due to the tiny problem.
+    Errors are ignored: the run itself raises those that are not due to the tiny
+    problem.
     """
     with suppress(Exception):
         for _ in islice(steps(problem.tiny(), **parameters), 3):
@@ -162,11 +182,14 @@ def warm(steps: Steps, problem: Problem, parameters: Values) -> None:
 def resolve(solver: str | Steps, parameters: Values) -> tuple[Steps, Record]:
     """Return the solver's function and its complete parameters, defaults filled in.
 
-    A ValueError names an unknown solver, or a parameter that the solver does not declare.
+    A ValueError names an unknown solver, or a parameter that the solver does not
+    declare.
     """
     if isinstance(solver, str):
         if solver not in SOLVERS:
-            raise ValueError(f"solver: unknown name {solver!r}; {hint(solver, SOLVERS)}")
+            raise ValueError(
+                f"solver: unknown name {solver!r}; {hint(solver, SOLVERS)}"
+            )
         solver = SOLVERS[solver].steps
     if not hasattr(solver, "live"):
         solver = resumable()(solver)
@@ -176,7 +199,10 @@ def resolve(solver: str | Steps, parameters: Values) -> tuple[Steps, Record]:
 
 
 def header(
-    solver: str | Steps, problem: Problem, parameters: Values, rules: Iterable[Rule] = ()
+    solver: str | Steps,
+    problem: Problem,
+    parameters: Values,
+    rules: Iterable[Rule] = (),
 ) -> Record:
     """Return the facts that are needed to repeat a run and to interpret its times."""
     return {
@@ -216,7 +242,8 @@ def machine() -> Record:
 
 @cache
 def versions() -> dict[str, str]:
-    """Return the versions of Python, this package (with its commit) and the numeric libraries."""
+    """Return the versions of Python, this package (with its commit) and the numeric
+    libraries."""
     return {
         "python": platform.python_version(),
         "workbench": workbench.__version__,
@@ -227,7 +254,9 @@ def versions() -> dict[str, str]:
 
 def _cpu() -> str:
     info = Path("/proc/cpuinfo")
-    names = re.findall(r"model name\s*: (.+)", info.read_text()) if info.exists() else []
+    names = (
+        re.findall(r"model name\s*: (.+)", info.read_text()) if info.exists() else []
+    )
     return names[0] if names else platform.processor() or platform.machine()
 
 
@@ -235,11 +264,15 @@ def _commit() -> str:
     root = Path(workbench.__file__).parents[1]
     if not (root / ".git").exists():
         return "none"
-    git = partial(subprocess.run, cwd=root, capture_output=True, text=True, timeout=10, check=True)
+    git = partial(
+        subprocess.run, cwd=root, capture_output=True, text=True, timeout=10, check=True
+    )
     try:
         commit = git(["git", "rev-parse", "--short=12", "HEAD"]).stdout.strip()
         # Only what can change a result: a figure that was just renewed does not.
-        changed = git(["git", "diff", "--name-only", "HEAD", "--", "workbench", "notebooks"]).stdout
+        changed = git(
+            ["git", "diff", "--name-only", "HEAD", "--", "workbench", "notebooks"]
+        ).stdout
     except (OSError, subprocess.SubprocessError):
         return "unknown"
     return commit + "-dirty" * bool(changed)

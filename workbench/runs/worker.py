@@ -22,23 +22,27 @@ import psutil
 from threadpoolctl import threadpool_limits
 
 ONE_THREAD = dict.fromkeys(
-    ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS"), "1"
+    ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS"),
+    "1",
 )
 GRACE_S = 20.0
 DIED = "its worker died twice (out of memory, or a crash in compiled code)"
 TOO_LONG = "exceeded its time limit within a round and was killed"
-# PR_SET_PDEATHSIG: the process is killed when its parent ends, however that ends and even while
-# compiled code runs here. On other systems it ends after its task.
-WITH_ITS_PARENT = "import ctypes; ctypes.CDLL(None).prctl(1, 9)" if psutil.LINUX else "pass"
+# PR_SET_PDEATHSIG: the process is killed when its parent ends, however that ends and
+# even while compiled code runs here. On other systems it ends after its task.
+WITH_ITS_PARENT = (
+    "import ctypes; ctypes.CDLL(None).prctl(1, 9)" if psutil.LINUX else "pass"
+)
 
 
 @dataclass(frozen=True)
 class Limits:
     """Limits of one task: wall ``seconds`` and ``memory`` in GB, None for no limit.
 
-    The time of a solver is checked after each of its rounds. A task is killed with its worker after
-    1.5 times the limit plus :data:`GRACE_S`, for its data and its evaluation. The memory limit is
-    for allocations beyond those that the process has; it is enforced on Linux only.
+    The time of a solver is checked after each of its rounds. A task is killed with its
+    worker after 1.5 times the limit plus :data:`GRACE_S`, for its data and its
+    evaluation. The memory limit is for allocations beyond those that the process has;
+    it is enforced on Linux only.
     """
 
     seconds: float | None = None
@@ -46,21 +50,25 @@ class Limits:
 
     def __post_init__(self) -> None:
         for name, value in vars(self).items():
-            if value is not None and not (isinstance(value, (int, float)) and 0 < value < inf):
+            if value is not None and not (
+                isinstance(value, (int, float)) and 0 < value < inf
+            ):
                 raise ValueError(f"{name}: must be positive and finite, got {value!r}")
 
 
 @dataclass(frozen=True)
 class Task:
-    """A unit of work: a point of a grid, a notebook or a match of the arena. It is picklable.
+    """A unit of work: a point of a grid, a notebook or a match of the arena. It is
+    picklable.
 
     Attributes
     ----------
     key, label : its content key, and its name in messages
     place : path, in the folder of tasks, of the file that marks it as done
-    work : function (path, limits) that writes the file whole or not at all, and returns in a few
-        words how it went
-    check : function (path) that raises a ValueError if the file is not a whole one of this task
+    work : function (path, limits) that writes the file whole or not at all, and returns
+        in a few words how it went
+    check : function (path) that raises a ValueError if the file is not a whole one of
+        this task
     """
 
     key: str
@@ -113,7 +121,9 @@ def _limited_memory(gigabytes: float | None) -> Iterator[None]:
 
     soft, hard = resource.getrlimit(resource.RLIMIT_AS)
     most = psutil.Process().memory_info().vms + round(gigabytes * 2**30)
-    resource.setrlimit(resource.RLIMIT_AS, (most if hard < 0 else min(most, hard), hard))
+    resource.setrlimit(
+        resource.RLIMIT_AS, (most if hard < 0 else min(most, hard), hard)
+    )
     try:
         yield
     finally:
@@ -121,13 +131,15 @@ def _limited_memory(gigabytes: float | None) -> Iterator[None]:
 
 
 def timed_alone(timing: bool) -> bool:
-    """Return whether the runs of a notebook itself are timed: no other notebook runs."""
+    """Return whether the runs of a notebook itself are timed: no other notebook
+    runs."""
     return timing and os.environ.get("WORKBENCH_JOBS", "1") == "1"
 
 
 @contextmanager
 def one_thread(timed: bool) -> Iterator[None]:
-    """Hold this process to one thread of BLAS, and to one core if its runs are timed."""
+    """Hold this process to one thread of BLAS, and to one core if its runs are
+    timed."""
     with threadpool_limits(1), _on_one_core(timed):
         yield
 
@@ -151,14 +163,17 @@ def duration(seconds: float) -> str:
 
 
 class Worker:
-    """Runs tasks in a process of its own, which a new one replaces if it dies or takes too long."""
+    """Runs tasks in a process of its own, which a new one replaces if it dies or takes
+    too long."""
 
     def __init__(self) -> None:
         self.process: subprocess.Popen[bytes] | None = None
         self.ended, self.lock = False, threading.Lock()
         self.killed: list[int] = []  # processes, whose files may be unfinished
 
-    def run(self, task: Task, attempt: Callable[[Task], Outcome], limits: Limits) -> Outcome:
+    def run(
+        self, task: Task, attempt: Callable[[Task], Outcome], limits: Limits
+    ) -> Outcome:
         """Return how a task ended; it is tried once more if its process dies."""
         try:
             message = bytes(ForkingPickler.dumps(partial(attempt, task)))
@@ -176,7 +191,8 @@ class Worker:
         return Outcome(task.key, "failed", DIED)
 
     def kill(self, last: bool = False) -> None:
-        """Kill the process and its group; after the `last` time no other one is started."""
+        """Kill the process and its group; after the `last` time no other one is
+        started."""
         with self.lock:
             self.ended |= last
             if self.process:
@@ -186,7 +202,8 @@ class Worker:
                 self.process = None
 
     def answer(self, message: bytes, seconds: float | None) -> Any:
-        """Return the answer of the process to a pickled call; TimeoutError if it takes longer."""
+        """Return the answer of the process to a pickled call; TimeoutError if it takes
+        longer."""
         connection = self._started()
         connection.send_bytes(message)
         connection.recv()  # it has begun: from here compiled code may never answer
@@ -200,7 +217,9 @@ class Worker:
                 raise InterruptedError("the sweep was stopped")
             if not self.process:
                 code = f"{WITH_ITS_PARENT}; import sys; sys.path[:] = sys.argv[2:]; "
-                code += "from workbench.runs import worker; worker.serve(int(sys.argv[1]))"
+                code += (
+                    "from workbench.runs import worker; worker.serve(int(sys.argv[1]))"
+                )
                 self.connection, other = Pipe()
                 with other:
                     self.process = subprocess.Popen(
@@ -215,7 +234,8 @@ class Worker:
 
 
 def serve(descriptor: int) -> None:
-    """Be the process of a :class:`Worker`: run what comes in until the connection is closed."""
+    """Be the process of a :class:`Worker`: run what comes in until the connection is
+    closed."""
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     connection = Connection(descriptor)
     while True:

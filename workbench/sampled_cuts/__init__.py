@@ -1,1 +1,2 @@
-"""Kernel structural SVMs by cutting planes made of random samples (Yu, Joachims, KDD 2008)."""
+"""Kernel structural SVMs by cutting planes made of random samples (Yu, Joachims, KDD
+2008)."""

@@ -23,7 +23,8 @@ def decode(F: np.ndarray, v: np.ndarray, starts: np.ndarray) -> np.ndarray:
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def viterbi(F, moves, starts, y, loss, labels):
-    """Fill `labels` with the path of highest score, which gains `loss` wherever it is not `y`."""
+    """Fill `labels` with the path of highest score, which gains `loss` wherever it is
+    not `y`."""
     K = F.shape[1]
     longest = 0
     for i in range(len(starts) - 1):

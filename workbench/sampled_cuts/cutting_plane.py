@@ -1,11 +1,14 @@
-"""Algorithms 1, 2 and 3: one slack, one cut per round, whatever the task and the space of cuts.
+"""Algorithms 1, 2 and 3: one slack, one cut per round, whatever the task and the space
+of cuts.
 
-The problem is OP1 with C for each unit, as LIBSVM has it (the paper's C is n times ours):
+The problem is OP1 with C for each unit, as LIBSVM has it (the paper's C is n times
+ours):
 
     min_w  1/2 |w|^2 + C n R(w),  R(w) = mean_i max_y [Delta(y_i, y) - w.dPsi_i(y)].
 
-A cut (c, g) is an affine function c + w.g below R, made of the most violating outputs at some w.
-Here v = -g is what is kept. If the units of a cut are sampled, it need not lie below R.
+A cut (c, g) is an affine function c + w.g below R, made of the most violating outputs
+at some w. Here v = -g is what is kept. If the units of a cut are sampled, it need not
+lie below R.
 """
 
 from __future__ import annotations
@@ -26,7 +29,8 @@ from workbench.sampled_cuts.spaces import KernelSpace, NystroemSpace
 from workbench.sampled_cuts.state import CutState
 from workbench.sampled_cuts.tasks import Answers, Task
 
-STALLED = 100  # calm rounds after which exact cuts end, if rounding keeps the violation above eps
+# calm rounds after which exact cuts end, if rounding keeps the violation above eps
+STALLED = 100
 DRAWS = 1000  # draws after which a sampled cut is taken even if it is not violated
 
 Space = KernelSpace | NystroemSpace
@@ -51,11 +55,14 @@ def exact(task: Task, space: Space, s: CutState, eps: float) -> Iterator[CutStat
         yield s
 
 
-def linear_time(task: Task, space: Space, s: CutState, eps: float, r: int) -> Iterator[CutState]:
+def linear_time(
+    task: Task, space: Space, s: CutState, eps: float, r: int
+) -> Iterator[CutState]:
     """Algorithm 3: the cut is made of `r` units among those that violate.
 
-    The exact cut (c', g') is the stopping criterion: the stream ends when it is violated by `eps`
-    at most. Units are drawn again until the sampled cut is violated by more.
+    The exact cut (c', g') is the stopping criterion: the stream ends when it is
+    violated by `eps` at most. Units are drawn again until the sampled cut is violated
+    by more.
     """
     n, precision = task.n, precision_of(task, space)
     answers = find(task, space, s, s.w)
@@ -78,10 +85,11 @@ def linear_time(task: Task, space: Space, s: CutState, eps: float, r: int) -> It
 def constant_time(
     task: Task, space: KernelSpace, s: CutState, eps: float, r: int, p: int
 ) -> Iterator[CutState]:
-    """Algorithm 2: only `r` random units are looked at in a round, whatever their number.
+    """Algorithm 2: only `r` random units are looked at in a round, whatever their
+    number.
 
-    Their cut joins the model and is the stopping criterion: the stream ends when p of them in a
-    row were violated by `eps` at most.
+    Their cut joins the model and is the stopping criterion: the stream ends when p of
+    them in a row were violated by `eps` at most.
     """
     if not len(s.sample):
         s.sample = s.rng.integers(task.n, size=r)  # sample r examples uniformly for s
@@ -106,7 +114,8 @@ def find(task: Task, space: Space, s: CutState, w: np.ndarray) -> Answers:
 
 
 def find_sampled(task: Task, space: KernelSpace, s: CutState) -> tuple[Task, Answers]:
-    """Return the task of the sampled units, and their most violating outputs at the iterate."""
+    """Return the task of the sampled units, and their most violating outputs at the
+    iterate."""
     units = task.of(s.sample)
     return units, units.answers(space.combine_at(units.parts, s.w), s.w @ s.explicit)
 
@@ -116,8 +125,11 @@ def violators(answers: Answers) -> tuple[np.ndarray, float]:
     return np.flatnonzero(answers.losses > 0.0), 1.0 / len(answers.losses)
 
 
-def some_violators(answers: Answers, rng: np.random.Generator, r: int) -> tuple[np.ndarray, float]:
-    """Return `r` random units that violate, all if they are no more, and the weight of each."""
+def some_violators(
+    answers: Answers, rng: np.random.Generator, r: int
+) -> tuple[np.ndarray, float]:
+    """Return `r` random units that violate, all if they are no more, and the weight of
+    each."""
     I, weight = violators(answers)
     if len(I) <= r:
         return I, weight

@@ -29,13 +29,15 @@ def cuts_exact_fast(
     seed: int = 0,
     state: CutState | None = None,
 ) -> Iterator[CutState]:
-    """Minimise as `cuts_exact`, with the same certificate, by a line search from the best point.
+    """Minimise as `cuts_exact`, with the same certificate, by a line search from the
+    best point.
 
     See :func:`~workbench.sampled_cuts.stabilised.stabilised_cuts`.
 
     Parameters
     ----------
-    C, eps, kernel, gamma, seed : as of :func:`~workbench.sampled_cuts.solvers.cuts_exact`
+    C, eps, kernel, gamma, seed : as of
+        :func:`~workbench.sampled_cuts.solvers.cuts_exact`
 
     Raises
     ------
@@ -45,7 +47,9 @@ def cuts_exact_fast(
     given = problem, state, C, eps, kernel, gamma, seed, np.float64
     task, made, s = prepared(*given, certified=True)
     space = exact_space("cuts_exact_fast", problem, task, made, s)
-    yield from counted(stabilised_cuts(task, space, s, eps, violators, STALLED), made, state)
+    yield from counted(
+        stabilised_cuts(task, space, s, eps, violators, STALLED), made, state
+    )
 
 
 @resumable("r", "eps", "p", "cache_mb", structured=True)
@@ -64,19 +68,22 @@ def cuts_linear_time_fast(
 ) -> Iterator[CutState]:
     """Minimise as `cuts_linear_time`, by a line search from the best point: fewer cuts.
 
-    The model of sampled cuts is not a lower bound, so that the stream ends also when the violation
-    of the exact cut no longer falls.
+    The model of sampled cuts is not a lower bound, so that the stream ends also when
+    the violation of the exact cut no longer falls.
 
     Parameters
     ----------
-    C, kernel, gamma, seed : as of :func:`~workbench.sampled_cuts.solvers.cuts_linear_time`
-    r : rows (or sequences) of a cut, at least 1. None is 400 sequences, or 400 sqrt(k / 2) rows of
-        k classes: a round's other work grows with k, and larger cuts are fewer. All that violate
-        are taken if they are no more, or up to twice as many if rows of the kernel matrix are kept
+    C, kernel, gamma, seed : as of
+        :func:`~workbench.sampled_cuts.solvers.cuts_linear_time`
+    r : rows (or sequences) of a cut, at least 1. None is 400 sequences, or 400 sqrt(k /
+        2) rows of k classes: a round's other work grows with k, and larger cuts are
+        fewer. All that violate are taken if they are no more, or up to twice as many if
+        rows of the kernel matrix are kept
     eps : positive tolerance, in units of the loss
-    p : rounds after which it ends if they lowered the violation by less than eps / 5 in all
-    cache_mb : megabytes for scores of all rows by cuts. At least half of it holds rows of the
-        kernel matrix, if a quarter of all fit
+    p : rounds after which it ends if they lowered the violation by less than eps / 5 in
+        all
+    cache_mb : megabytes for scores of all rows by cuts. At least half of it holds rows
+        of the kernel matrix, if a quarter of all fit
 
     Raises
     ------
@@ -90,7 +97,9 @@ def cuts_linear_time_fast(
     check_not_negative(cache_mb=cache_mb)
     task, made, s = prepared(problem, state, C, eps, kernel, gamma, seed, np.float32)
     space = KernelSpace(s, made, made.points(problem.X), task.K, cache_mb, gram=True)
-    spare = 0 if space.gram is None else r  # they cost less if rows of the kernel are kept
+    spare = (
+        0 if space.gram is None else r
+    )  # they cost less if rows of the kernel are kept
 
     def choose(answers: Answers) -> tuple[np.ndarray, float]:
         I, weight = violators(answers)
@@ -111,22 +120,25 @@ def cuts_nystroem(
     seed: int = 0,
     state: CutState | None = None,
 ) -> Iterator[CutState]:
-    """Minimise as `cuts_exact`, in the span of random rows (ours), certified for that space.
+    """Minimise as `cuts_exact`, in the span of random rows (ours), certified for that
+    space.
 
-    The bounds ``span_lower`` and ``span_upper`` hold the least objective in the span. It is not
-    below the optimum of the whole problem, for which only the upper bound holds.
+    The bounds ``span_lower`` and ``span_upper`` hold the least objective in the span.
+    It is not below the optimum of the whole problem, for which only the upper bound
+    holds.
 
     Parameters
     ----------
     C, eps, kernel, gamma : as of :func:`~workbench.sampled_cuts.solvers.cuts_exact`
-    landmarks : rows that span the space, at least 1; all if there are no more. A `state` that is
-        given has its own
+    landmarks : rows that span the space, at least 1; all if there are no more. A
+        `state` that is given has its own
     seed : int, seeds the landmarks
 
     Raises
     ------
     ValueError
-        If an argument, which is named, is not as above, or the features do not fit into memory.
+        If an argument, which is named, is not as above, or the features do not fit into
+        memory.
     """
     check_counts(landmarks=landmarks)
     m = min(landmarks, problem.n)
@@ -134,4 +146,6 @@ def cuts_nystroem(
     given = problem, state, C, eps, kernel, gamma, seed, np.float64
     task, made, s = prepared(*given, certified=True)
     space = NystroemSpace(s, made, problem.X, landmarks)
-    yield from counted(stabilised_cuts(task, space, s, eps, violators, STALLED), made, state)
+    yield from counted(
+        stabilised_cuts(task, space, s, eps, violators, STALLED), made, state
+    )

@@ -13,11 +13,13 @@ from workbench.sampled_cuts.tasks import Answers
 IDLE = 20  # rounds without a multiplier after which a cut is dropped
 CLEAN_UP = 10  # rounds between looks for such cuts
 SOLVED = 0.01  # fraction of eps: the precision of the model's solution
-LITTLE = 0.2  # fraction of eps: by how much the distance must fall for a round not to be calm
+# fraction of eps: by how much the distance must fall for a round not to be calm
+LITTLE = 0.2
 
 
 def solve(s: CutState, n: int) -> float:
-    """Solve the model of `n` units, from the multipliers it has, in place; return its value."""
+    """Solve the model of `n` units, from the multipliers it has, in place; return its
+    value."""
     return solve_qp(s.G, s.h, s.C * n, s.alpha, SOLVED * s.eps)
 
 
@@ -54,11 +56,16 @@ def rounding(s: CutState, w: np.ndarray, primal: float, C: float, precision) -> 
     spread = max(spread, math.sqrt(s.G.diagonal().max(initial=0.0)))
     of_model = float(s.h @ s.alpha) + (spread * s.alpha.sum()) ** 2
     length = spread * w.sum()
-    return 2.0 * units * of_model, 2.0 * units * (primal + length**2 + C * (1.0 + spread * length))
+    return 2.0 * units * of_model, 2.0 * units * (
+        primal + length**2 + C * (1.0 + spread * length)
+    )
 
 
-def advance(s: CutState, w: np.ndarray, n: int, model: float, primal: float, precision) -> None:
-    """Take the state to the iterate w, of this `primal` and `model` value, and renew its bounds."""
+def advance(
+    s: CutState, w: np.ndarray, n: int, model: float, primal: float, precision
+) -> None:
+    """Take the state to the iterate w, of this `primal` and `model` value, and renew
+    its bounds."""
     C = s.C * n
     down, up = rounding(s, w, primal, C, precision)
     lower, upper = max(s.lower, model - down), min(s.upper, primal + up)
@@ -84,7 +91,8 @@ def estimate(s: CutState, n: int, model: float, answers: Answers) -> None:
 
 
 def drop_idle(s: CutState, space) -> None:
-    """Count the rounds that cuts have had no multiplier; drop idle cuts now and then."""
+    """Count the rounds that cuts have had no multiplier; drop idle cuts now and
+    then."""
     s.idle[:] = np.where(s.alpha > 0.0, 0, s.idle + 1)
     if s.round % CLEAN_UP == 0:
         kept = (s.idle < IDLE) | (s.w > 0.0)

@@ -15,12 +15,14 @@ FLAT = 1e-15  # least curvature, as a fraction of the largest one
 def solve_qp(
     G: np.ndarray, h: np.ndarray, C: float, alpha: np.ndarray, tolerance: float = 1e-9
 ) -> float:
-    """Maximise h.alpha - 1/2 alpha'G alpha over alpha >= 0, sum(alpha) <= C, from `alpha` on.
+    """Maximise h.alpha - 1/2 alpha'G alpha over alpha >= 0, sum(alpha) <= C, from
+    `alpha` on.
 
-    Two variables change at a time, with the partner that promises most (second-order choice);
-    the slack up to C is a variable of its own, with zeros for G and h. Where long vectors nearly
-    cancel that takes very many steps. So now and then all variables above zero go together to
-    where they are best; those that meet zero on the way stay there.
+    Two variables change at a time, with the partner that promises most (second-order
+    choice); the slack up to C is a variable of its own, with zeros for G and h. Where
+    long vectors nearly cancel that takes very many steps. So now and then all variables
+    above zero go together to where they are best; those that meet zero on the way stay
+    there.
 
     Parameters
     ----------
@@ -28,12 +30,13 @@ def solve_qp(
     h : (T,)
     C : positive
     alpha : (T,), feasible; changed in place
-    tolerance : on the violation of optimality; the objective found is short of the best by at most
-        C times the tolerance
+    tolerance : on the violation of optimality; the objective found is short of the best
+        by at most C times the tolerance
 
     Returns
     -------
-    objective : of the alpha found, which is feasible: a lower bound on the primal of these cuts
+    objective : of the alpha found, which is feasible: a lower bound on the primal of
+        these cuts
 
     References
     ----------
@@ -54,13 +57,16 @@ def objective(G: np.ndarray, h: np.ndarray, alpha: np.ndarray) -> float:
 
 
 def best_of_face(G: np.ndarray, h: np.ndarray, C: float, alpha: np.ndarray) -> None:
-    """Take `alpha` to the best point that keeps its zeros, or adds some; never to a worse one."""
+    """Take `alpha` to the best point that keeps its zeros, or adds some; never to a
+    worse one."""
     while True:
         free = np.flatnonzero(alpha > 0.0)
         slack = C - alpha.sum()
         tight = slack <= 1e-12 * C
         m = len(free)
-        system = np.zeros((m + 1, m + 1))  # the last unknown is the multiplier of the sum
+        system = np.zeros(
+            (m + 1, m + 1)
+        )  # the last unknown is the multiplier of the sum
         system[:m, :m] = G[np.ix_(free, free)]
         # Where nothing is curved, a long step uphill, which ends at a zero.
         system.flat[: m * (m + 1) : m + 2] += max(RIDGE * G.diagonal().max(), 1e-300)
@@ -69,7 +75,9 @@ def best_of_face(G: np.ndarray, h: np.ndarray, C: float, alpha: np.ndarray) -> N
         if not tight:
             system, right = system[:m, :m], right[:m]
         move = np.linalg.solve(system, right)[:m]
-        to_zero = np.divide(alpha[free], -move, out=np.full(m, np.inf), where=move < 0.0)
+        to_zero = np.divide(
+            alpha[free], -move, out=np.full(m, np.inf), where=move < 0.0
+        )
         step = min(1.0, to_zero.min(initial=np.inf))
         if not tight and step * move.sum() > slack:
             step = slack / move.sum()

@@ -1,8 +1,9 @@
-"""Spaces of cuts: the kernel's space, as sums over rows, or the span of a few landmarks.
+"""Spaces of cuts: the kernel's space, as sums over rows, or the span of a few
+landmarks.
 
-A space keeps what it needs of the cuts of a state, in their order, and can be made again from the
-state: `add` takes a cut in, `combine` gives the scores of a combination of cuts, `keep` follows
-the state when cuts have been dropped.
+A space keeps what it needs of the cuts of a state, in their order, and can be made
+again from the state: `add` takes a cut in, `combine` gives the scores of a combination
+of cuts, `keep` follows the state when cuts have been dropped.
 """
 
 from __future__ import annotations
@@ -24,23 +25,30 @@ from workbench.sampled_cuts.state import CutState, append, keep, merged
 from workbench.sampled_cuts.tasks import Cut
 
 CUTS = 256  # cuts for whose scores memory is allocated at a time
-MIN_LENGTH = 16  # features times labels below which values of the kernel are too cheap to keep
-MAX_OVERFLOW = 4  # values of the kernel are kept if at least one in four fits into memory
+MIN_LENGTH = (
+    16  # features times labels below which values of the kernel are too cheap to keep
+)
+MAX_OVERFLOW = (
+    4  # values of the kernel are kept if at least one in four fits into memory
+)
 
 
 class Known(NamedTuple):
-    """The scores ``values`` (T, m, K) of some sorted rows by every cut, which `add` reuses."""
+    """The scores ``values`` (T, m, K) of some sorted rows by every cut, which `add`
+    reuses."""
 
     rows: np.ndarray
     values: np.ndarray
 
 
 class KernelSpace:
-    """The space of the kernel, where A_k, the scores of all parts by cut k, are kept (A_ki).
+    """The space of the kernel, where A_k, the scores of all parts by cut k, are kept
+    (A_ki).
 
-    Then a new cut takes n r values of the kernel, and its inner products with others take none.
-    Scores of cuts that do not fit into `megabytes` are computed when they are needed. With `gram`,
-    at least half of that room is for the rows of the kernel matrix that were used last.
+    Then a new cut takes n r values of the kernel, and its inner products with others
+    take none. Scores of cuts that do not fit into `megabytes` are computed when they
+    are needed. With `gram`, at least half of that room is for the rows of the kernel
+    matrix that were used last.
     """
 
     def __init__(
@@ -56,12 +64,16 @@ class KernelSpace:
         n, d = points.X.shape
         self.size = n * K
         self.gram = None
-        of_values, of_scores = (kernel.dtype.itemsize * m / 2**20 for m in (n**2, CUTS * n * K))
+        of_values, of_scores = (
+            kernel.dtype.itemsize * m / 2**20 for m in (n**2, CUTS * n * K)
+        )
         room = max(megabytes / 2, megabytes - of_scores)
         if gram and d * K >= MIN_LENGTH and of_values <= MAX_OVERFLOW * room:
             self.gram = Gram(kernel, points, room)
             megabytes -= self.gram.held.nbytes / 2**20
-        self.most = int(megabytes * 2**20) // (kernel.dtype.itemsize * max(self.size, 1))
+        self.most = int(megabytes * 2**20) // (
+            kernel.dtype.itemsize * max(self.size, 1)
+        )
         self.A = np.empty((min(self.most, CUTS), self.size), kernel.dtype)
         self.held = 0
         self.known: Known | None = None
@@ -77,16 +89,21 @@ class KernelSpace:
         products = np.append(products + self.s.explicit @ e, np.vdot(itself, B) + e @ e)
         if not np.isfinite(products).all():
             raise ValueError(
-                f"kernel: its values must be finite in {self.kernel.dtype}; scale the rows of X"
+                f"kernel: its values must be finite in {self.kernel.dtype}; scale the "
+                "rows of X"
             )
         append(self.s, rows, B, e, offset, products)
         if own is not None:
             self._put(own)
 
     def combine_at(self, parts: np.ndarray, coefficients: np.ndarray) -> np.ndarray:
-        """Return the scores of some parts, by each cut at a time: `add` needs those next."""
+        """Return the scores of some parts, by each cut at a time: `add` needs those
+        next."""
         rows, inverse = np.unique(parts, return_inverse=True)
-        s, values = self.s, np.empty((len(self.s.h), len(rows), self.K), self.kernel.dtype)
+        s, values = (
+            self.s,
+            np.empty((len(self.s.h), len(rows), self.K), self.kernel.dtype),
+        )
         left, basis = self.points[rows], self.points[s.rows]
         for t in range(len(values)):
             lines = slice(s.ends[t], s.ends[t + 1])
@@ -98,7 +115,9 @@ class KernelSpace:
         """Return the inner products of sum_u phi(x_u) B[u] with every cut, (T,)."""
         if self.known is not None:
             places = np.searchsorted(self.known.rows, rows)
-            return np.array([np.vdot(scores[places], B) for scores in self.known.values])
+            return np.array(
+                [np.vdot(scores[places], B) for scores in self.known.values]
+            )
         s, (u, k) = self.s, np.nonzero(B)  # of many classes, a row's loss is about two
         products = np.empty(len(s.h))
         index = (rows[u] * self.K + k).astype(np.uint64)
@@ -109,7 +128,8 @@ class KernelSpace:
         return products
 
     def combine(self, coefficients: np.ndarray) -> np.ndarray:
-        """Return the scores of all parts by the sum of coefficients times cuts, (N, K)."""
+        """Return the scores of all parts by the sum of coefficients times cuts, (N,
+        K)."""
         s = self.s
         F = np.zeros((1, self.size), self.kernel.dtype)
         used = np.flatnonzero(coefficients[: self.held]).astype(np.uint64)
@@ -120,7 +140,9 @@ class KernelSpace:
             first = s.ends[self.held]
             taken = np.repeat(coefficients[self.held :], np.diff(s.ends[self.held :]))
             used = taken != 0.0
-            rows, B = merged(s.rows[first:][used], taken[used, None] * s.B[first:][used])
+            rows, B = merged(
+                s.rows[first:][used], taken[used, None] * s.B[first:][used]
+            )
             F += self._scores(rows, B)
         return F
 
@@ -133,7 +155,8 @@ class KernelSpace:
         self._fill()
 
     def precision(self) -> tuple[float, float]:
-        """Return the relative error of a score, and the length of the longest part's vector."""
+        """Return the relative error of a score, and the length of the longest part's
+        vector."""
         units = self.kernel.precision(self.points) + EPS * (
             self.size + self.s.explicit.shape[1] + 1
         )
@@ -160,12 +183,17 @@ class KernelSpace:
         return self.kernel.times(left, self.points[basis], B)
 
     def _from_gram(self, basis: np.ndarray, B: np.ndarray) -> np.ndarray:
-        gram, F = self.gram, np.zeros((self.K, len(self.points.half)), self.kernel.dtype)
+        gram, F = (
+            self.gram,
+            np.zeros((self.K, len(self.points.half)), self.kernel.dtype),
+        )
         for some in pieces(len(basis), gram.most):  # what the cache holds at a time
             label, u = np.nonzero(B[some].T)
             value = B[some][u, label].astype(F.dtype)
             ends = np.searchsorted(label, np.arange(self.K + 1)).astype(np.uint64)
-            add_rows(F, ends, gram.at(basis[some])[u].astype(np.uint64), value, gram.held)
+            add_rows(
+                F, ends, gram.at(basis[some])[u].astype(np.uint64), value, gram.held
+            )
         return np.ascontiguousarray(F.T)
 
 
@@ -183,11 +211,13 @@ MAX_ERROR = 1e-8  # relative error of a kernel's value, which the inverse of K a
 
 
 class NystroemSpace:
-    """The span of a few landmarks, whose coordinates are the features Z = k(X, landmarks) K^-1/2.
+    """The span of a few landmarks, whose coordinates are the features Z = k(X,
+    landmarks) K^-1/2.
 
-    Features are of double precision, as the inverse of K and bounds need it. Cuts are exact here
-    and cost no values of the kernel. A function of this space is one of the kernel's space, with
-    the same scores and norm, so that its objective is an upper bound there.
+    Features are of double precision, as the inverse of K and bounds need it. Cuts are
+    exact here and cost no values of the kernel. A function of this space is one of the
+    kernel's space, with the same scores and norm, so that its objective is an upper
+    bound there.
     """
 
     def __init__(self, s: CutState, kernel: Kernel, X: Matrix, landmarks: int):
@@ -197,9 +227,9 @@ class NystroemSpace:
         chosen = kernel.points(X[s.landmarks])
         if (off := kernel.precision(chosen)) > MAX_ERROR:
             raise ValueError(
-                f"problem: rows lie so far from zero that values of the kernel may be off by "
-                f"{off:.0e}, at most {MAX_ERROR:g} is accepted; centre them, as dense rows are, or "
-                "lower gamma"
+                "problem: rows lie so far from zero that values of the kernel may be "
+                f"off by {off:.0e}, at most {MAX_ERROR:g} is accepted; centre them, "
+                "as dense rows are, or lower gamma"
             )
         if not len(s.root):
             s.root = inverse_root(kernel.matrix(chosen, chosen))
@@ -208,7 +238,9 @@ class NystroemSpace:
     def add(self, cut: Cut, offset: float) -> None:
         """Append a cut to the state, projected onto the space."""
         s, (u, k) = self.s, np.nonzero(cut.B)  # one or two in a row
-        B = sp.csr_matrix((cut.B[u, k], (cut.parts[u], k)), (len(self.Z), cut.B.shape[1]))
+        B = sp.csr_matrix(
+            (cut.B[u, k], (cut.parts[u], k)), (len(self.Z), cut.B.shape[1])
+        )
         g = np.asarray(B.T @ self.Z).T
         others = s.B.reshape(len(s.h), g.size)
         products = others @ g.ravel() + s.explicit @ cut.explicit
@@ -216,7 +248,8 @@ class NystroemSpace:
         append(s, s.landmarks, g, cut.explicit, offset, products)
 
     def combine(self, coefficients: np.ndarray) -> np.ndarray:
-        """Return the scores of all parts by the sum of coefficients times cuts, (N, K)."""
+        """Return the scores of all parts by the sum of coefficients times cuts, (N,
+        K)."""
         s = self.s
         g = s.B.reshape(len(coefficients), len(s.landmarks), s.B.shape[1])
         return self.Z @ np.tensordot(coefficients, g, 1)
@@ -226,6 +259,7 @@ class NystroemSpace:
         keep(self.s, kept)
 
     def precision(self) -> tuple[float, float]:
-        """Return the relative error of a score, and the length of the longest part's vector."""
+        """Return the relative error of a score, and the length of the longest part's
+        vector."""
         terms = len(self.Z) + len(self.s.root) + self.s.explicit.shape[1] + 1
         return EPS * terms, math.sqrt(np.einsum("ij,ij->i", self.Z, self.Z).max())

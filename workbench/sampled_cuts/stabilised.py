@@ -1,6 +1,8 @@
-"""The cutting-plane method with a line search: fewer cuts, and an objective that never rises.
+"""The cutting-plane method with a line search: fewer cuts, and an objective that never
+rises.
 
-After Franc, Sonnenburg: Optimized cutting plane algorithm for support vector machines. ICML 2008.
+After Franc, Sonnenburg: Optimized cutting plane algorithm for support vector machines.
+ICML 2008.
 """
 
 from __future__ import annotations
@@ -14,8 +16,10 @@ from workbench.sampled_cuts.model import advance, drop_idle, objective, solve
 from workbench.sampled_cuts.state import CutState
 from workbench.sampled_cuts.tasks import Answers, Task
 
-MU = 0.1  # the next cut is taken this far on the way from the best point to the model's solution
-SMALL = 1e-9  # fraction of all multipliers below which a cut no longer supports the best point
+# the next cut is taken this far on the way from the best point to the model's solution
+MU = 0.1
+# fraction of all multipliers below which a cut no longer supports the best point
+SMALL = 1e-9
 SWEEPS = 8  # sweeps of a line search over the outputs, at most
 PRECISE = 0.05  # fraction of eps: how far above the minimum a line search may end
 EDGE = 0.02  # fraction of the interval that a new point keeps away from its ends
@@ -28,16 +32,17 @@ def stabilised_cuts(
 ) -> Iterator[CutState]:
     """Algorithm 1 or 3, from the best point so far instead of the model's solution.
 
-    A round steps from that point towards the model's solution, to where the objective is least,
-    and takes the next cut a little further on. The stream ends when the exact cut is violated by
-    `eps` at most.
+    A round steps from that point towards the model's solution, to where the objective
+    is least, and takes the next cut a little further on. The stream ends when the exact
+    cut is violated by `eps` at most.
 
     Parameters
     ----------
     choose : answers to the units of the next cut and their weight
-    p : end, too, after this many rounds that lowered the least violation by less than eps / 5 in
-        all: if cuts are sampled or numbers are rounded, it need not become small. From w = 0 the
-        first way down may take a cut for each class, so p is at least :data:`STALLED` there
+    p : end, too, after this many rounds that lowered the least violation by less than
+        eps / 5 in all: if cuts are sampled or numbers are rounded, it need not become
+        small. From w = 0 the first way down may take a cut for each class, so p is at
+        least :data:`STALLED` there
     """
     n, precision = task.n, precision_of(task, space)
     best = scored(space, s, s.w)
@@ -87,8 +92,8 @@ def line_search(
 ) -> float:
     """Return the step in [0, 1] of least 1/2 |w + step d|^2 + C R(w + step d), nearly.
 
-    Every sweep over the outputs gives a tangent of R along the line. The next one is taken where
-    the last tangents from the left and from the right put the least value.
+    Every sweep over the outputs gives a tangent of R along the line. The next one is
+    taken where the last tangents from the left and from the right put the least value.
 
     Parameters
     ----------
@@ -106,13 +111,16 @@ def line_search(
         return value, wd + step * dd + C * slope, risk, slope, answers.losses
 
     left, right = 0.0, 1.0
-    (*at_left, losses), (*at_right, others) = (tangent(end, task, F, D) for end in (left, right))
+    (*at_left, losses), (*at_right, others) = (
+        tangent(end, task, F, D) for end in (left, right)
+    )
     if at_right[1] <= 0.0 or dd <= 0.0:
         return right
     if at_left[1] >= 0.0:
         return left
     best = min((at_left[0], left), (at_right[0], right))
-    # A unit's violation is convex along the line: none between, if there is none at either end.
+    # A unit's violation is convex along the line: none between, if there is none at
+    # either end.
     some = task.of(np.flatnonzero((losses > 0.0) | (others > 0.0)))
     F, D = F[some.parts], D[some.parts]
     for _ in range(SWEEPS - 2):
@@ -131,7 +139,8 @@ def line_search(
 
 
 def lowest(left, at_left, right, at_right, wd, dd, C) -> tuple[float, float]:
-    """Return where wd s + dd s^2 / 2 + C (the larger tangent of R) is least, and that value."""
+    """Return where wd s + dd s^2 / 2 + C (the larger tangent of R) is least, and that
+    value."""
     (*_, risk, slope), (*_, other, falls) = at_left, at_right
     risk, other = risk - left * slope, other - right * falls  # at zero
     cross = (risk - other) / (falls - slope) if falls > slope else right

@@ -1,4 +1,5 @@
-"""The iterate of every cutting-plane method here: its cuts and how much of each it takes."""
+"""The iterate of every cutting-plane method here: its cuts and how much of each it
+takes."""
 
 from __future__ import annotations
 
@@ -18,18 +19,18 @@ from workbench.sampled_cuts.chain import decode
 class CutState(KernelRows, State):
     """T cuts (c, g), the multipliers of the model that they make, and an iterate w.
 
-    With v = -g, cut t says xi >= h[t] - w.v_t for v_t = sum_u phi(x_u) B[u] over its basis, rows
-    ``rows[ends[t]:ends[t + 1]]`` of the training rows, and ``explicit[t]`` of its own. The model's
-    solution is sum_t alpha[t] v_t, and the iterate, which predicts, sum_t w[t] v_t; ``G`` are the
-    inner products of the v_t.
+    With v = -g, cut t says xi >= h[t] - w.v_t for v_t = sum_u phi(x_u) B[u] over its
+    basis, rows ``rows[ends[t]:ends[t + 1]]`` of the training rows, and ``explicit[t]``
+    of its own. The model's solution is sum_t alpha[t] v_t, and the iterate, which
+    predicts, sum_t w[t] v_t; ``G`` are the inner products of the v_t.
 
-    ``primal`` is the objective at the iterate, ``model`` the value of the model, both for this C,
-    and ``violation`` their distance in units of the loss, or that of the last sampled cut if no
-    more is known. ``calm`` counts rounds in a row: those whose sampled cut was satisfied, or those
-    in which the distance of objective and model has not fallen much from ``mark``, compared with
-    ``eps``. ``root`` takes coefficients in a Nystroem space to those of its rows ``landmarks``.
-    ``sample`` are the units of the next sampled cut, if the algorithm judges by it. ``X`` are all
-    training rows.
+    ``primal`` is the objective at the iterate, ``model`` the value of the model, both
+    for this C, and ``violation`` their distance in units of the loss, or that of the
+    last sampled cut if no more is known. ``calm`` counts rounds in a row: those whose
+    sampled cut was satisfied, or those in which the distance of objective and model has
+    not fallen much from ``mark``, compared with ``eps``. ``root`` takes coefficients in
+    a Nystroem space to those of its rows ``landmarks``. ``sample`` are the units of the
+    next sampled cut, if the algorithm judges by it. ``X`` are all training rows.
     """
 
     round: int
@@ -61,7 +62,8 @@ class CutState(KernelRows, State):
     def scores(self, X: Matrix) -> np.ndarray:
         """Return the (n, k) scores of rows; two classes mirror each other."""
         rows, A = self.expansion()
-        # Coefficients of landmarks nearly cancel: single precision is not enough for them.
+        # Coefficients of landmarks nearly cancel: single precision is not enough for
+        # them.
         kernel = self.made_kernel(np.float64 if len(self.root) else self.X.dtype)
         basis = kernel.points(self.X[rows])
         F = kernel.times(kernel.points(stored_as(self.X, X)), basis, A)
@@ -69,7 +71,9 @@ class CutState(KernelRows, State):
 
     def info(self) -> Row:
         row = bounds(self.lower, self.upper) if self.certified else {}
-        if len(self.landmarks):  # of the least objective in their span, which is no less than all
+        if len(
+            self.landmarks
+        ):  # of the least objective in their span, which is no less than all
             row = {f"span_{name}": value for name, value in row.items()}
         return row | {
             "primal": self.primal,
@@ -80,7 +84,8 @@ class CutState(KernelRows, State):
         }
 
     def expansion(self, of: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
-        """Return the training rows that the iterate is a sum of, and their coefficients (m, K).
+        """Return the training rows that the iterate is a sum of, and their coefficients
+        (m, K).
 
         Parameters
         ----------
@@ -105,9 +110,12 @@ class CutState(KernelRows, State):
 def start(
     problem: Problem, task, kernel: Kernel, C: float, eps: float, certified: bool, rng
 ) -> CutState:
-    """Return round 0: no cuts and w = 0, whose risk is the mean of the largest losses."""
+    """Return round 0: no cuts and w = 0, whose risk is the mean of the largest
+    losses."""
     K, q = task.K, task.explicit
-    upper = C * float(task.answers(np.zeros((len(task.parts), K)), np.zeros(q)).losses.sum())
+    upper = C * float(
+        task.answers(np.zeros((len(task.parts), K)), np.zeros(q)).losses.sum()
+    )
     return CutState(
         round=0,
         rng=rng,

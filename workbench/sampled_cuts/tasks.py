@@ -1,9 +1,9 @@
 """The outputs that a structural SVM is trained on, as scores of parts and labels.
 
-Every task here has parts, rows of X each of which gets a score for each label: F (N, K). It knows
-its outputs only through these scores and a few explicit weights v. A part's feature map is phi(x),
-so that only inner products of rows are needed. Units, rows or sequences, are sampled. The risk is
-the mean over units of loss minus gain.
+Every task here has parts, rows of X each of which gets a score for each label: F (N,
+K). It knows its outputs only through these scores and a few explicit weights v. A
+part's feature map is phi(x), so that only inner products of rows are needed. Units,
+rows or sequences, are sampled. The risk is the mean over units of loss minus gain.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ from workbench.sampled_cuts.chain import viterbi
 
 
 class Answers(NamedTuple):
-    """The most violating outputs of some units, their losses and their gains, both (n,)."""
+    """The most violating outputs of some units, their losses and their gains, both
+    (n,)."""
 
     outputs: Any  # of the task's own kind
     losses: np.ndarray
@@ -28,7 +29,8 @@ class Answers(NamedTuple):
 
 
 class Cut(NamedTuple):
-    """A vector sum_u phi(x_u) B[u] over (m,) parts, (m, K) `B`, and (q,) explicit weights."""
+    """A vector sum_u phi(x_u) B[u] over (m,) parts, (m, K) `B`, and (q,) explicit
+    weights."""
 
     parts: np.ndarray
     B: np.ndarray
@@ -55,10 +57,12 @@ class Task(Protocol):
         """Return the task of these units alone; one may occur several times."""
 
     def answers(self, F: np.ndarray, v: np.ndarray) -> Answers:
-        """Return every unit's argmax_y [Delta(y_i, y) + w.Psi(x_i, y)], loss 0 if none violates."""
+        """Return every unit's argmax_y [Delta(y_i, y) + w.Psi(x_i, y)], loss 0 if none
+        violates."""
 
     def gains(self, F: np.ndarray, v: np.ndarray, answers: Answers) -> np.ndarray:
-        """Return w.dPsi_i (n,): by how much, at any scores, true outputs exceed these answers."""
+        """Return w.dPsi_i (n,): by how much, at any scores, true outputs exceed these
+        answers."""
 
     def cut(self, answers: Answers, units: np.ndarray, weight: float) -> Cut:
         """Return weight sum_i dPsi_i over these units, which may repeat."""
@@ -69,9 +73,11 @@ NONE = np.zeros(0)
 
 @dataclass(frozen=True, eq=False)
 class Binary:
-    """Psi(x, y) = y phi(x) / 2 for y = -1 or 1: the SVM with the hinge loss, without a bias.
+    """Psi(x, y) = y phi(x) / 2 for y = -1 or 1: the SVM with the hinge loss, without a
+    bias.
 
-    The paper prints Psi = y phi(x); its hinge is at 2 y w.phi(x) then, and its C a quarter of ours.
+    The paper prints Psi = y phi(x); its hinge is at 2 y w.phi(x) then, and its C a
+    quarter of ours.
 
     Attributes
     ----------
@@ -106,7 +112,8 @@ class Binary:
 
 @dataclass(frozen=True, eq=False)
 class Multiclass:
-    """Psi(x, y) = phi(x) for label y, zeros for all others: the SVM of Crammer and Singer.
+    """Psi(x, y) = phi(x) for label y, zeros for all others: the SVM of Crammer and
+    Singer.
 
     Attributes
     ----------
@@ -163,7 +170,8 @@ class CostSensitive(Multiclass):
 # If NaN is ruled out, vector instructions find the largest score of a row.
 @njit(cache=True, nogil=True, fastmath={"nnan", "nsz"}, error_model="numpy")
 def multiclass_answers(F, y, labels, losses, gains):
-    """Write each row's most violating label, its loss of 1, or 0 if none violates, and its gain."""
+    """Write each row's most violating label, its loss of 1, or 0 if none violates, and
+    its gain."""
     for i in range(np.uint64(len(y))):
         row, own = F[i], np.uint64(y[i])
         largest = row[1] if own == 0 else row[0]
@@ -183,8 +191,8 @@ def multiclass_answers(F, y, labels, losses, gains):
 class Chain:
     """Psi(x, y) = sum_t phi(x_t) for label y_t, and how often each label follows each.
 
-    The loss is the number of wrong positions over the mean length of all sequences, so that the
-    mean loss is the fraction of wrong positions.
+    The loss is the number of wrong positions over the mean length of all sequences, so
+    that the mean loss is the fraction of wrong positions.
 
     Attributes
     ----------
@@ -239,7 +247,9 @@ class Chain:
         positions, starts = self._positions(units)
         y, other = self.y[positions], answers.outputs[positions]
         counts = np.zeros((self.K, self.K))
-        before = np.delete(np.arange(len(positions)), starts[1:] - 1)  # all but the last positions
+        before = np.delete(
+            np.arange(len(positions)), starts[1:] - 1
+        )  # all but the last positions
         np.add.at(counts, (y[before], y[before + 1]), weight)
         np.add.at(counts, (other[before], other[before + 1]), -weight)
         wrong = np.flatnonzero(y != other)
@@ -247,7 +257,8 @@ class Chain:
         return Cut(self.parts[positions[wrong]], B, counts.ravel())
 
     def _positions(self, units) -> tuple[np.ndarray, np.ndarray]:
-        """Return the positions of these sequences, one after the other, and where each starts."""
+        """Return the positions of these sequences, one after the other, and where each
+        starts."""
         lengths = self.starts[units + 1] - self.starts[units]
         starts = np.concatenate([[0], np.cumsum(lengths)])
         shift = np.repeat(self.starts[units] - starts[:-1], lengths)
@@ -255,14 +266,16 @@ class Chain:
 
 
 def differences(y: np.ndarray, other: np.ndarray, K: int, weight: float) -> np.ndarray:
-    """Return rows of `K` labels with `weight` at y and minus that at the other label."""
+    """Return rows of `K` labels with `weight` at y and minus that at the other
+    label."""
     B, rows = np.zeros((len(y), K)), np.arange(len(y))
     B[rows, y], B[rows, other] = weight, -weight
     return B
 
 
 def task_of(problem: Problem):
-    """Return the task of a problem, by its type, and by whether it has two classes or more."""
+    """Return the task of a problem, by its type, and by whether it has two classes or
+    more."""
     parts = np.arange(problem.n)
     if isinstance(problem, SequenceProblem):
         return Chain(parts, problem.y, problem.starts, problem.k)

@@ -1,8 +1,8 @@
 """Block coordinate descent for the Weston-Watkins SVM (Wang, Scott; Algorithm 1).
 
-The copy of the paper that we have lacks the printed box. These are its lines after sections 2.2
-and 3.2, in the label-indexed variables B of :mod:`~workbench.weston_watkins.dual`; comments in the
-code bear their numbers.
+The copy of the paper that we have lacks the printed box. These are its lines after
+sections 2.2 and 3.2, in the label-indexed variables B of
+:mod:`~workbench.weston_watkins.dual`; comments in the code bear their numbers.
 
     1: W := 0, b_i := 0 for every row i
     2: until the gap is small enough:                                    an outer iteration
@@ -45,16 +45,16 @@ def ww_walrus(
 ) -> Iterator[WWState]:
     """Minimise 1/2 |W|^2 + C sum_i sum_{j != y_i} max(0, 1 - (w_{y_i} - w_j).x_i).
 
-    The paper's method: a round visits every row once, in a new random order, and solves its
-    block of the dual exactly by :func:`~workbench.weston_watkins.walrus.sweep`. Rows of zeros
-    are skipped: no W changes their loss. As in the paper's experiments, the evaluation of
-    primal and dual after a round is not timed. The stream ends when no gap is left, or no
-    block changes any more.
+    The paper's method: a round visits every row once, in a new random order, and solves
+    its block of the dual exactly by :func:`~workbench.weston_watkins.walrus.sweep`.
+    Rows of zeros are skipped: no W changes their loss. As in the paper's experiments,
+    the evaluation of primal and dual after a round is not timed. The stream ends when
+    no gap is left, or no block changes any more.
 
     Parameters
     ----------
-    C : positive, the weight of each pair of a row and a wrong class; divided by nothing. The paper
-        prints no default: 1 is in its grid, 2^-6 to 2^3 (section 5)
+    C : positive, the weight of each pair of a row and a wrong class; divided by
+        nothing. The paper prints no default: 1 is in its grid, 2^-6 to 2^3 (section 5)
     seed : int, seeds the order of the rows, which the paper leaves open
 
     Raises
@@ -96,7 +96,8 @@ def samples(problem: Problem, C: float) -> Samples:
 def descent(
     problem: Problem, C: float, seed: int, state: WWState | None, epoch: Callable
 ) -> Iterator[WWState]:
-    """Yield the outer iterations of Algorithm 1, with lines 3 to 7 by the function `epoch`."""
+    """Yield the outer iterations of Algorithm 1, with lines 3 to 7 by the function
+    `epoch`."""
     data = samples(problem, C)
     if state is None:
         s = start(problem, data.C, seed, data.norms)  # line 1
@@ -133,7 +134,8 @@ def epoch(data, W, B, order):
 
 @njit(cache=True, fastmath=FAST, inline="always")
 def margins(data, i, W, z):
-    """Put z_ij = 1 - (w_y - w_j).x_i into (lanes,) `z`, and -1 for the row's own class y."""
+    """Put z_ij = 1 - (w_y - w_j).x_i into (lanes,) `z`, and -1 for the row's own class
+    y."""
     multiply(data.rows, i, W, z, data.width)
     y = data.y[i]
     margin = 1.0 - z[y]
@@ -144,7 +146,8 @@ def margins(data, i, W, z):
 
 @njit(cache=True, fastmath=FAST, inline="always")
 def arguments(data, i, B, z):
-    """Turn the margins z_ij into the v of block i (Proposition 3.5); return the block's sum.
+    """Turn the margins z_ij into the v of block i (Proposition 3.5); return the block's
+    sum.
 
     The row's own class and the padding have v = 0, to which b = 0 belongs.
     """
@@ -161,7 +164,8 @@ def arguments(data, i, B, z):
 
 @njit(cache=True, fastmath=FAST, inline="always")
 def difference(data, i, b, B, delta):
-    """Put b - b_i into `delta`, and minus its sum for the row's own class; return if it is not 0.
+    """Put b - b_i into `delta`, and minus its sum for the row's own class; return if it
+    is not 0.
 
     Column y of W gains what the others lose.
     """
@@ -176,5 +180,6 @@ def difference(data, i, b, B, delta):
 
 @njit(cache=True, inline="always")
 def columns(data, z):
-    """Return the number of columns of W, known to the compiler if loops are unrolled."""
+    """Return the number of columns of W, known to the compiler if loops are
+    unrolled."""
     return np.uint64(len(data.width)) if len(data.width) else np.uint64(len(z))

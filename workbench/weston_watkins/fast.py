@@ -1,4 +1,5 @@
-"""Walrus with less to do: block coordinate descent on the rows that the duality gap is made of."""
+"""Walrus with less to do: block coordinate descent on the rows that the duality gap is
+made of."""
 
 from __future__ import annotations
 
@@ -15,7 +16,9 @@ from workbench.weston_watkins.bcd import arguments, difference, margins, samples
 from workbench.weston_watkins.dual import WWState, restated, slack_of, start
 from workbench.weston_watkins.walrus import clip, sweep
 
-GAP_PART = 0.05  # rows with less than this fraction of the mean part of the gap are left alone
+GAP_PART = (
+    0.05  # rows with less than this fraction of the mean part of the gap are left alone
+)
 MIN_PART = 1e-6  # lower bound of that fraction, which falls when rounds run out of rows
 VISITS = 2.0  # visits per round, in multiples of n
 SWEEPS = 100  # sweeps over the rows that still change, before all rows are judged again
@@ -35,17 +38,19 @@ def ww_walrus_fast(
     The duality gap is a sum of one part per row, none of them negative. A round
 
     1. judges all rows at the same W, which gives the certificate and every row's part;
-    2. sweeps over the rows whose part exceeds a twentieth of the mean, in random order, and drops
-       each one that no longer does when it is met. What was left alone holds no more than a
-       twentieth of the gap, and is looked at again in the next round. This fraction is divided by
-       four after a round that ran out of rows, and grows again after one that did not.
+    2. sweeps over the rows whose part exceeds a twentieth of the mean, in random order,
+       and drops each one that no longer does when it is met. What was left alone holds
+       no more than a twentieth of the gap, and is looked at again in the next round.
+       This fraction is divided by four after a round that ran out of rows, and grows
+       again after one that did not.
 
-    A visit solves the block exactly, by Newton's method (:func:`threshold`)
-    from the sum that the last visit found. Round 1 is one plain sweep, so that gap ratios are those
-    of the paper. For a large C the method then goes back to a C/8, C/64, ... at which the
-    problem is easy, and comes up again by steps of 8: B scaled by the ratio of the two C is
-    feasible, and close to the solution. All bounds are of the problem asked for. The stream ends
-    when no gap is left. The clock counts everything, certificates too.
+    A visit solves the block exactly, by Newton's method (:func:`threshold`) from the
+    sum that the last visit found. Round 1 is one plain sweep, so that gap ratios are
+    those of the paper. For a large C the method then goes back to a C/8, C/64, ... at
+    which the problem is easy, and comes up again by steps of 8: B scaled by the ratio
+    of the two C is feasible, and close to the solution. All bounds are of the problem
+    asked for. The stream ends when no gap is left. The clock counts everything,
+    certificates too.
 
     Parameters
     ----------
@@ -60,8 +65,11 @@ def ww_walrus_fast(
     return descent(problem, C, seed, state)
 
 
-def descent(problem: Problem, C: float, seed: int, state: WWState | None) -> Iterator[WWState]:
-    """Yield the rounds of :func:`ww_walrus_fast`, which change the given state itself."""
+def descent(
+    problem: Problem, C: float, seed: int, state: WWState | None
+) -> Iterator[WWState]:
+    """Yield the rounds of :func:`ww_walrus_fast`, which change the given state
+    itself."""
     data = samples(problem, C)
     C, norms, weights = data.C, data.norms, data.weights
     if state is None:
@@ -72,7 +80,8 @@ def descent(problem: Problem, C: float, seed: int, state: WWState | None) -> Ite
     gaps = np.where(norms > 0.0, C * weights * (problem.k - 1.0), 0.0)  # of W = 0
 
     def screened():
-        """Fill `gaps`; return the sum of all hinges, and what rounding may have taken from it."""
+        """Fill `gaps`; return the sum of all hinges, and what rounding may have taken
+        from it."""
         return screen(data._replace(C=s.level), s.W, s.B, slack_of(norms, s.W), gaps)
 
     if s.round:
@@ -82,7 +91,10 @@ def descent(problem: Problem, C: float, seed: int, state: WWState | None) -> Ite
         if s.round == 1:
             moved = s.move_to(easiest(C, weights * norms), problem, norms)
         else:
-            done = gaps.sum() <= STAGE * s.first * s.level / C or s.round - s.since >= STAGE_ROUNDS
+            done = (
+                gaps.sum() <= STAGE * s.first * s.level / C
+                or s.round - s.since >= STAGE_ROUNDS
+            )
             moved = done and s.move_to(min(C, STEP * s.level), problem, norms)
         if moved:
             screened()
@@ -90,14 +102,20 @@ def descent(problem: Problem, C: float, seed: int, state: WWState | None) -> Ite
         active = np.flatnonzero((gaps > share) & (norms > 0.0)).astype(np.uint64)
         looked = changed = 0
         for _ in range(SWEEPS if s.round else 1):
-            if not len(active) or (looked and looked + len(active) > VISITS * problem.n):
+            if not len(active) or (
+                looked and looked + len(active) > VISITS * problem.n
+            ):
                 break
             s.rng.shuffle(active)
             idle, moves = visit(data._replace(C=s.level), s.W, s.B, active, share)
             looked += len(active)
             changed += moves
             active = active[~idle]
-        s.share = min(4.0 * s.share, GAP_PART) if len(active) else max(s.share / 4.0, MIN_PART)
+        s.share = (
+            min(4.0 * s.share, GAP_PART)
+            if len(active)
+            else max(s.share / 4.0, MIN_PART)
+        )
         s.round += 1
         s.visits += looked / problem.n
         s.updates = changed / max(looked, 1)
@@ -117,7 +135,8 @@ def easiest(C: float, norms: np.ndarray) -> float:
 
 @njit(cache=True, fastmath=FAST)
 def screen(data, W, B, slack, gaps):
-    """Fill ``gaps[i] = sum_j (C_i max(0, z_ij) - B_ij z_ij)``; return the sum of all hinges.
+    """Fill ``gaps[i] = sum_j (C_i max(0, z_ij) - B_ij z_ij)``; return the sum of all
+    hinges.
 
     Return, too, by how much the sum may grow if every z_ij does by up to slack_i.
     Row i has ``C_i = weights[i] C``, and its hinges count `weights[i]` times.

@@ -1,4 +1,5 @@
-"""The whole regularisation path of a Weston-Watkins SVM, each solution started from the last."""
+"""The whole regularisation path of a Weston-Watkins SVM, each solution started from the
+last."""
 
 from __future__ import annotations
 
@@ -22,17 +23,20 @@ def ww_path(
     max_rounds: int = 1000,
     seed: int = 0,
 ) -> Iterator[WWState]:
-    """Yield the solution for every C, from the smallest up; ``state.level`` and rows say which.
+    """Yield the solution for every C, from the smallest up; ``state.level`` and rows
+    say which.
 
-    From C to C' > C the dual point scaled by C'/C is feasible, since B <= C, and close to the new
-    solution: rows at their bound stay there. Each solution has a gap of at most `gap_ratio` times
-    that of one cold sweep at its C, as for the solvers themselves; these sweeps are timed.
+    From C to C' > C the dual point scaled by C'/C is feasible, since B <= C, and close
+    to the new solution: rows at their bound stay there. Each solution has a gap of at
+    most `gap_ratio` times that of one cold sweep at its C, as for the solvers
+    themselves; these sweeps are timed.
 
     Parameters
     ----------
     Cs : positive numbers in any order; equal ones are solved once
     gap_ratio : positive
-    max_rounds : at least 1, for each C; ``state.gap_ratio`` shows whether they were enough
+    max_rounds : at least 1, for each C; ``state.gap_ratio`` shows whether they were
+        enough
     seed : int, seeds the order of the rows
 
     Raises

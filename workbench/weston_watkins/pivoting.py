@@ -1,10 +1,11 @@
 """Solutions to any accuracy from a close start: exact steps on the pairs that are free.
 
-At the solution at most as many dual variables B_ij lie strictly between 0 and C as W has degrees of
-freedom, unless rows are degenerate. From a start with nearly the right ones, a quadratic programme
-in the free pairs and those that violate the condition of their bound is solved by block principal
-pivoting (Júdice and Pires 1994). Coordinate descent finishes what this refuses; alone, it takes 13
-times as long or more on the data of `certified_tuning`.
+At the solution at most as many dual variables B_ij lie strictly between 0 and C as W
+has degrees of freedom, unless rows are degenerate. From a start with nearly the right
+ones, a quadratic programme in the free pairs and those that violate the condition of
+their bound is solved by block principal pivoting (Júdice and Pires 1994). Coordinate
+descent finishes what this refuses; alone, it takes 13 times as long or more on the data
+of `certified_tuning`.
 """
 
 from __future__ import annotations
@@ -20,8 +21,12 @@ from workbench.kernels.rows import squared_norms
 from workbench.weston_watkins.dual import WWState, objectives
 from workbench.weston_watkins.fast import descent
 
-RIDGE = 1e-9  # multiple of the mean |x|^2 on the diagonal, which pairs of equal rows lack
-ENTERING = 50  # violating pairs that may enter, or half as many as are free if these are more
+RIDGE = (
+    1e-9  # multiple of the mean |x|^2 on the diagonal, which pairs of equal rows lack
+)
+ENTERING = (
+    50  # violating pairs that may enter, or half as many as are free if these are more
+)
 CROWDED = 2.0  # free pairs per degree of freedom of W, above which nothing is solved
 PASSES = 20  # systems of pairs at most
 PIVOTS = 40  # exchanges of pairs for one system at most
@@ -33,19 +38,24 @@ ROUNDS = 3000  # rounds of coordinate descent at most
 def solved(problem: Problem, state: WWState, gap: float) -> WWState:
     """Return a state whose duality gap is at most `gap`, absolute, or only rounding.
 
-    The given one has its ``level`` equal to ``C``, ``B`` in [0, C] and the W that B makes.
+    The given one has its ``level`` equal to ``C``, ``B`` in [0, C] and the W that B
+    makes.
     """
     exact(problem, state, gap)
     if state.primal - state.dual <= max(gap, NOISE * state.primal):
         return state
-    state.round, state.updates = max(state.round, 2), 1.0  # it neither measures nor starts again
+    state.round, state.updates = (
+        max(state.round, 2),
+        1.0,
+    )  # it neither measures nor starts again
     state.first = state.primal - state.dual
     steps = descent(problem, state.C, 0, state)
     return next((s for s in islice(steps, ROUNDS) if s.primal - s.dual <= gap), state)
 
 
 def exact(problem: Problem, state: WWState, gap: float) -> None:
-    """Take ``state.B`` to a duality gap of `gap` in place, as far as free pairs alone can."""
+    """Take ``state.B`` to a duality gap of `gap` in place, as far as free pairs alone
+    can."""
     y, k, C = problem.y, problem.k, state.C
     rows, B = np.arange(problem.n), np.ascontiguousarray(state.B[:, :k])
     most = C * problem.weights[:, None] + np.zeros(k)
@@ -75,7 +85,9 @@ def exact(problem: Problem, state: WWState, gap: float) -> None:
         some, place = np.unique(i, return_inverse=True)
         X, D = problem.X[some].astype(float), np.eye(k)[y[i]] - np.eye(k)[j]
         X = X.toarray() if sp.issparse(X) else X
-        M = (X @ X.T)[np.ix_(place, place)] * (D @ D.T)  # products of the x_i (e_{y_i} - e_j)'
+        M = (X @ X.T)[np.ix_(place, place)] * (
+            D @ D.T
+        )  # products of the x_i (e_{y_i} - e_j)'
         M[np.diag_indices(len(i))] += RIDGE * norms.mean()
         found = pivoted(M, z[i, j], B[i, j], most[i, j], crowd)
         if found is None:
@@ -96,10 +108,10 @@ def combined(problem: Problem, B: np.ndarray) -> np.ndarray:
 def pivoted(M, gradient, x, most, crowd) -> np.ndarray | None:
     """Return the maximiser of g.d - d'Md/2 with 0 <= x + d <= most, as x + d, or None.
 
-    Every index is at 0, at its bound or free. The free ones solve their equations; then all that
-    leave their bounds, and all at a bound whose sign is wrong, change places at once, or one at a
-    time when that does not lower their number. None after too many exchanges, when more than
-    `crowd` indices are free, or when M is singular on them.
+    Every index is at 0, at its bound or free. The free ones solve their equations; then
+    all that leave their bounds, and all at a bound whose sign is wrong, change places
+    at once, or one at a time when that does not lower their number. None after too many
+    exchanges, when more than `crowd` indices are free, or when M is singular on them.
     """
     at_zero = gradient + M @ x  # the gradient at x = 0
     free, above = (x > 0.0) & (x < most), x >= most
@@ -120,7 +132,9 @@ def pivoted(M, gradient, x, most, crowd) -> np.ndarray | None:
             found += step
             slope = slope - M @ step
         below, over = free & (found < 0.0), free & (found > most)
-        back = ~free & np.where(above, slope < 0.0, slope > 0.0) & (np.abs(slope) > NOISE)
+        back = (
+            ~free & np.where(above, slope < 0.0, slope > 0.0) & (np.abs(slope) > NOISE)
+        )
         wrong = np.flatnonzero(below | over | back)
         if not len(wrong):
             return np.clip(found, 0.0, most)

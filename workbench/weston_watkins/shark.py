@@ -1,6 +1,8 @@
-"""Shark's subproblem solver as reimplemented by the authors of Walrus: greedy coordinate ascent.
+"""Shark's subproblem solver as reimplemented by the authors of Walrus: greedy
+coordinate ascent.
 
-It is not Shark: that adapts how often each row is visited, may shrink, and stops on its own rule.
+It is not Shark: that adapts how often each row is visited, may shrink, and stops on its
+own rule.
 """
 
 from __future__ import annotations
@@ -24,14 +26,16 @@ STEPS_PER_CLASS = 10
 def ww_shark(
     problem: Problem, *, C: float = 1.0, seed: int = 0, state: WWState | None = None
 ) -> Iterator[WWState]:
-    """Minimise as `ww_walrus`, with Shark's subproblem solver as Walrus's authors reimplemented it.
+    """Minimise as `ww_walrus`, with Shark's subproblem solver as Walrus's authors
+    reimplemented it.
 
     The solver of one block is :func:`greedy`; errors are those of
     :func:`~workbench.weston_watkins.bcd.ww_walrus`.
 
     Parameters
     ----------
-    C : positive weight of a row's loss. A given `state` has its own, from which it goes on
+    C : positive weight of a row's loss. A given `state` has its own, from which it goes
+        on
     seed : int, seeds the orders of the rows
     """
     return descent(problem, C, seed, state, epoch)
@@ -58,19 +62,21 @@ def epoch(data, W, B, order):
 
 @njit(cache=True)
 def greedy(gradient, C, norm, b):
-    """Maximise the dual over one row's block (m,) `b` in place; return the number of steps.
+    """Maximise the dual over one row's block (m,) `b` in place; return the number of
+    steps.
 
-    Each step moves the coordinate whose optimality condition is violated most to its best value,
-    in O(m), until none is violated by more than 1e-6, at most 10 m times: the paper says that the
-    threshold is hard-coded, the numbers are those of the authors' code. Shark states the problem
-    with margin 1/2: its C is 4 C here, its W is 2 W, its dual variables are 4 b and its gradient is
-    the same (the paper, A.6.1).
+    Each step moves the coordinate whose optimality condition is violated most to its
+    best value, in O(m), until none is violated by more than 1e-6, at most 10 m times:
+    the paper says that the threshold is hard-coded, the numbers are those of the
+    authors' code. Shark states the problem with margin 1/2: its C is 4 C here, its W is
+    2 W, its dual variables are 4 b and its gradient is the same (the paper, A.6.1).
 
     Parameters
     ----------
-    b : (m,) array, one entry per class; the row's own, with a gradient of minus infinity, never
-        moves
-    gradient : (m,) array, z_j = 1 - (w_y - w_j).x at the block's values on entry; overwritten
+    b : (m,) array, one entry per class; the row's own, with a gradient of minus
+        infinity, never moves
+    gradient : (m,) array, z_j = 1 - (w_y - w_j).x at the block's values on entry;
+        overwritten
     norm : |x|^2 > 0
     """
     m = len(b)

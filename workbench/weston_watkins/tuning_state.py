@@ -1,4 +1,5 @@
-"""The state of a certified search for C: what it has proven, and the points it was proven from."""
+"""The state of a certified search for C: what it has proven, and the points it was
+proven from."""
 
 from __future__ import annotations
 
@@ -20,16 +21,17 @@ EDGES = np.linspace(0.0, 1.0, PIECES + 1)
 class Tuning(State):
     """All that is proven so far, of p knots and t intervals between them.
 
-    The chosen classifier is ``chosen_W`` (d, k), solved for C = ``chosen``; it has ``fewest``
-    errors among the ``rows`` validation rows. ``at`` (p,) are the values of C at the knots, ``W``
-    (p, d, k) their solutions and ``errors`` (p,) the numbers of their errors. Interval i lies
-    between the knots ``left[i]`` and ``right[i]``; ``lower`` and ``upper`` (t, 4) bound the errors
-    for all C in each quarter of it (quarters of C, not of its logarithm). ``ends`` (2,) is the
-    range.
+    The chosen classifier is ``chosen_W`` (d, k), solved for C = ``chosen``; it has
+    ``fewest`` errors among the ``rows`` validation rows. ``at`` (p,) are the values of
+    C at the knots, ``W`` (p, d, k) their solutions and ``errors`` (p,) the numbers of
+    their errors. Interval i lies between the knots ``left[i]`` and ``right[i]``;
+    ``lower`` and ``upper`` (t, 4) bound the errors for all C in each quarter of it
+    (quarters of C, not of its logarithm). ``ends`` (2,) is the range.
 
-    ``gap``, ``loss``, ``blur`` and ``drift`` (p,) are the duality gap and the sum of hinges of each
-    knot, and how far rounding may move that sum and W. ``B`` (q, n, k) are the dual points of the
-    knots ``owner`` (q,), those at the ends of open intervals.
+    ``gap``, ``loss``, ``blur`` and ``drift`` (p,) are the duality gap and the sum of
+    hinges of each knot, and how far rounding may move that sum and W. ``B`` (q, n, k)
+    are the dual points of the knots ``owner`` (q,), those at the ends of open
+    intervals.
     """
 
     round: int
@@ -60,7 +62,8 @@ class Tuning(State):
         return np.asarray(check_sparse(X) @ self.chosen_W)
 
     def info(self) -> Row:
-        """Return the counted error, the eps achieved, the solves, and the fraction certified."""
+        """Return the counted error, the eps achieved, the solves, and the fraction
+        certified."""
         fractions = {"error": self.fewest / self.rows, "eps": self.achieved}
         return fractions | {"solves": self.round, "certified": self.certified}
 
@@ -71,20 +74,26 @@ class Tuning(State):
 
     @property
     def achieved(self) -> float:
-        """No C of the range has an error that is lower than the chosen one's by more than this."""
+        """No C of the range has an error that is lower than the chosen one's by more
+        than this."""
         return max(0, self.fewest - int(self.band()[1].min())) / self.rows
 
     @property
     def certified(self) -> float:
-        """The fraction of the range, on a logarithmic axis, for which `eps` is proven."""
+        """The fraction of the range, on a logarithmic axis, for which `eps` is
+        proven."""
         edges, lower, _ = self.band()
         widths = np.diff(np.log(edges))
         return float(widths[lower >= self.target].sum() / widths.sum())
 
     def band(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return edges (e + 1,) and the fewest and most errors possible between them (e,)."""
+        """Return edges (e + 1,) and the fewest and most errors possible between them
+        (e,)."""
         order = np.argsort(self.at[self.left])
-        C_1, C_2 = self.at[self.left[order]][:, None], self.at[self.right[order]][:, None]
+        C_1, C_2 = (
+            self.at[self.left[order]][:, None],
+            self.at[self.right[order]][:, None],
+        )
         edges = np.append(C_1 + EDGES[:-1] * (C_2 - C_1), C_2[-1:])
         lower, upper = self.lower[order].ravel(), self.upper[order].ravel()
         if not len(lower):
@@ -95,8 +104,11 @@ class Tuning(State):
         return edges, lower, upper
 
 
-def start(problem: Problem, rows: int, eps: float, ends: np.ndarray, seed: int) -> Tuning:
-    """Return the state of round 0: no knot, nothing proven of the `rows` validation rows."""
+def start(
+    problem: Problem, rows: int, eps: float, ends: np.ndarray, seed: int
+) -> Tuning:
+    """Return the state of round 0: no knot, nothing proven of the `rows` validation
+    rows."""
     n, d, k = problem.n, problem.d, problem.k
     return Tuning(
         round=0,

@@ -1,15 +1,18 @@
-"""Walrus: the exact solution of the Weston-Watkins subproblem (Wang, Scott; Algorithm 2).
+"""Walrus: the exact solution of the Weston-Watkins subproblem (Wang, Scott; Algorithm
+2).
 
 The subproblem of one training row is problem (4) of the paper,
 
     min_{b in [0, C]^m}  1/2 b'(I + 11')b - v'b,        m = k - 1.
 
-Its solution is b = clip(v - g, 0, C), and g is its own sum: the one root of the piecewise linear
+Its solution is b = clip(v - g, 0, C), and g is its own sum: the one root of the
+piecewise linear
 
     F(g) = sum_j clip(v_j - g, 0, C) - g,
 
-whose slope is -1 - #{free j} <= -1. The paper sweeps over the breakpoints of F from above; the root
-is 0 where no v_j is positive. Comments bear the box's line numbers, after section 4.2.
+whose slope is -1 - #{free j} <= -1. The paper sweeps over the breakpoints of F from
+above; the root is 0 where no v_j is positive. Comments bear the box's line numbers,
+after section 4.2.
 """
 
 from __future__ import annotations
@@ -24,13 +27,16 @@ MAX_INSERTION = 200  # entries up to which insertion sort is quicker
 
 
 def subproblem(v: np.ndarray, C: float) -> np.ndarray:
-    """Return the (m,) minimiser of problem (4) for (m,) finite `v` and ``C > 0`` by the sweep.
+    """Return the (m,) minimiser of problem (4) for (m,) finite `v` and ``C > 0`` by the
+    sweep.
 
     A ValueError names the argument that is not as above.
     """
     v = np.asarray(v, dtype=np.float64)
     if v.ndim != 1 or not len(v) or not np.isfinite(v).all():
-        raise ValueError("v: must be a one-dimensional array of finite numbers, at least one")
+        raise ValueError(
+            "v: must be a one-dimensional array of finite numbers, at least one"
+        )
     b = np.empty(len(v))
     walrus(np.ascontiguousarray(v), check_positive(C, "C"), b)
     return b
@@ -53,9 +59,10 @@ def clip(v, g, C, b):
 def sweep(v, C):
     """Return the root of F by Algorithm 2: O(m log m) for sorting, O(1) per breakpoint.
 
-    Sweeping g down from infinity, j enters the free set at g = v_j and leaves it, to stay at
-    its bound C, at g = v_j - C. Between two breakpoints F is linear, and its root there is
-    (C n_u + S) / (n_m + 1), with n_u indices at C and n_m free ones whose v sum up to S.
+    Sweeping g down from infinity, j enters the free set at g = v_j and leaves it, to
+    stay at its bound C, at g = v_j - C. Between two breakpoints F is linear, and its
+    root there is (C n_u + S) / (n_m + 1), with n_u indices at C and n_m free ones whose
+    v sum up to S.
     """
     v = descending(v)  # line 2
     if len(v) == 0:  # line 3
@@ -73,8 +80,8 @@ def sweep(v, C):
         if n_m == 0:
             S = 0.0
         g = (C * n_u + S) / (n_m + 1)
-        # Line 8, Subroutine 5. So far F < 0 at each breakpoint passed; the root lies in this
-        # segment when it is not below the next one.
+        # Line 8, Subroutine 5. So far F < 0 at each breakpoint passed; the root lies in
+        # this segment when it is not below the next one.
         following, enters = breakpoint(v, C, n_u, n_m)
         if g >= max(following, 0.0):
             return g
@@ -82,7 +89,8 @@ def sweep(v, C):
 
 @njit(cache=True)
 def descending(v):
-    """Return the positive entries of `v`, the largest first: no breakpoint below 0 is needed."""
+    """Return the positive entries of `v`, the largest first: no breakpoint below 0 is
+    needed."""
     found, m = np.empty(len(v)), 0
     for entry in v:
         if entry > 0.0:
@@ -102,10 +110,12 @@ def descending(v):
 
 @njit(cache=True, inline="always")
 def breakpoint(v, C, n_u, n_m):
-    """Return the largest breakpoint below those passed, and whether an index enters there.
+    """Return the largest breakpoint below those passed, and whether an index enters
+    there.
 
-    Subroutine 3 lists all in descending order: those of entries are `v`, which is sorted, those of
-    exits v - C. Here they are merged one by one, as n_u + n_m have entered and n_u have left.
+    Subroutine 3 lists all in descending order: those of entries are `v`, which is
+    sorted, those of exits v - C. Here they are merged one by one, as n_u + n_m have
+    entered and n_u have left.
     """
     entered = n_u + n_m
     entry = v[entered] if entered < len(v) else -np.inf

@@ -1,1 +1,2 @@
-"""The checks of the exercises: one file per series of lessons; all of them use `exercise`."""
+"""The checks of the exercises: one file per series of lessons; all of them use
+`exercise`."""

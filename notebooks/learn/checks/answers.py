@@ -1,4 +1,5 @@
-"""The checks of the lesson on the five papers' answers; they print, see :mod:`checks.exercise`."""
+"""The checks of the lesson on the five papers' answers; they print, see
+:mod:`checks.exercise`."""
 
 from __future__ import annotations
 
@@ -6,12 +7,23 @@ from itertools import pairwise, product
 
 import numpy as np
 
-from checks.exercise import CLOSE, Hint, array, ask, exercise, need, number, same, several
+from checks.exercise import (
+    CLOSE,
+    Hint,
+    array,
+    ask,
+    exercise,
+    need,
+    number,
+    same,
+    several,
+)
 
 
 @exercise
 def check_many(many):
-    """``many(n, k)``: subsets of labels, margins, and log10 of the outputs of all rows at once."""
+    """``many(n, k)``: subsets of labels, margins, and log10 of the outputs of all rows
+    at once."""
     for n, k in ((7, 3), (4, 5), (1438, 10)):
         try:
             found = ask(many, n, k)
@@ -23,21 +35,39 @@ def check_many(many):
         subsets, margins, digits = map(number, found)
         case = f"for n = {n} and k = {k}: "
         need(not same(subsets, n * 2**k), case + "the empty subset makes no constraint")
-        need(same(subsets, n * (2**k - 1)), case + f"{subsets:g} is not the number of subsets")
+        need(
+            same(subsets, n * (2**k - 1)),
+            case + f"{subsets:g} is not the number of subsets",
+        )
         need(not same(margins, n * k), case + "a row has no margin over its own class")
-        need(same(margins, n * (k - 1)), case + f"{margins:g} is not the number of margins")
-        need(not same(digits, k * np.log10(n)), case + "that is n^k; each of n rows has k choices")
+        need(
+            same(margins, n * (k - 1)),
+            case + f"{margins:g} is not the number of margins",
+        )
+        need(
+            not same(digits, k * np.log10(n)),
+            case + "that is n^k; each of n rows has k choices",
+        )
         truth = n * np.log10(k)
-        need(same(digits, truth), case + f"log10 of the last is {truth:.3f}, not {digits:.3f}")
+        need(
+            same(digits, truth),
+            case + f"log10 of the last is {truth:.3f}, not {digits:.3f}",
+        )
     return "the last number has more than a thousand digits, and yet needs the smallest work"
 
 
 @exercise
 def check_certified(answer, three):
-    """`answer`: names with a lower bound; ``three(c, g, alpha, w, seen)``: two bounds and none."""
+    """`answer`: names with a lower bound; ``three(c, g, alpha, w, seen)``: two bounds
+    and none."""
     rng = np.random.default_rng(0)
     for m in (2, 3, 8, 30):
-        c, g, alpha, w = rng.normal(size=m), rng.normal(size=m), rng.dirichlet(np.ones(m)), 0.7
+        c, g, alpha, w = (
+            rng.normal(size=m),
+            rng.normal(size=m),
+            rng.dirichlet(np.ones(m)),
+            0.7,
+        )
         heights, case = c + g * w, f"for {m} constraints: "
         seen, worst = int(np.argmin(heights)), int(np.argmax(heights))
         found = ask(three, c.copy(), g.copy(), alpha.copy(), w, seen)
@@ -48,34 +78,61 @@ def check_certified(answer, three):
             not same(dual, point + (alpha @ g) ** 2 / 2),
             case + "the minimum of w^2/2 + w s is -s^2/2",
         )
-        need(not same(dual, point - alpha @ g**2 / 2), case + "square the mean of g, not each g")
+        need(
+            not same(dual, point - alpha @ g**2 / 2),
+            case + "square the mean of g, not each g",
+        )
         hint = "minimise w^2 / 2 + sum_j alpha_j (c_j + g_j w) over w"
         need(same(dual, point - (alpha @ g) ** 2 / 2), case + hint)
         P, slope = w**2 / 2 + heights[worst], w + g[worst]
         need(
-            not same(curved, P), case + "P(w) is an upper bound; how far below can the minimum be?"
+            not same(curved, P),
+            case + "P(w) is an upper bound; how far below can the minimum be?",
         )
-        need(not same(curved, P - g[worst] ** 2 / 2), case + "the slope of P is w + g, not g alone")
         need(
-            not same(curved, P - slope**2), case + "P(w) + s t + t^2 / 2 has its minimum at t = -s"
+            not same(curved, P - g[worst] ** 2 / 2),
+            case + "the slope of P is w + g, not g alone",
         )
-        need(same(curved, P - slope**2 / 2), case + "subtract half the square of a slope of P at w")
-        need(same(hasty, w**2 / 2 + heights[seen]), case + "the third takes `seen` for the largest")
-    names = ("MRC-CCG", "Walrus", "MEMOIR", "working sets", "least squares", "exact cuts")
+        need(
+            not same(curved, P - slope**2),
+            case + "P(w) + s t + t^2 / 2 has its minimum at t = -s",
+        )
+        need(
+            same(curved, P - slope**2 / 2),
+            case + "subtract half the square of a slope of P at w",
+        )
+        need(
+            same(hasty, w**2 / 2 + heights[seen]),
+            case + "the third takes `seen` for the largest",
+        )
+    names = (
+        "MRC-CCG",
+        "Walrus",
+        "MEMOIR",
+        "working sets",
+        "least squares",
+        "exact cuts",
+    )
     truth, every = {*names} - {"MEMOIR"}, {*names, "sampled cuts"}
-    need(isinstance(answer, list | set | tuple), "give a list of names, [] if there is none")
+    need(
+        isinstance(answer, list | set | tuple),
+        "give a list of names, [] if there is none",
+    )
     strange = [name for name in answer if name not in every]
     need(not strange, f"{strange} are not among {sorted(every)}")
     hint = "one of these has none: whose constraints are estimates, or whose worst one is missed?"
     need(set(answer) <= truth, hint)
-    hint = "not all: which methods have a dual point, a curvature, or valid constraints?"
+    hint = (
+        "not all: which methods have a dual point, a curvature, or valid constraints?"
+    )
     need(set(answer) == truth, hint)
     return f"{len(truth)} of 7 can bound the distance to their optimum in every round"
 
 
 @exercise
 def check_most_violated(most_violated):
-    """``most_violated(S, y)``: the outputs (n,) that violate most, and their mean violation."""
+    """``most_violated(S, y)``: the outputs (n,) that violate most, and their mean
+    violation."""
     rng = np.random.default_rng(0)
     for n, k in ((4, 3), (3, 5), (1, 4)):
         S, y = rng.normal(size=(n, k)), rng.integers(k, size=n)
@@ -86,23 +143,34 @@ def check_most_violated(most_violated):
         values = [_violation(S, y, np.array(one)) for one in every]
         truth, best = max(values), np.array(every[int(np.argmax(values))])
         case = f"of {len(every)} constraints, "
-        plain = np.array_equal(outputs, S.argmax(axis=1)) and not np.array_equal(outputs, best)
+        plain = np.array_equal(outputs, S.argmax(axis=1)) and not np.array_equal(
+            outputs, best
+        )
         need(
             not plain,
-            "those have the largest scores; a wrong class also has the loss 1, which counts",
+            "those have the largest scores; a wrong class also has the loss 1, which "
+            "counts",
         )
         need(
             np.array_equal(outputs, best),
-            case + f"that of {best.tolist()} is violated most, not that of {outputs.tolist()}",
+            case
+            + f"that of {best.tolist()} is violated most, not that of {outputs.tolist()}",
         )
-        need(n == 1 or not same(value, n * truth), "that is the sum over the rows; take the mean")
-        need(same(value, truth), case + f"the largest violation is {truth:.3f}, not {value:.3f}")
+        need(
+            n == 1 or not same(value, n * truth),
+            "that is the sum over the rows; take the mean",
+        )
+        need(
+            same(value, truth),
+            case + f"the largest violation is {truth:.3f}, not {value:.3f}",
+        )
     return "n looks at k scores each, instead of k^n"
 
 
 @exercise
 def check_repaired(repaired):
-    """``repaired(P, C, n, eps)``: an upper bound again, after searches that miss by up to eps."""
+    """``repaired(P, C, n, eps)``: an upper bound again, after searches that miss by up
+    to eps."""
     for P, C, n, eps in ((90.0, 0.1, 1000, 0.05), (3.0, 2.0, 7, 0.5)):
         found, truth = number(ask(repaired, P, C, n, eps)), P + C * n * eps
         case = f"for P = {P:g}, C = {C:g}, n = {n} and eps = {eps:g}: "
@@ -113,9 +181,16 @@ def check_repaired(repaired):
         )
         need(not same(found, P + C * eps), "any row may be too small, not only one")
         need(not same(found, P + n * eps), "a row's loss counts C times")
-        need(found > truth - CLOSE, case + f"{found:g} is not safe: P* may be {truth:g}")
-        need(same(found, truth), case + f"{truth:g} is enough, {found:g} is more than that")
-    return "the certificate is valid again, but wider by what the searches may have missed"
+        need(
+            found > truth - CLOSE, case + f"{found:g} is not safe: P* may be {truth:g}"
+        )
+        need(
+            same(found, truth),
+            case + f"{truth:g} is enough, {found:g} is more than that",
+        )
+    return (
+        "the certificate is valid again, but wider by what the searches may have missed"
+    )
 
 
 @exercise
@@ -127,10 +202,17 @@ def check_too_right(x, y):
     y = array(y, x.shape, "y").astype(int)
     classes = np.unique(y)
     need(len(classes) > 1, "there should be two classes or more")
-    need(np.array_equal(classes, np.arange(len(classes))), "the classes should be 0, 1, 2, ...")
+    need(
+        np.array_equal(classes, np.arange(len(classes))),
+        "the classes should be 0, 1, 2, ...",
+    )
     ends = sorted((x[y == c].min(), x[y == c].max()) for c in classes)
     apart = all(high < low for (_, high), (low, _) in pairwise(ends))
-    need(apart, "no classifier with linear scores gets all of these right: separate the classes")
+    need(
+        apart,
+        "no classifier with linear scores gets all of these right: separate the "
+        "classes",
+    )
     A = np.stack([x, np.ones(len(x))], axis=1)
     F = A @ np.linalg.lstsq(A, np.eye(len(classes))[y], rcond=None)[0]
     own = F[np.arange(len(x)), y]

@@ -1,4 +1,5 @@
-"""Check an answer of a lesson: print ``right``, a hint, or ``not yet``, and never raise.
+"""Check an answer of a lesson: print ``right``, a hint, or ``not yet``, and never
+raise.
 
 The checks themselves are in a file for each series of lessons, as ``checks/mrc.py``:
 
@@ -42,7 +43,8 @@ class Unfinished(Exception):
 
 
 def exercise(check: Callable[..., str]) -> Callable[..., None]:
-    """Turn ``check(answer, ...) -> praise``, which raises a Hint, into one that prints."""
+    """Turn ``check(answer, ...) -> praise``, which raises a Hint, into one that
+    prints."""
 
     @wraps(check)
     def printed(*answers, **settings) -> None:
@@ -62,7 +64,8 @@ def exercise(check: Callable[..., str]) -> Callable[..., None]:
 
 
 def given(*cells: str) -> None:
-    """Set the variables of unsolved exercises to the lesson's own answers, and print that.
+    """Set the variables of unsolved exercises to the lesson's own answers, and print
+    that.
 
     The exercises are named by their cells: "cut" for ``cut-yours``. They stay unsolved.
     """
@@ -71,11 +74,15 @@ def given(*cells: str) -> None:
         number, answer, check = _solution(variables["teach"].__name__, cell)
         if check not in SOLVED:
             exec(answer, variables)
-            print(f"given: Exercise {number} is not solved; here its answer is the lesson's own")
+            print(
+                f"given: Exercise {number} is not solved; here its answer is the "
+                "lesson's own"
+            )
 
 
 def _solution(checks: str, cell: str) -> tuple[int, str, str]:
-    """Return an exercise's number, its answer as source text, and the name of its check."""
+    """Return an exercise's number, its answer as source text, and the name of its
+    check."""
     teach, found = checks.replace("checks.", "from checks import ") + " as teach\n", []
     folder = CHECKOUT / "notebooks" / "learn"
     for path in folder.glob("*.ipynb"):
@@ -90,13 +97,16 @@ def _solution(checks: str, cell: str) -> tuple[int, str, str]:
                     found.append((number, answer, check.partition("(")[0]))
     if not found:
         told = f"given: {folder} has no lesson with an answer to {cell!r}"
-        raise LookupError(f"{told}; install the workbench from a checkout, with pip install -e")
+        raise LookupError(
+            f"{told}; install the workbench from a checkout, with pip install -e"
+        )
     (solution,) = found
     return solution
 
 
 def credit(check: Callable[[], None]) -> float:
-    """Run a check, print what it says, and return the credit in [0, 1], for nbgrader."""
+    """Run a check, print what it says, and return the credit in [0, 1], for
+    nbgrader."""
     share, told = graded(check)
     print(told, end="")
     return share
@@ -108,7 +118,9 @@ def graded(check: Callable[[], None]) -> tuple[float, str]:
         check()
     told = printed.getvalue()
     part = re.match(r"try again: .*: ([\d.]+) of ([\d.]+) decades", told)
-    return float(part[1]) / float(part[2]) if part else float(told.startswith("right: ")), told
+    return float(part[1]) / float(part[2]) if part else float(
+        told.startswith("right: ")
+    ), told
 
 
 def finished(*values) -> None:
@@ -121,7 +133,8 @@ def finished(*values) -> None:
 
 
 def ask(function: Callable, *arguments):
-    """Return the value of the student's function; ``...`` and None do not count as an answer."""
+    """Return the value of the student's function; ``...`` and None do not count as an
+    answer."""
     found = function(*arguments)
     finished(found)
     return found
@@ -139,7 +152,8 @@ def several(found, count: int, hint: str) -> None:
 
 
 def pick(answer, words: tuple[str, ...], truth: str, hint: str) -> None:
-    """Raise a Hint unless `answer`, one of `words`, is the truth; check its reason before."""
+    """Raise a Hint unless `answer`, one of `words`, is the truth; check its reason
+    before."""
     need(answer in words, f"choose one of {words}")
     need(answer == truth, hint)
 
@@ -160,7 +174,10 @@ def number(value) -> float:
 
 
 def array(value, shape: tuple[int, ...], name: str) -> np.ndarray:
-    """Return `value` as an array of the shape, or raise a Hint if it has a different one."""
+    """Return `value` as an array of the shape, or raise a Hint if it has a different
+    one."""
     value = np.asarray(value)
-    need(value.shape == shape, f"{name} should have the shape {shape}, has {value.shape}")
+    need(
+        value.shape == shape, f"{name} should have the shape {shape}, has {value.shape}"
+    )
     return value

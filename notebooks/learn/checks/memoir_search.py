@@ -1,4 +1,5 @@
-"""The checks of the lesson memoir_2, on search; they print, see :mod:`checks.exercise`."""
+"""The checks of the lesson memoir_2, on search; they print, see
+:mod:`checks.exercise`."""
 
 from __future__ import annotations
 
@@ -10,11 +11,14 @@ from checks.exercise import CLOSE, Hint, array, ask, exercise, need, number, pic
 
 @exercise
 def check_three_winners(x, W):
-    """A query and three vectors: the nearest, that of smallest angle, that of largest x.w."""
+    """A query and three vectors: the nearest, that of smallest angle, that of largest
+    x.w."""
     x, W = array(x, (2,), "x"), array(W, (3, 2), "W").astype(float)
     need(np.isfinite(W).all(), "W should hold finite numbers")
     lengths = np.linalg.norm(W, axis=1)
-    need(lengths.min() > 0 and np.linalg.norm(x) > 0, "a vector of length 0 has no angle")
+    need(
+        lengths.min() > 0 and np.linalg.norm(x) > 0, "a vector of length 0 has no angle"
+    )
     product = W @ x
     closeness = {
         "the nearest": -np.linalg.norm(W - x, axis=1),
@@ -22,7 +26,9 @@ def check_three_winners(x, W):
         "the largest product": product,
     }
     for name, values in closeness.items():
-        need(np.ptp(np.sort(values)[-2:]) > CLOSE, f"{name} is not unique: two are equal")
+        need(
+            np.ptp(np.sort(values)[-2:]) > CLOSE, f"{name} is not unique: two are equal"
+        )
     winners = {name: np.argmax(values) for name, values in closeness.items()}
     told = ", ".join(f"{name} is w_{place}" for name, place in winners.items())
     need(
@@ -49,14 +55,26 @@ class _Lists(dict):
 @exercise
 def check_scan(scan):
     """``scan(lists, x, C)``: the C scores from an inverted index and a dictionary x."""
-    lists = _Lists({0: ([1, 3], [2.0, -1.0]), 4: ([0, 1, 2], [1.0, 0.5, 3.0]), 7: ([3], [4.0])})
+    lists = _Lists(
+        {0: ([1, 3], [2.0, -1.0]), 4: ([0, 1, 2], [1.0, 0.5, 3.0]), 7: ([3], [4.0])}
+    )
     for x, truth, last in (
-        ({0: 2.0, 4: 10.0, 9: 5.0}, [10.0, 9.0, 30.0, -2.0, 0.0], [10.0, 5.0, 30.0, -2.0, 0.0]),
+        (
+            {0: 2.0, 4: 10.0, 9: 5.0},
+            [10.0, 9.0, 30.0, -2.0, 0.0],
+            [10.0, 5.0, 30.0, -2.0, 0.0],
+        ),
         ({7: 0.5, 0: -1.0}, [0.0, -2.0, 0.0, 3.0, 0.0], [0.0, -2.0, 0.0, 1.0, 0.0]),
     ):
         found = array(ask(scan, lists, dict(x), 5), (5,), "the result")
-        need(not same(found, last), "a class is in two lists: add to its score, do not replace it")
-        need(not same(found, [1, 2.5, 3, -1, 0]), "multiply each weight by the row's value")
+        need(
+            not same(found, last),
+            "a class is in two lists: add to its score, do not replace it",
+        )
+        need(
+            not same(found, [1, 2.5, 3, -1, 0]),
+            "multiply each weight by the row's value",
+        )
         told = f"for x = {x} the scores are {truth}, not {found.tolist()}"
         need(same(found, truth), told)
     return "the feature 9 has no list: no class uses it"
@@ -64,7 +82,8 @@ def check_scan(scan):
 
 @exercise
 def check_walk(walk):
-    """``walk(links, scores, start)``: the nodes of a greedy walk upwards, `start` first."""
+    """``walk(links, scores, start)``: the nodes of a greedy walk upwards, `start`
+    first."""
     net = [[1, 2], [0, 3], [0, 3, 4], [1, 2, 5], [2], [3]]
     for links, scores, start, truth in (
         (net, [0.0, 1.0, 2.0, 4.0, 3.0, 5.0], 0, [0, 2, 3, 5]),
@@ -72,9 +91,13 @@ def check_walk(walk):
         (net, [9.0, 1.0, 2.0, 4.0, 3.0, 5.0], 4, [4]),
         ([[1], [2], [1]], [1.0, 1.0, 0.0], 0, [0]),
     ):
-        found, case = ask(walk, links, np.array(scores), start), f"scores {scores}, from {start}: "
+        found, case = (
+            ask(walk, links, np.array(scores), start),
+            f"scores {scores}, from {start}: ",
+        )
         need(
-            isinstance(found, list | tuple | np.ndarray), "return the list of all nodes on the way"
+            isinstance(found, list | tuple | np.ndarray),
+            "return the list of all nodes on the way",
         )
         found = list(found)
         need(found[:1] == [start], case + "the first node is the start")
@@ -87,7 +110,8 @@ def check_walk(walk):
 
 @exercise
 def check_recall(answer, ahead):
-    """`answer`: the recall of 64 bits; ``ahead(p, b)``: how many others have more of b bits."""
+    """`answer`: the recall of 64 bits; ``ahead(p, b)``: how many others have more of b
+    bits."""
     rng = np.random.default_rng(0)
     for C, b in ((2, 64), (5, 16), (30, 100), (500, 64)):
         p = rng.uniform(0.45, 0.6, C)
@@ -96,10 +120,17 @@ def check_recall(answer, ahead):
         spread = p1 * (1 - p1) + others * (1 - others)
         leads = b * (p1 - others) / np.sqrt(b * spread)
         truth, case = norm.cdf(-leads).sum(), f"for {C} classes and {b} bits: "
-        need(not same(found, C - 1 - truth), case + "that many are behind; how many are ahead?")
-        need(not same(found, truth + 0.5), case + "the best class itself is not among the others")
         need(
-            not same(found, truth / (C - 1)) or C == 2, case + "that is their fraction; count them"
+            not same(found, C - 1 - truth),
+            case + "that many are behind; how many are ahead?",
+        )
+        need(
+            not same(found, truth + 0.5),
+            case + "the best class itself is not among the others",
+        )
+        need(
+            not same(found, truth / (C - 1)) or C == 2,
+            case + "that is their fraction; count them",
         )
         hint = "the lead is b (p1 - p2), and its deviation sqrt(b s): sqrt(b) remains"
         need(not same(found, norm.cdf(-leads / np.sqrt(b)).sum()), case + hint)
@@ -110,7 +141,9 @@ def check_recall(answer, ahead):
         )
     hint = "how many classes are ahead of the best one by chance?"
     pick(answer, ("most", "half", "few"), "few", hint)
-    return "one class that is ahead by chance is enough, and there are hundreds of others"
+    return (
+        "one class that is ahead by chance is enough, and there are hundreds of others"
+    )
 
 
 @exercise
@@ -122,7 +155,10 @@ def check_collision(collision):
         M = 2.5 * np.linalg.norm(w)
         cosine = x @ w / (M * np.linalg.norm(x))
         found, truth = number(ask(collision, x, w, M)), 1 - np.arccos(cosine) / np.pi
-        need(not same(found, 1 - np.cos(cosine) / np.pi), "that is (9) as printed; use the angle")
+        need(
+            not same(found, 1 - np.cos(cosine) / np.pi),
+            "that is (9) as printed; use the angle",
+        )
         plain = x @ w / (np.linalg.norm(x) * np.linalg.norm(w))
         hint = "that is the angle of x and w; the transform divides w by M, not by its length"
         need(not same(found, 1 - np.arccos(plain) / np.pi), hint)
@@ -143,7 +179,10 @@ def check_bits(bits):
         spread = p1 * (1 - p1) + p2 * (1 - p2)
         truth = z**2 * spread / (p1 - p2) ** 2
         case = f"for p1 = {p1}, p2 = {p2}, z = {z:g} "
-        need(not same(found, np.sqrt(truth)), case + "you have the square root: square both sides")
+        need(
+            not same(found, np.sqrt(truth)),
+            case + "you have the square root: square both sides",
+        )
         need(not same(found, truth / z**2 * z) or z == 1, case + "z is squared as well")
         hint = f"it takes {truth:.0f} bits, not {found:.0f}: solve b (p1 - p2) = z sqrt(b s)"
         need(abs(found - truth) <= 1 + 1e-6 * truth, case + hint)

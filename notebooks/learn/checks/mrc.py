@@ -35,38 +35,50 @@ def check_moments(moments):
         risk = minimax_risk(toy(), lambda0)
         found = ask(moments, risk.X, risk.y, 3, lambda0)
         several(found, 2, "return two arrays, tau and lam")
-        tau, lam = (array(a, risk.tau.shape, name) for a, name in zip(found, ("tau", "lam")))
+        tau, lam = (
+            array(a, risk.tau.shape, name) for a, name in zip(found, ("tau", "lam"))
+        )
         share = np.bincount(risk.y)[:, None] / risk.n
         hint = "these are class means; tau divides by n, by all rows"
         need(not same(tau, risk.tau / share), hint)
-        need(same(tau, risk.tau), "tau is off: row y is the sum of X over class y, divided by n")
-        inside = np.array([risk.X[risk.y == c].std(axis=0) for c in range(3)])
-        hint = (
-            "this is the spread within each class; block y of Phi is 0 on other rows, which count"
+        need(
+            same(tau, risk.tau),
+            "tau is off: row y is the sum of X over class y, divided by n",
         )
+        inside = np.array([risk.X[risk.y == c].std(axis=0) for c in range(3)])
+        hint = "this is the spread within each class; block y of Phi is 0 on other rows, which count"
         need(not same(lam, lambda0 * inside), hint)
-        need(same(lam, risk.lam), "lam is off: lambda0 times sqrt(mean of Phi^2 - tau^2)")
+        need(
+            same(lam, risk.lam), "lam is off: lambda0 times sqrt(mean of Phi^2 - tau^2)"
+        )
     return "the same tau and lambda as workbench.mrc.risk"
 
 
 @exercise
 def check_members(answers, largest_share, candidates: dict, risk: MinimaxRisk):
-    """``answers[name]``: is ``candidates[name]`` in U? And how many labels may be wrong in U?"""
+    """``answers[name]``: is ``candidates[name]`` in U? And how many labels may be wrong
+    in U?"""
     rng = np.random.default_rng(0)
     for _ in range(20):
         tau, lam = rng.normal(size=(3, 4)), rng.uniform(0.01, 0.5, (3, 4))
         found = number(ask(largest_share, tau.copy(), lam.copy()))
         truth = (lam[:2] / np.abs(tau[0])).min()
         need(
-            found >= 0, f"{found:.3g}: an average may move up or down, but the fraction is positive"
+            found >= 0,
+            f"{found:.3g}: an average may move up or down, but the fraction is "
+            "positive",
         )
         need(found > truth - CLOSE, "a larger fraction is in U for these tau and lam")
-        need(found < truth + CLOSE, "outside U: which averages does a wrong label move?")
+        need(
+            found < truth + CLOSE, "outside U: which averages does a wrong label move?"
+        )
     need(isinstance(answers, dict), "the answers should be a dictionary, as given")
     for name, p in candidates.items():
         if answers.get(name, ...) is ...:
             raise Unfinished
-        need(isinstance(answers[name], (bool, np.bool_)), f"{name}: answer True or False")
+        need(
+            isinstance(answers[name], (bool, np.bool_)), f"{name}: answer True or False"
+        )
         ratio = risk.ratios((risk.X.T @ p).T).max()
         hint = f"{name}: its worst average is {ratio:.2g} tolerances away from tau"
         need(bool(answers[name]) == (ratio <= 1 + CLOSE), hint)
@@ -80,30 +92,48 @@ def check_two_labels(level):
         t, apart = number(ask(level, a, b)), "more" if abs(a - b) > 1 else "less"
         used = max(a - t, 0) + max(b - t, 0)
         case = f"for a = {a:.3f}, b = {b:.3f}, {apart} than 1 apart, "
-        need(used <= 1 + CLOSE, f"{case}the two probabilities would sum to {used:.3f} > 1")
+        need(
+            used <= 1 + CLOSE,
+            f"{case}the two probabilities would sum to {used:.3f} > 1",
+        )
         need(used >= 1 - CLOSE, f"{case}t can be lower: only {used:.3f} of 1 is used")
     return "each case is one subset of the labels: the larger alone, or both"
 
 
 @exercise
 def check_subset_constraints(subset_constraints):
-    """``subset_constraints(V, phi)`` is a list of cvxpy constraints for (n, k) scores V."""
+    """``subset_constraints(V, phi)`` is a list of cvxpy constraints for (n, k) scores
+    V."""
     problem = toy()
     risk, R = minimax_risk(problem, 0.3), _solve(problem, 0.3).R
     M, phi = cp.Variable(risk.tau.shape), cp.Variable()
     rows = ask(subset_constraints, risk.X @ M.T, phi)
-    cost = 1 - cp.sum(cp.multiply(risk.tau, M)) + cp.sum(cp.multiply(risk.lam, cp.abs(M))) + phi
+    cost = (
+        1
+        - cp.sum(cp.multiply(risk.tau, M))
+        + cp.sum(cp.multiply(risk.lam, cp.abs(M)))
+        + phi
+    )
     need(isinstance(rows, list | tuple), "return a list of constraints, [...]")
     value = cp.Problem(cp.Minimize(cost), list(rows)).solve()
     need(np.isfinite(value), "the LP is unbounded: what holds phi up?")
     formula = "is it (sum - 1) / |C|?"
     case = f"on a small problem your LP has the value {value:.4f}, not {R:.4f}: "
-    need(value >= R - 1e-5, case + "some constraints are missing or too weak; " + formula)
+    need(
+        value >= R - 1e-5, case + "some constraints are missing or too weak; " + formula
+    )
     need(value <= R + 1e-5, case + "some constraints are too strong; " + formula)
     for labels in all_subsets(3):
-        rows = ask(subset_constraints, cp.Constant(np.where(labels, 1.0, -5.0)[None]), phi)
-        value, level = cp.Problem(cp.Minimize(phi), list(rows)).solve(), 1 - 1 / labels.sum()
-        case = f"where {labels.tolist()} have the score 1 and the others -5, phi can be "
+        rows = ask(
+            subset_constraints, cp.Constant(np.where(labels, 1.0, -5.0)[None]), phi
+        )
+        value, level = (
+            cp.Problem(cp.Minimize(phi), list(rows)).solve(),
+            1 - 1 / labels.sum(),
+        )
+        case = (
+            f"where {labels.tolist()} have the score 1 and the others -5, phi can be "
+        )
         hint = f"{value:.2f}, not {level:.2f}: is that subset there?"
         need(abs(value - level) < 1e-5, case + hint)
     return f"your LP has the value of the package's, {R:.4f} on a small problem"
@@ -111,7 +141,8 @@ def check_subset_constraints(subset_constraints):
 
 @exercise
 def check_large_lambda(ignorant):
-    """``ignorant(k)``: R* and phi where lambda0 is so large that U holds every distribution."""
+    """``ignorant(k)``: R* and phi where lambda0 is so large that U holds every
+    distribution."""
     for k in (2, 3, 10):
         found = ask(ignorant, k)
         several(found, 2, "return two numbers, R* and phi")
@@ -119,9 +150,7 @@ def check_large_lambda(ignorant):
         case = f"for {k} classes: "
         hint = "all scores are 0: for which subset is (0 - 1) / |C| largest?"
         need(same(phi, -1 / k), case + hint)
-        hint = (
-            "phi is right; insert mu = 0 into the objective, or consider the worst case of a rule"
-        )
+        hint = "phi is right; insert mu = 0 into the objective, or consider the worst case of a rule"
         need(same(R, 1 - 1 / k), case + hint)
     return "R* = 1 - 1/k: nothing is known, and the rule guesses"
 
@@ -134,7 +163,10 @@ def check_argmax_broken(p, M: np.ndarray, risk: MinimaxRisk):
     need(ratio <= 1 + 1e-4, f"p is outside U: an average is {ratio:.3f} tolerances off")
     wrong = 1 - p[np.arange(risk.n), np.argmax(risk.X @ M.T, axis=1)].sum()
     bound = risk.upper(M)
-    need(wrong > bound + 1e-4, f"argmax: an error of {wrong:.4f}, not more than R* = {bound:.4f}")
+    need(
+        wrong > bound + 1e-4,
+        f"argmax: an error of {wrong:.4f}, not more than R* = {bound:.4f}",
+    )
     return f"the error of argmax is {wrong:.4f} although R* = {bound:.4f}"
 
 
@@ -148,11 +180,20 @@ def check_greedy(greedy):
         best, labels = _brute(v)
         found = ask(greedy, v.copy())
         several(found, 2, "return two things: value and mask")
-        value, mask = number(found[0]), array(found[1], v.shape, "the mask").astype(bool)
+        value, mask = (
+            number(found[0]),
+            array(found[1], v.shape, "the mask").astype(bool),
+        )
         case = f"for v = {np.round(v, 2).tolist()} "
-        need(same(value, best), f"{case}you find {value:.4f}, the subset {labels} has {best:.4f}")
+        need(
+            same(value, best),
+            f"{case}you find {value:.4f}, the subset {labels} has {best:.4f}",
+        )
         attained = (v[mask].sum() - 1) / max(mask.sum(), 1)
-        need(same(attained, best), case + "the value is right, but the mask does not attain it")
+        need(
+            same(attained, best),
+            case + "the value is right, but the mask does not attain it",
+        )
     return "the best of all subsets every time, including ties"
 
 
@@ -177,13 +218,17 @@ def check_root(value, labels, v):
     move = "raise" if total > 1 else "lower"
     hint = f"at your t the positive parts sum to {total:.3f}: {move} t"
     need(abs(value - best) < 1e-3, hint)
-    need(set(labels) == set(np.flatnonzero(v > best)), "C contains exactly the labels with v_y > t")
+    need(
+        set(labels) == set(np.flatnonzero(v > best)),
+        "C contains exactly the labels with v_y > t",
+    )
     return "psi, and the subset with it, without a search over subsets"
 
 
 @exercise
 def check_cut(cut, u):
-    """``cut(t) -> a, b``: the line a + b t touches the convex u at t and lies below it."""
+    """``cut(t) -> a, b``: the line a + b t touches the convex u at t and lies below
+    it."""
     ts = np.linspace(0, 2.5, 41)
     heights = np.array([u(t) for t in ts])
     for t, height in zip(ts[1:], heights[1:]):
@@ -191,7 +236,9 @@ def check_cut(cut, u):
         several(found, 2, "return two numbers, a and b")
         a, b = map(number, found)
         miss = a + b * t - height
-        hint = "compare the terms: row and subset at this t, lambda'|D| - tau'D, the 1/|C|"
+        hint = (
+            "compare the terms: row and subset at this t, lambda'|D| - tau'D, the 1/|C|"
+        )
         need(same(miss, 0), f"at t = {t:.2f} the line misses u by {miss:.4f}; {hint}")
         crosses = (a + b * ts > heights + CLOSE).any()
         need(not crosses, f"the line for t = {t:.2f} crosses u: look at its slope")
@@ -200,7 +247,8 @@ def check_cut(cut, u):
 
 @exercise
 def check_most_violated(most_violated):
-    """``most_violated(V, nu, eps1, n_max)``: rows by violation, largest first, above eps1."""
+    """``most_violated(V, nu, eps1, n_max)``: rows by violation, largest first, above
+    eps1."""
     V, nu, eps1 = np.random.default_rng(0).normal(0, 1, (30, 3)), 1.4, 0.2
     violation = np.array([_brute(v)[0] for v in V]) + 1 - nu
     order = np.argsort(-violation)
@@ -208,8 +256,13 @@ def check_most_violated(most_violated):
         best = order[violation[order] > eps1][:n_max]
         rows = np.asarray(ask(most_violated, V.copy(), nu, eps1, n_max), dtype=int)
         need(len(rows) <= n_max, f"{len(rows)} rows, but n_max = {n_max}")
-        need((violation[rows] > eps1).all(), "the violation psi + 1 - nu must exceed eps1")
-        need(set(rows) == set(best), f"these are not the {len(best)} most violated rows")
+        need(
+            (violation[rows] > eps1).all(),
+            "the violation psi + 1 - nu must exceed eps1",
+        )
+        need(
+            set(rows) == set(best), f"these are not the {len(best)} most violated rows"
+        )
         need(list(rows) == list(best), "the right rows; give the most violated first")
     return "this is CONSTR; Algorithm 2 fills in the subset of each row"
 
@@ -217,9 +270,18 @@ def check_most_violated(most_violated):
 @exercise
 def check_unbounded(samples, masks, risk: MinimaxRisk):
     """The LP with only the constraints (samples, masks) has no lower bound."""
-    samples, masks = np.atleast_1d(samples).astype(int), np.atleast_2d(masks).astype(bool)
-    need(masks.shape == (len(samples), risk.k), f"masks: {risk.k} truth values for each sample")
-    need(len(samples) > 0 and masks.any(axis=1).all(), "at least one row, and no empty subset")
+    samples, masks = (
+        np.atleast_1d(samples).astype(int),
+        np.atleast_2d(masks).astype(bool),
+    )
+    need(
+        masks.shape == (len(samples), risk.k),
+        f"masks: {risk.k} truth values for each sample",
+    )
+    need(
+        len(samples) > 0 and masks.any(axis=1).all(),
+        "at least one row, and no empty subset",
+    )
     try:
         R = _value(risk, risk.X[samples], masks, np.flatnonzero(risk.active))
     except ValueError:
@@ -229,7 +291,8 @@ def check_unbounded(samples, masks, risk: MinimaxRisk):
 
 @exercise
 def check_path(answer, bracket):
-    """`answer`: what R^k does; ``bracket(R, rows, features, n, m)`` are bounds from two LPs."""
+    """`answer`: what R^k does; ``bracket(R, rows, features, n, m)`` are bounds from two
+    LPs."""
     rng = np.random.default_rng(0)
     for problem in map(toy, range(2, 7)):
         risk, truth = minimax_risk(problem, 0.1), _solve(problem, 0.1).R
@@ -237,13 +300,17 @@ def check_path(answer, bracket):
         rows, features = rng.permutation(n)[:3], np.sort(rng.permutation(m)[:5])
         low, high = array(ask(bracket, R, rows, features, n, m), (2,), "the result")
         need(
-            low < truth + CLOSE, "your lower bound is above R* here: what is missing from that LP?"
+            low < truth + CLOSE,
+            "your lower bound is above R* here: what is missing from that LP?",
         )
         need(
-            high > truth - CLOSE, "your upper bound is below R* here: what is missing from that LP?"
+            high > truth - CLOSE,
+            "your upper bound is below R* here: what is missing from that LP?",
         )
         best = R(rows, range(m)), R(range(n), features)
-        hint = "some of the other rows or features: use the given ones, or all of a kind"
+        hint = (
+            "some of the other rows or features: use the given ones, or all of a kind"
+        )
         need(low < best[0] + CLOSE and high > best[1] - CLOSE, hint)
         hint = "R* is between them now; is it always, and could they be closer?"
         need(same((low, high), best), hint)
@@ -261,12 +328,15 @@ def joint(p, risk: MinimaxRisk) -> np.ndarray:
 
 
 def _small_lp(risk: MinimaxRisk, rows, features) -> float:
-    """Return the value of the LP of the class means and these rows, with these features only."""
+    """Return the value of the LP of the class means and these rows, with these features
+    only."""
     rows, J = (np.unique(np.asarray(one, dtype=int)) for one in (rows, features))
     hint = "that LP has every row and every feature, which is too expensive"
     need(len(rows) < risk.n or len(J) < risk.tau.size, hint)
     points, subsets = np.r_[risk.means, risk.X[rows]], all_subsets(risk.k)
-    return _value(risk, np.repeat(points, len(subsets), 0), np.tile(subsets, (len(points), 1)), J)
+    return _value(
+        risk, np.repeat(points, len(subsets), 0), np.tile(subsets, (len(points), 1)), J
+    )
 
 
 def _value(risk: MinimaxRisk, points, masks, J) -> float:

@@ -1,4 +1,5 @@
-"""The checks of the lesson mrc_4, on lambda0; they print, see :mod:`checks.exercise`."""
+"""The checks of the lesson mrc_4, on lambda0; they print, see
+:mod:`checks.exercise`."""
 
 from __future__ import annotations
 
@@ -10,9 +11,13 @@ from checks.exercise import CLOSE, array, ask, exercise, need, number, pick, sam
 
 @exercise
 def check_tolerance(tolerance):
-    """``tolerance(m, n, delta)``: lambda0 that covers m averages of n rows, except for delta."""
+    """``tolerance(m, n, delta)``: lambda0 that covers m averages of n rows, except for
+    delta."""
     for m, n, delta in ((1, 400, 0.05), (9, 142, 0.05), (650, 20_000, 0.1)):
-        found, truth = number(ask(tolerance, m, n, delta)), _quantile(m, delta) / np.sqrt(n)
+        found, truth = (
+            number(ask(tolerance, m, n, delta)),
+            _quantile(m, delta) / np.sqrt(n),
+        )
         case = f"for m = {m}, n = {n}, delta = {delta}: "
         hint = "that covers one average; all m have to be covered at once"
         need(m == 1 or not same(found, _quantile(1, delta) / np.sqrt(n)), case + hint)
@@ -28,9 +33,13 @@ def check_tolerance(tolerance):
 
 @exercise
 def check_rows(answer, rows):
-    """`answer`: how n grows with m; ``rows(m, lambda0, delta)``: the rows that lambda0 needs."""
+    """`answer`: how n grows with m; ``rows(m, lambda0, delta)``: the rows that lambda0
+    needs."""
     for m, lambda0, delta in ((9, 0.01, 0.05), (650, 0.1, 0.05), (20, 0.03, 0.01)):
-        found, truth = number(ask(rows, m, lambda0, delta)), (_quantile(m, delta) / lambda0) ** 2
+        found, truth = (
+            number(ask(rows, m, lambda0, delta)),
+            (_quantile(m, delta) / lambda0) ** 2,
+        )
         case = f"for m = {m}, lambda0 = {lambda0}, delta = {delta}: "
         hint = "half the tolerance takes more than twice the rows: solve for n, not for its root"
         need(not same(found, np.sqrt(truth)), case + hint)
@@ -41,13 +50,19 @@ def check_rows(answer, rows):
         need(near < 1 + 1e-6 * truth, case + hint)  # whole rows are right, too
     factor = (_quantile(7850, 0.05) / _quantile(9, 0.05)) ** 2
     hint = "compare rows(9, 0.01, 0.05) with rows(7850, 0.01, 0.05)"
-    pick(answer, ("872 times", "30 times", "less than 3 times"), "less than 3 times", hint)
+    pick(
+        answer,
+        ("872 times", "30 times", "less than 3 times"),
+        "less than 3 times",
+        hint,
+    )
     return f"{factor:.2f} times the rows for 872 times the averages"
 
 
 @exercise
 def check_rare(rare):
-    """``rare(n)``: the probability of the value n, by which most samples miss the average."""
+    """``rare(n)``: the probability of the value n, by which most samples miss the
+    average."""
     for n in (150, 1000, 20_000):
         q = number(ask(rare, n))
         need(0 <= q <= 1, f"for n = {n}: a probability is asked for, got {q:.3g}")
@@ -64,7 +79,8 @@ def check_rare(rare):
 
 @exercise
 def check_bernstein(bernstein):
-    """``bernstein(phi, delta)``: a tolerance for each column of `phi`, of values in [0, 1]."""
+    """``bernstein(phi, delta)``: a tolerance for each column of `phi`, of values in [0,
+    1]."""
     rng = np.random.default_rng(0)
     for n, m, delta in ((40, 3, 0.05), (300, 5, 0.01)):
         phi = rng.random((n, m)) ** 3
@@ -76,10 +92,15 @@ def check_bernstein(bernstein):
         need(not same(found, _bernstein(V, n, np.log(2 / delta))), case + hint)
         hint = "an average may be too high or too low: share delta among 2 m events"
         need(not same(found, _bernstein(V, n, np.log(2 * m / delta))), case + hint)
-        need(not same(found, _bernstein(phi.var(axis=0), n, log)), case + "V divides by n - 1")
+        need(
+            not same(found, _bernstein(phi.var(axis=0), n, log)),
+            case + "V divides by n - 1",
+        )
         hint = "that is the first term; the second guards against unseen values"
         need(not same(found, np.sqrt(2 * V * log / n)), case + hint)
-        hint = "that is for one average, above and below; all m have to be within at once"
+        hint = (
+            "that is for one average, above and below; all m have to be within at once"
+        )
         need(not same(found, _bernstein(V, n, np.log(4 / delta))), case + hint)
         hint = "that bounds the true average; the tolerance is how far above the mean it may be"
         need(not same(found - phi.mean(axis=0), truth), case + hint)
@@ -90,7 +111,8 @@ def check_bernstein(bernstein):
 
 @exercise
 def check_leak(leak):
-    """``leak(V, phi)``: for each row, the most by which ``h(y | x)`` is below ``v_y - phi``."""
+    """``leak(V, phi)``: for each row, the most by which ``h(y | x)`` is below ``v_y -
+    phi``."""
     for phi in (-0.3, 0.4):
         V = np.random.default_rng(0).normal(0, 1.2, (30, 3))
         A = np.maximum(V - phi, 0)
@@ -108,11 +130,11 @@ def check_leak(leak):
         need(not same(found, big - 1), case + f"{found[i]:.3f} {hint}")
         least = int(np.argmin(found))
         below = f"for v - phi = {np.round(V[least] - phi, 2).tolist()} "
-        hint = "it is negative: where the parts sum to 1 or less, h only gives them more"
-        need(found.min() > -CLOSE, below + hint)
-        told = (
-            f"it is {truth[i]:.3f}, not {found[i]:.3f}: h divides the positive parts by their sum"
+        hint = (
+            "it is negative: where the parts sum to 1 or less, h only gives them more"
         )
+        need(found.min() > -CLOSE, below + hint)
+        told = f"it is {truth[i]:.3f}, not {found[i]:.3f}: h divides the positive parts by their sum"
         need(same(found, truth), case + told)
     return "0 on the training rows, and on every row whose parts sum to at most 1"
 

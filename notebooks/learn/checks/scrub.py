@@ -1,4 +1,5 @@
-"""A plot with a slider over the values of a parameter, in the notebook and on the course's page.
+"""A plot with a slider over the values of a parameter, in the notebook and on the
+course's page.
 
 The plot is drawn once for each value; moving the slider needs no kernel.
 """
@@ -35,10 +36,14 @@ class Scrub(Replay):
         for value in values:
             draw(value)
             png = io.BytesIO()
-            plt.savefig(png, dpi=DPI)  # without a tight box, which would jump from value to value
+            plt.savefig(
+                png, dpi=DPI
+            )  # without a tight box, which would jump from value to value
             plt.close()
             small = io.BytesIO()
-            Image.open(png).convert("RGB").quantize(COLOURS).save(small, "PNG", optimize=True)
+            Image.open(png).convert("RGB").quantize(COLOURS).save(
+                small, "PNG", optimize=True
+            )
             pictures.append(base64.b64encode(small.getvalue()).decode())
         self.data = {"name": name, "values": words, "pictures": pictures}
         self.data["start"] = len(words) // 2

@@ -11,7 +11,8 @@ from checks.exercise import array, ask, exercise, need, number, pick, same, seve
 
 @exercise
 def check_sums(sums):
-    """``sums(block, n, m)``: X'X and X'Y of n rows, at most m of which are read at a time."""
+    """``sums(block, n, m)``: X'X and X'Y of n rows, at most m of which are read at a
+    time."""
     rng = np.random.default_rng(0)
     for n, m in ((20, 5), (23, 5), (4, 9)):
         X, Y = rng.standard_normal((n, 3)), np.eye(2)[rng.integers(0, 2, n)]
@@ -41,7 +42,10 @@ class _File:
         hint = f"{count} rows are requested at a time, but only {self.most} may be"
         need(count <= self.most, hint)
         held = sum(part() is not None for part in self.given)
-        need(held < 3, "three blocks are in memory at the same time: add each up, and go on")
+        need(
+            held < 3,
+            "three blocks are in memory at the same time: add each up, and go on",
+        )
         self.times[rows] += 1
         part = self.X[rows].copy()
         self.given.append(weakref.ref(part))
@@ -50,7 +54,8 @@ class _File:
 
 @exercise
 def check_bound(bound):
-    """``bound(g, alpha)``: of the distance from the minimum of a strongly convex function."""
+    """``bound(g, alpha)``: of the distance from the minimum of a strongly convex
+    function."""
     rng = np.random.default_rng(0)
     for alpha in (0.1, 1.0, 3.0):
         g = rng.standard_normal((3, 2))
@@ -60,7 +65,10 @@ def check_bound(bound):
         far = (square / alpha**2, np.sqrt(square) / alpha)
         need(alpha == 1 or not any(same(found, other) for other in far), case + hint)
         told = f"it is {square / (2 * alpha):.4f}, not {found:.4f}: for which V is the right side "
-        need(same(found, square / (2 * alpha)), case + told + "of the inequality smallest?")
+        need(
+            same(found, square / (2 * alpha)),
+            case + told + "of the inequality smallest?",
+        )
     return "it contains no rows: the gradient is enough for the proof"
 
 
@@ -79,14 +87,24 @@ def check_halves(four):
 
 @exercise
 def check_pages(pages):
-    """``pages(q, m)``: the fraction of pages of m rows of which at least one is drawn."""
+    """``pages(q, m)``: the fraction of pages of m rows of which at least one is
+    drawn."""
     for q, m in ((0.5, 1), (0.1, 3), (0.01, 64), (0.3, 20)):
         found, truth = number(ask(pages, q, m)), 1 - (1 - q) ** m
         case = f"for q = {q} and m = {m} "
         hint = "two of the rows that are drawn may share a page"
-        need(m == 1 or not (same(found, q * m) or same(found, min(1, q * m))), case + hint)
-        need(m == 1 or not same(found, 1 - q**m), case + "that omits pages all of whose rows are")
-        need(not same(found, 1 - truth) or same(truth, 0.5), case + "that is the fraction not read")
+        need(
+            m == 1 or not (same(found, q * m) or same(found, min(1, q * m))),
+            case + hint,
+        )
+        need(
+            m == 1 or not same(found, 1 - q**m),
+            case + "that omits pages all of whose rows are",
+        )
+        need(
+            not same(found, 1 - truth) or same(truth, 0.5),
+            case + "that is the fraction not read",
+        )
         told = f"it is {truth:.4f}, not {found:.4f}: when is a page not read?"
         need(same(found, truth), case + told)
     return "of large pages, a small sample reads nearly all"
@@ -94,8 +112,13 @@ def check_pages(pages):
 
 @exercise
 def check_workers(best_workers, hundred):
-    """``best_workers(n, d, k, p, b)``, and whether 100 are faster than ten for 100,000 rows."""
-    cases = ((1e5, 512, 10, 2e11, 1.25e9), (1e8, 64, 3, 1e11, 1e9), (1e6, 10, 1000, 1e10, 1e10))
+    """``best_workers(n, d, k, p, b)``, and whether 100 are faster than ten for 100,000
+    rows."""
+    cases = (
+        (1e5, 512, 10, 2e11, 1.25e9),
+        (1e8, 64, 3, 1e11, 1e9),
+        (1e6, 10, 1000, 1e10, 1e10),
+    )
     for n, d, k, p, b in cases:
         found = number(ask(best_workers, n, d, k, p, b))
         truth = np.sqrt(n * b / (2 * p))

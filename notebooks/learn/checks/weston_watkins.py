@@ -4,7 +4,17 @@ from __future__ import annotations
 
 import numpy as np
 
-from checks.exercise import CLOSE, array, ask, exercise, need, number, pick, same, several
+from checks.exercise import (
+    CLOSE,
+    array,
+    ask,
+    exercise,
+    need,
+    number,
+    pick,
+    same,
+    several,
+)
 from workbench.core.problem import Problem
 from workbench.weston_watkins.fast import evaluate
 from workbench.weston_watkins.walrus import sweep
@@ -23,7 +33,10 @@ def check_loss(ww_loss):
         truth = hinges.sum(axis=1)
         hint = "1 too large: the own class has the margin 0 and is left out"
         need(not same(found, truth + 1), hint)
-        need(not same(found, hinges.max(axis=1)), "that is the largest hinge; every one counts")
+        need(
+            not same(found, hinges.max(axis=1)),
+            "that is the largest hinge; every one counts",
+        )
         hint = "that is the mean over the wrong classes; it is their sum"
         need(not same(found, truth / (k - 1)), hint)
         i = int(np.argmax(np.abs(found - truth)))
@@ -37,16 +50,29 @@ def check_loss(ww_loss):
 def check_at_zero(all_equal):
     """``all_equal(k, s)``: the three losses of a row whose `k` scores are all `s`."""
     rng = np.random.default_rng(0)
-    for k, s in ((10, 0.0), (2, 0.0), *zip(rng.integers(3, 30, 6).tolist(), rng.normal(0, 2, 6))):
+    for k, s in (
+        (10, 0.0),
+        (2, 0.0),
+        *zip(rng.integers(3, 30, 6).tolist(), rng.normal(0, 2, 6)),
+    ):
         found = array(ask(all_equal, k, s), (3,), "the result").astype(float)
         one_vs_rest = max(0, 1 - s) + (k - 1) * max(0, 1 + s)
         case = f"for {k} classes and scores of {s:.3g}: "
-        need(same(found[0], k - 1), case + "Weston-Watkins: h(0) = 1; how many hinges count?")
-        need(same(found[1], 1), case + "Crammer-Singer: every margin is 0; how large is the worst?")
+        need(
+            same(found[0], k - 1),
+            case + "Weston-Watkins: h(0) = 1; how many hinges count?",
+        )
+        need(
+            same(found[1], 1),
+            case + "Crammer-Singer: every margin is 0; how large is the worst?",
+        )
         hint = "one-vs-rest has no margins: it compares s and -s with 1"
         need(s == 0 or not same(found[2], k), case + hint)
         turned = same(found[2], max(0, 1 + s) + (k - 1) * max(0, 1 - s))
-        need(k == 2 or s == 0 or not turned, case + "one-vs-rest: the own score should be high")
+        need(
+            k == 2 or s == 0 or not turned,
+            case + "one-vs-rest: the own score should be high",
+        )
         alike = same(found[2], k * max(0, 1 - s))
         hint = "one-vs-rest: which score should the other classes have, 1 or -1?"
         need(s == 0 or not alike, case + hint)
@@ -61,13 +87,17 @@ def check_right_but_costly(scores):
     v = np.asarray(scores, dtype=float)
     need(v.ndim == 1 and len(v) >= 2, "give the scores of one row, a list of numbers")
     margins = v[0] - v[1:]
-    need(margins.min() > 0, f"class 0 must win; its margins are {np.round(margins, 3).tolist()}")
-    need(len(v) > 2, "one rival with a positive margin costs less than 1; take more classes")
+    need(
+        margins.min() > 0,
+        f"class 0 must win; its margins are {np.round(margins, 3).tolist()}",
+    )
+    need(
+        len(v) > 2,
+        "one rival with a positive margin costs less than 1; take more classes",
+    )
     hinges = np.maximum(0, 1 - margins)
     need(hinges.sum() > 1, f"the loss is {hinges.sum():.3f}; bring the rivals closer")
-    return (
-        f"class 0 wins, and the loss is {hinges.sum():.3f}; Crammer-Singer's is {hinges.max():.3f}"
-    )
+    return f"class 0 wins, and the loss is {hinges.sum():.3f}; Crammer-Singer's is {hinges.max():.3f}"
 
 
 @exercise
@@ -76,7 +106,10 @@ def check_centred(centred):
     W = np.random.default_rng(0).normal(1, 1, (5, 3))
     found, best = array(ask(centred, W.copy()), W.shape, "the result"), _centred(W)
     moved = found - W
-    need(same(moved, moved[:, :1]), "the margins change: every column must move by the same vector")
+    need(
+        same(moved, moved[:, :1]),
+        "the margins change: every column must move by the same vector",
+    )
     norms = f"|W|^2 is {(found**2).sum():.3f}, the minimum is {(best**2).sum():.3f}"
     need(same(found, best), norms + ": set the derivative of sum_j |w_j + c|^2 to 0")
     return "c is minus the mean of the columns, and the new columns sum to 0"
@@ -84,7 +117,8 @@ def check_centred(centred):
 
 @exercise
 def check_binary(as_binary):
-    """``as_binary(C, w)``: the C of the binary SVM that equals (P) for k = 2, and W (d, 2)."""
+    """``as_binary(C, w)``: the C of the binary SVM that equals (P) for k = 2, and W (d,
+    2)."""
     w = np.random.default_rng(0).normal(size=4)
     for C in (0.3, 1.0, 5.0):
         found = ask(as_binary, C, w.copy())
@@ -108,8 +142,13 @@ def check_dual(dual):
     several(found, 2, "return two things: W and D")
     truth = weights(B, X, y)
     W, D = array(found[0], truth.shape, "W"), number(found[1])
-    need(not same(W, -truth), "W has the wrong sign: the own class is pulled towards x_i")
-    need(not same(W, -X.T @ B), "the own classes are missing: x_i enters column y_i with S_i")
+    need(
+        not same(W, -truth), "W has the wrong sign: the own class is pulled towards x_i"
+    )
+    need(
+        not same(W, -X.T @ B),
+        "the own classes are missing: x_i enters column y_i with S_i",
+    )
     need(
         same(W, truth),
         "W is off: add x_i to column y_i S_i times, subtract beta_ij of it elsewhere",
@@ -127,7 +166,10 @@ def check_outside(B, problem: Problem, C: float, optimum: float):
     own = B[np.arange(problem.n), problem.y]
     need(np.abs(own).max() < CLOSE, "B must be 0 at the own classes")
     out = np.sum((B < -CLOSE) | (B > C + CLOSE))
-    need(out <= 1, f"{out} multipliers leave the box; raising which one increases D most?")
+    need(
+        out <= 1,
+        f"{out} multipliers leave the box; raising which one increases D most?",
+    )
     D = B.sum() - (weights(B, problem.X, problem.y) ** 2).sum() / 2
     need(D > optimum + 1e-4, f"D(B) = {D:.4f} is not above the optimum, {optimum:.4f}")
     ends = f"beta goes from {B.min():.2g} to {B.max():.2g}"
@@ -144,17 +186,25 @@ def check_block(block):
     for x, label, beta in zip(X, y, B):
         W = weights(B, X, y)
         v, norm, S = block_of(x, label, W, beta), x @ x, beta.sum()
-        found = np.asarray(ask(block, x.copy(), label, W.copy(), beta.copy()), dtype=float)
+        found = np.asarray(
+            ask(block, x.copy(), label, W.copy(), beta.copy()), dtype=float
+        )
         need(found.shape != beta.shape, "leave the own class out: v has k - 1 entries")
         found, own = array(found, v.shape, "v"), np.delete(beta, label) + S
         if same(found, v):
             continue
-        need(not same(found, v - own), "add beta_j + S: this row's own part must not count")
+        need(
+            not same(found, v - own),
+            "add beta_j + S: this row's own part must not count",
+        )
         need(not same(found, (v - own) * norm + own), "divide 1 - m_j by |x|^2")
         need(not same(found, v - S), "S is missing: w_y holds this row S times")
         hint = "the sign: v has 1 - m_j, and the margin is m_j = s_y - s_j"
         need(not same(found, 2 / norm - v + 2 * own), hint)
-        need(not same(found, (v - own) * np.sqrt(norm) + own), "divide by |x|^2, not by |x|")
+        need(
+            not same(found, (v - own) * np.sqrt(norm) + own),
+            "divide by |x|^2, not by |x|",
+        )
         given = f"|x|^2 = {norm:.3f} and beta = {np.round(beta, 2).tolist()}"
         wanted, found = np.round(v, 3).tolist(), np.round(found, 3).tolist()
         need(False, f"for a row with {given}, v is {wanted}, not {found}")
@@ -163,19 +213,37 @@ def check_block(block):
 
 @exercise
 def check_second(answer, turns):
-    """`answer`: how b_2 moves with C; ``turns(v)``: the C of its turn, and that of its end."""
-    for first, share in np.random.default_rng(0).uniform([0.5, 0.6], [5, 0.95], (10, 2)):
+    """`answer`: how b_2 moves with C; ``turns(v)``: the C of its turn, and that of its
+    end."""
+    for first, share in np.random.default_rng(0).uniform(
+        [0.5, 0.6], [5, 0.95], (10, 2)
+    ):
         v = np.array([first, share * first])
         turn, still = array(ask(turns, v.copy()), (2,), "the result").astype(float)
-        need(0 < min(turn, still) < np.inf, "both values of C should be finite and above 0")
-        case, b = f"for v = {np.round(v, 2).tolist()} and C = {turn:.3g} ", minimiser(v, turn)
-        need(b[1] > turn - CLOSE, case + "b_2 is not at C any more: it has turned earlier")
+        need(
+            0 < min(turn, still) < np.inf,
+            "both values of C should be finite and above 0",
+        )
+        case, b = (
+            f"for v = {np.round(v, 2).tolist()} and C = {turn:.3g} ",
+            minimiser(v, turn),
+        )
+        need(
+            b[1] > turn - CLOSE,
+            case + "b_2 is not at C any more: it has turned earlier",
+        )
         later = minimiser(v, turn + 1e-3)
-        need(later[1] < b[1], case + "b_2 still rises: how far do both go up the diagonal?")
+        need(
+            later[1] < b[1],
+            case + "b_2 still rises: how far do both go up the diagonal?",
+        )
         b, cross = minimiser(v, still), np.linalg.solve([[2, 1], [1, 2]], v)
         case = case.split(" and")[0] + f" and C = {still:.3g} "
         need(same(b, cross), case + "the square does not reach the cross yet")
-        need(same(b[0], still), case + "the cross is already inside: which side touches it first?")
+        need(
+            same(b[0], still),
+            case + "the cross is already inside: which side touches it first?",
+        )
     hint = "once it has left the diagonal, what does a larger b_1 do to b_2 = v_2 - (b_1 + b_2)?"
     pick(answer, ("rises", "falls", "both"), "both", hint)
     return "b_2 = C rises to v_2 / 3, then falls as b_1 grows, until b_1 is also free"
@@ -188,15 +256,21 @@ def check_by_hand(g, b, v, C: float):
     g, b = number(g), array(b, v.shape, "b").astype(float)
     total = np.clip(v - g, 0, C).sum()
     move = "raise" if total > g else "lower"
-    hint = f"with your g the clipped entries sum to {total:.4g}, not to {g:.4g}: {move} g"
+    hint = (
+        f"with your g the clipped entries sum to {total:.4g}, not to {g:.4g}: {move} g"
+    )
     need(abs(total - g) < 1e-3, hint)
-    need(np.abs(b - np.clip(v - g, 0, C)).max() < 1e-3, "g is right; now clip every v_j - g")
+    need(
+        np.abs(b - np.clip(v - g, 0, C)).max() < 1e-3,
+        "g is right; now clip every v_j - g",
+    )
     return "one entry in each state: at C, free, at 0"
 
 
 @exercise
 def check_sweep(pass_over, is_root):
-    """``pass_over(what, v_j, n_u, n_m, S)``: the new counts and sum; ``is_root(g, after)``."""
+    """``pass_over(what, v_j, n_u, n_m, S)``: the new counts and sum; ``is_root(g,
+    after)``."""
     for what, expected in (("entry", (3, 6, 4.5)), ("exit", (4, 4, 1.5))):
         found = ask(pass_over, what, 1.5, 3, 5, 3.0)
         several(found, 3, "return three numbers: n_u, n_m and S")
@@ -218,9 +292,7 @@ def check_solve(solve):
     """``solve(v, C)`` is the root of F."""
     for v, C in _blocks():
         g, truth = number(ask(solve, v.copy(), C)), sweep(v, C)
-        hint = (
-            f"for v = {np.round(v, 2).tolist()}, C = {C} you find {g:.4f}, the root is {truth:.4f}"
-        )
+        hint = f"for v = {np.round(v, 2).tolist()}, C = {C} you find {g:.4f}, the root is {truth:.4f}"
         if v.max() <= 0:
             hint += ": no v_j is positive, so b = 0"
         elif len(set(v)) < len(v):
@@ -242,7 +314,9 @@ def check_careless(v, careless, C: float):
         f"it finds {g:.4g}, the root. What does a set do with equal elements?",
     )
     if v.max() <= 0:
-        return f"it finds {g:.4g}: no v_j is positive, b = 0, and so g must be 0 (line 3)"
+        return (
+            f"it finds {g:.4g}: no v_j is positive, b = 0, and so g must be 0 (line 3)"
+        )
     return f"it finds {g:.4g}, the root is {truth:.4g}: equal entries count as one in a set"
 
 
@@ -254,7 +328,10 @@ def check_cycle(v, C: float):
     visited = newton(v, C, 0.0, 60)
     excess = evaluate(v, C, visited[-1])[0]
     steps = len(visited) - 1
-    need(abs(excess) > CLOSE, f"Newton stops at step {steps}, at {visited[-1]:.4g}: the root")
+    need(
+        abs(excess) > CLOSE,
+        f"Newton stops at step {steps}, at {visited[-1]:.4g}: the root",
+    )
     back = " -> ".join(f"{g:.3g}" for g in visited[:4])
     return f"{back} -> ..., forever; the root is {sweep(v, C):.4g}"
 

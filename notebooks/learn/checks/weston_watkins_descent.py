@@ -16,11 +16,16 @@ ROUNDING = 1e-9  # a smaller gap is no gap: with a tiny C all objectives are tha
 
 @exercise
 def check_visit(visit):
-    """``visit(x, y, W, beta, C)`` solves one block in place and returns whether it changed."""
+    """``visit(x, y, W, beta, C)`` solves one block in place and returns whether it
+    changed."""
     X, y, B = toy()
     B = np.minimum(B, 0.2)
     W = weights(B, X, y)
-    for i, C in [*((i, 0.5) for i in range(6)), (5, 0.5), *((i, 0.2) for i in range(6, 12))]:
+    for i, C in [
+        *((i, 0.5) for i in range(6)),
+        (5, 0.5),
+        *((i, 0.2) for i in range(6, 12)),
+    ]:
         before, expected = B[i].copy(), _visited(X[i], y[i], W, B[i], C)
         changed = ask(visit, X[i], y[i], W, B[i], C)
         need(B[i, y[i]] == 0, "beta of the own class must stay 0")
@@ -28,12 +33,20 @@ def check_visit(visit):
         case += f", is {np.round(B[i], 3).tolist()}"
         moved = same(B[i], expected) or not same(B[i], before)
         need(moved, case + " as before: change it in place")
-        need(same(B[i], expected), case + ". What is v? It counts the row's own part of W as well")
+        need(
+            same(B[i], expected),
+            case + ". What is v? It counts the row's own part of W as well",
+        )
         hint = "beta is right, but W is no longer W(B): subtract x (x) delta, in place"
         need(same(W, weights(B, X, y)), hint)
         truth = not same(expected, before)
-        need(bool(changed) == truth, f"beta has{'' if truth else ' not'} changed: return this")
-    return "the block is optimal and W = W(B); an immediate second visit changes nothing"
+        need(
+            bool(changed) == truth,
+            f"beta has{'' if truth else ' not'} changed: return this",
+        )
+    return (
+        "the block is optimal and W = W(B); an immediate second visit changes nothing"
+    )
 
 
 @exercise
@@ -68,11 +81,14 @@ def check_epochs(epochs):
 
 @exercise
 def check_primal(answer, changes, primal: np.ndarray):
-    """`answer`: what P does; ``changes(x, b, y, z, t)``: what row x's b does to row z's margins."""
+    """`answer`: what P does; ``changes(x, b, y, z, t)``: what row x's b does to row z's
+    margins."""
     rng = np.random.default_rng(0)
     for t in (0, 1, 2, 3):
         (x, z), b = rng.normal(size=(2, 5)), np.r_[rng.random(3), 0.0]
-        found = array(ask(changes, x.copy(), b.copy(), 3, z.copy(), t), (4,), "the result")
+        found = array(
+            ask(changes, x.copy(), b.copy(), 3, z.copy(), t), (4,), "the result"
+        )
         W = weights(b[None], x[None], np.array([3]))
         truth = margins((z @ W)[None], np.array([t]))[0]
         case = f"a row of class {t}, after a visit to one of class 3: "
@@ -81,9 +97,14 @@ def check_primal(answer, changes, primal: np.ndarray):
             case + "all signs are wrong; which class does a visit pull closer?",
         )
         need(same(found[t], 0), case + "the margin against its own class is always 0")
-        need(same(found, truth), case + "take the difference of two columns of the change of W")
+        need(
+            same(found, truth),
+            case + "take the difference of two columns of the change of W",
+        )
     rises = int((np.diff(primal) > 0).sum())
-    hint = "which objective does a visit improve, and how does it affect the other rows?"
+    hint = (
+        "which objective does a visit improve, and how does it affect the other rows?"
+    )
     pick(answer, ("falls", "both"), "both" if rises else "falls", hint)
     return f"it rises in {rises} of {len(primal) - 1} epochs; only the dual is monotone"
 
@@ -104,13 +125,22 @@ def check_stall(patience, C, descend: Callable):
 
 @exercise
 def check_rounds(short, shark: Trace, walrus: Trace):
-    """``short(tau, m)``: how far above its minimum (4) is, if no derivative is larger than tau."""
+    """``short(tau, m)``: how far above its minimum (4) is, if no derivative is larger
+    than tau."""
     for m, tau in zip((2, 6, 20), np.random.default_rng(0).uniform(0.1, 2, 3)):
         g, found = tau * (-1.0) ** np.arange(m), number(ask(short, tau, m))
-        truth = g @ np.linalg.solve(np.eye(m) + 1, g) / 2  # the worst signs, m being even
+        truth = (
+            g @ np.linalg.solve(np.eye(m) + 1, g) / 2
+        )  # the worst signs, m being even
         case = f"for tau = {tau:.3g}, m = {m}: "
-        need(found > truth - CLOSE, case + f"{found:.3g} is not safe, some b is further off")
-        need(found < truth + CLOSE, case + f"{found:.3g} is safe, but no b is as far off as that")
+        need(
+            found > truth - CLOSE,
+            case + f"{found:.3g} is not safe, some b is further off",
+        )
+        need(
+            found < truth + CLOSE,
+            case + f"{found:.3g} is safe, but no b is as far off as that",
+        )
     a, b = shark.last["round"], walrus.last["round"]
     return f"{a} and {b} rounds: a violation of 1e-6 makes no difference"
 
@@ -126,5 +156,7 @@ def check_scale(scale):
     return "bounds stay bounds: multipliers at the old C move to the new one"
 
 
-def _visited(x: np.ndarray, y: int, W: np.ndarray, beta: np.ndarray, C: float) -> np.ndarray:
+def _visited(
+    x: np.ndarray, y: int, W: np.ndarray, beta: np.ndarray, C: float
+) -> np.ndarray:
     return np.insert(minimiser(block_of(x, y, W, beta), C), y, 0.0)

@@ -1,8 +1,9 @@
-"""The board of claims: what the five papers say of their methods, and whether it holds here.
+"""The board of claims: what the five papers say of their methods, and whether it holds
+here.
 
-data/reference/claims.toml names for each claim the SQL query whose one row decides it. The tables
-are ``"name/figure"``, the numbers of a figure's sidecar, ``"name"``, the rows of all runs of
-results/name.parquet, and a .csv file of the checkout.
+data/reference/claims.toml names for each claim the SQL query whose one row decides it.
+The tables are ``"name/figure"``, the numbers of a figure's sidecar, ``"name"``, the
+rows of all runs of results/name.parquet, and a .csv file of the checkout.
 """
 
 from __future__ import annotations
@@ -19,11 +20,18 @@ import pandas as pd
 from workbench.runs.mill import PRINTED
 from workbench.runs.notebooks import CHECKOUT
 
-VERDICTS = "holds", "holds in part", "does not hold", "not decided", "cannot be tested here"
+VERDICTS = (
+    "holds",
+    "holds in part",
+    "does not hold",
+    "not decided",
+    "cannot be tested here",
+)
 
 
 class Claim(NamedTuple):
-    """A paper's claim: the fields of claims.toml, and whether its seconds were timed alone."""
+    """A paper's claim: the fields of claims.toml, and whether its seconds were timed
+    alone."""
 
     paper: str
     claim: str
@@ -41,8 +49,8 @@ class Claim(NamedTuple):
 def read_claims() -> tuple[Claim, ...]:
     """Return all claims, their numbers computed now.
 
-    A claim is not decided if its numbers no longer bear out the verdict, that is, if its query's
-    column ``ok`` is not 1.
+    A claim is not decided if its numbers no longer bear out the verdict, that is, if
+    its query's column ``ok`` is not 1.
     """
     entries = tomllib.loads((PRINTED / "claims.toml").read_text("utf-8"))["claim"]
     with sqlite3.connect(":memory:") as base:
@@ -59,22 +67,32 @@ def _claim(base: sqlite3.Connection, entry: dict) -> Claim:
         entry["timed"] = alone if made["timed"] else "not timed alone"
     if sql := entry.pop("sql", ""):
         for name in entry.pop("tables"):
-            if not base.execute("SELECT 1 FROM sqlite_master WHERE name = ?", [name]).fetchone():
+            if not base.execute(
+                "SELECT 1 FROM sqlite_master WHERE name = ?", [name]
+            ).fetchone():
                 _table(name).to_sql(name, base, index=False)
         values = pd.read_sql(sql, base).to_dict("records")[0]
         if values["ok"] != 1:
             why = f"The numbers no longer bear out {entry['verdict']!r}: judge the claim again."
-            return Claim(**entry | {"verdict": "not decided", "number": str(values), "why": why})
-    return Claim(**entry | {n: entry.get(n, "").format(**values) for n in ("number", "why")})
+            return Claim(
+                **entry | {"verdict": "not decided", "number": str(values), "why": why}
+            )
+    return Claim(
+        **entry | {n: entry.get(n, "").format(**values) for n in ("number", "why")}
+    )
 
 
 def _table(name: str) -> pd.DataFrame:
     if "/" in name:
         of_csv = name.endswith(".csv")
-        table = pd.DataFrame(pd.read_csv(CHECKOUT / name) if of_csv else _sidecar(name)["numbers"])
+        table = pd.DataFrame(
+            pd.read_csv(CHECKOUT / name) if of_csv else _sidecar(name)["numbers"]
+        )
         return table.map(lambda v: json.dumps(v) if isinstance(v, (dict, list)) else v)
     table = pd.read_parquet(CHECKOUT / "results" / f"{name}.parquet")
-    return table.assign(ended=~table.duplicated("run", keep="last"))  # the last row of each run
+    return table.assign(
+        ended=~table.duplicated("run", keep="last")
+    )  # the last row of each run
 
 
 def _sidecar(name: str) -> dict:

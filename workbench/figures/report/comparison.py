@@ -1,4 +1,5 @@
-"""Two numbers, a paper's and ours: their units, their digits, and whether they agree."""
+"""Two numbers, a paper's and ours: their units, their digits, and whether they
+agree."""
 
 from __future__ import annotations
 
@@ -12,10 +13,16 @@ from scipy.stats import t as student
 TIMES = ("training time", "test time", "subproblem time")
 MORE = "accuracy", "macro-F1", "speed-up"  # is better
 LESS = (*TIMES, "classification error", "worst-case error", "average error", "memory")
-# Margins, fixed for each quantity before anything was compared: a factor, points, or a bound.
-FACTOR, FACTORS = 1.5, (*TIMES, "iterations", "memory", "slow-down", "speed-up", "condition number")
+# Margins, fixed for each quantity before anything was compared: a factor, points, or a
+# bound.
+FACTOR, FACTORS = (
+    1.5,
+    (*TIMES, "iterations", "memory", "slow-down", "speed-up", "condition number"),
+)
 MARGINS = dict.fromkeys(("classification error", "accuracy", "macro-F1"), 0.005)
-MARGINS |= {"worst-case error": 0.01}  # of other quantities it is a unit of the last printed digit
+MARGINS |= {
+    "worst-case error": 0.01
+}  # of other quantities it is a unit of the last printed digit
 UNITS = {  # unit -> (dimension, factor)
     **{"ms": ("time", 1e-3), "s": ("time", 1.0), "min": ("time", 60.0)},
     **{"MB": ("memory", 1e6), "GB": ("memory", 1e9)},
@@ -35,7 +42,10 @@ class Number(NamedTuple):
         """Return the same number in another unit, None if it cannot be converted."""
         if self.unit == unit:
             return self
-        (one, mine), (other, wanted) = UNITS.get(self.unit, ("", 1.0)), UNITS.get(unit, ("?", 1.0))
+        (one, mine), (other, wanted) = (
+            UNITS.get(self.unit, ("", 1.0)),
+            UNITS.get(unit, ("?", 1.0)),
+        )
         if one != other:
             return None
         value, spread = (x if x is None else x * (mine / wanted) for x in self[:2])
@@ -60,7 +70,8 @@ class Verdict(NamedTuple):
 def compare(
     quantity: str, paper: Number, ours: Number, *, caveat: str = "", runs: int = 0
 ) -> Verdict:
-    """Return the verdict on our number, the mean of `runs` values, by a test of equivalence.
+    """Return the verdict on our number, the mean of `runs` values, by a test of
+    equivalence.
 
     Parameters
     ----------
@@ -79,7 +90,11 @@ def compare(
     if paper.value is None or ours.value is None:
         return Verdict("none")
     known = ours.spread is not None  # 0 if nothing is random and there is one run
-    half = student.ppf(0.95, max(1, runs - 1)) * ours.spread / runs**0.5 if known else math.inf
+    half = (
+        student.ppf(0.95, max(1, runs - 1)) * ours.spread / runs**0.5
+        if known
+        else math.inf
+    )
     if quantity in FACTORS and paper.unit != "%":
         if min(paper.value, ours.value) <= 0:
             return Verdict("none")
@@ -91,7 +106,9 @@ def compare(
         margin = 10.0**place if own is None else own / UNITS[paper.unit][1]
         low, high = paper.value - margin, paper.value + margin
         shown = _difference(ours.value - paper.value, half, paper.unit)
-    slack = 1e-9 * high  # a difference of exactly the margin must not fail by the last bit
+    slack = (
+        1e-9 * high
+    )  # a difference of exactly the margin must not fail by the last bit
     tone = "undecided"
     if low - slack <= ours.value - half and ours.value + half <= high + slack:
         tone = "agrees"
@@ -99,7 +116,11 @@ def compare(
         tone = "differs"
     shown += "" if known or caveat else "; one run has no interval"
     if tone == "differs" and not caveat and quantity in (*MORE, *LESS):
-        shown += "; better" if (ours.value > paper.value) == (quantity in MORE) else "; worse"
+        shown += (
+            "; better"
+            if (ours.value > paper.value) == (quantity in MORE)
+            else "; worse"
+        )
     return Verdict("context" if caveat else tone, shown, caveat)
 
 
@@ -113,7 +134,8 @@ def number(value: str | float | None) -> float | None:
 
 
 def amount(value: float, decimals: int = 0, digits: int = 3) -> str:
-    """Return a measured number, rounded to `digits` digits but to at least `decimals` decimals."""
+    """Return a measured number, rounded to `digits` digits but to at least `decimals`
+    decimals."""
     if value == 0 or not math.isfinite(value):
         return f"{value:g}"
     rounded = f"{value:.{digits - 1}e}"

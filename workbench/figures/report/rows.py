@@ -1,8 +1,8 @@
 """The cells of the papers' tables, each with our number, a verdict and the reasons.
 
-A comparison is a claim only between like and like: on the paper's data, and for times on the
-paper's machine and measured in timing mode. Anything else is context. A number that a paper prints
-again in another table is judged only where it appears first.
+A comparison is a claim only between like and like: on the paper's data, and for times
+on the paper's machine and measured in timing mode. Anything else is context. A number
+that a paper prints again in another table is judged only where it appears first.
 """
 
 from __future__ import annotations
@@ -31,15 +31,29 @@ from workbench.figures.report.sidecars import Figure, text
 from workbench.papers import same_data, token
 
 NOT_IN_PRINT = "not in print"
-ALONE = {"note": NOT_IN_PRINT, "value": None, "spread": None}  # of a row without a printed number
+ALONE = {
+    "note": NOT_IN_PRINT,
+    "value": None,
+    "spread": None,
+}  # of a row without a printed number
 NOT_EXPLAINED = "the difference is not explained yet"
 COUNTED = {"runs": "runs", "cut": "of them ended by the clock"}  # fields of our rows
 KEYS = ("paper", "table", "dataset", "method", "quantity", "setting")
-GIVEN = ("samples", "features", "classes", "parameter")  # quantities that are not measured
+GIVEN = (
+    "samples",
+    "features",
+    "classes",
+    "parameter",
+)  # quantities that are not measured
 LIMITS = {"mrc": "the paper's limits were 200,000 s and 180 GB"}
-STAND_IN = {"MRC-LP": "MRC interior point (ours)"}  # it solves the same program, on the same splits
-EDITIONS = {"news20": "the edition by date, with another split"}  # with the paper's name
-STANDINGS = {  # each distinct result in print has exactly one of these, except the last three
+STAND_IN = {
+    "MRC-LP": "MRC interior point (ours)"
+}  # it solves the same program, on the same splits
+EDITIONS = {
+    "news20": "the edition by date, with another split"
+}  # with the paper's name
+# each distinct result in print has exactly one of these, except the last three
+STANDINGS = {
     "agrees": "the 90 % interval of our mean lies within the margin around the printed number",
     "undecided": "our interval reaches beyond the margin, or one run has no interval",
     "differs": "our interval lies outside the margin",
@@ -109,28 +123,36 @@ class Row:
 
     @property
     def printed(self) -> str:
-        """The paper's number in words; ``masked``, ``lost`` or ``none`` if it has no value."""
+        """The paper's number in words; ``masked``, ``lost`` or ``none`` if it has no
+        value."""
         value, spread, unit = self.paper
         if value is None:
-            return next((word for word in ("masked", "lost") if word in self.note), "none")
+            return next(
+                (word for word in ("masked", "lost") if word in self.note), "none"
+            )
         spread = f" ± {as_printed(spread)}" if spread is not None else ""
         return f"{as_printed(value)}{spread}{after(unit)}"
 
     @property
     def shown(self) -> str:
         """Our number in words; a time that the clock ended is a lower bound."""
-        value, spread, unit = self.ours.number.in_unit(self.paper.unit) or self.ours.number
+        value, spread, unit = (
+            self.ours.number.in_unit(self.paper.unit) or self.ours.number
+        )
         if value is None:
             return "no value"
         known = self.paper.value is not None
         decimals = len(as_printed(self.paper.value).partition(".")[2]) if known else 0
         spread = f" ± {amount(spread, digits=2)}" if spread is not None else ""
-        bound = "> " if self.ours.row.get("cut") and self.names["quantity"] in TIMES else ""
+        bound = (
+            "> " if self.ours.row.get("cut") and self.names["quantity"] in TIMES else ""
+        )
         return f"{bound}{amount(value, decimals)}{spread}{after(unit)}"
 
     @property
     def standing(self) -> str:
-        """The key of :data:`STANDINGS` for a value in print, empty for a cell without one."""
+        """The key of :data:`STANDINGS` for a value in print, empty for a cell without
+        one."""
         if self.note == NOT_IN_PRINT or self.paper.value is None:
             return "masked" if self.printed == "masked" else ""
         if self.first:
@@ -148,7 +170,10 @@ class Row:
     @property
     def remarks(self) -> list[str]:
         """The paper's note, our data, and the reasons why our value may differ."""
-        found = [f"printed before: {self.first}" if self.first else _loaded(self.names), self.note]
+        found = [
+            f"printed before: {self.first}" if self.first else _loaded(self.names),
+            self.note,
+        ]
         if self.standing == "no result":
             found.append(LIMITS.get(self.names["paper"], ""))
         if self.standing.startswith("not "):
@@ -162,7 +187,11 @@ class Row:
             here = "here " if self.measured and self.paper.value is not None else ""
             found.append(here * bool(row.get("reason")) + text(row.get("reason")))
             found.append(self.tried or NOT_EXPLAINED * (self.verdict.tone == "differs"))
-            found += [f"{row[name]} {words}" for name, words in COUNTED.items() if row.get(name)]
+            found += [
+                f"{row[name]} {words}"
+                for name, words in COUNTED.items()
+                if row.get(name)
+            ]
         return [remark for remark in found if remark]
 
 
@@ -175,12 +204,26 @@ def measurements(figures: Iterable[Figure]) -> list[Measurement]:
         profile, machine = record.get("profile"), text(record["machine"].get("cpu"))
         for row in filter(lambda row: row.get("paper"), record["numbers"]):
             timed = bool(record.get("timed") and row.get("timed", True))
-            own = Number(number(row.get("value")), number(row.get("spread")), text(row.get("unit")))
+            own = Number(
+                number(row.get("value")),
+                number(row.get("spread")),
+                text(row.get("unit")),
+            )
             data = text(row.get("data"))
             trust = RANKS.index(profile if profile in RANKS else None)
             rank = (own.value is not None, trust, timed, str(record.get("date")))
             again = repeated_by(record, row.get("only"))
-            made = row, own, data, data in generated, timed, machine, figure.anchor, rank, again
+            made = (
+                row,
+                own,
+                data,
+                data in generated,
+                timed,
+                machine,
+                figure.anchor,
+                rank,
+                again,
+            )
             # The figures of one notebook may contain the same rows.
             found[cell(row), repr(sorted(row.items()))] = Measurement(*made)
     return list(found.values())
@@ -189,9 +232,9 @@ def measurements(figures: Iterable[Figure]) -> list[Measurement]:
 def counts(rows: Iterable[Row]) -> dict[str, int]:
     """Count values.
 
-    ``printed`` are distinct values in print, ``results`` those that are not settings, ``own`` those
-    measured on the paper's own data, ``alone`` our values that no table prints; and each of
-    :data:`STANDINGS` has its count.
+    ``printed`` are distinct values in print, ``results`` those that are not settings,
+    ``own`` those measured on the paper's own data, ``alone`` our values that no table
+    prints; and each of :data:`STANDINGS` has its count.
     """
     rows = list(rows)
     found = Counter(row.standing for row in rows if row.note != NOT_IN_PRINT)
@@ -199,7 +242,9 @@ def counts(rows: Iterable[Row]) -> dict[str, int]:
     return {
         "printed": printed,
         "results": printed - found["settings"],
-        "own": sum(found[name] for name in ("agrees", "undecided", "differs", "no claim")),
+        "own": sum(
+            found[name] for name in ("agrees", "undecided", "differs", "no claim")
+        ),
         "alone": sum(row.measured for row in rows if row.note == NOT_IN_PRINT),
     } | {name: found[name] for name in STANDINGS}
 
@@ -211,7 +256,11 @@ def cell(row: Mapping) -> tuple[str, ...]:
 
 def caveat(quantity: str, dataset: str, hardware: str, ours: Measurement) -> str:
     """Return why a comparison is context only; empty if it is a claim."""
-    edition, machine, timing = EDITIONS.get(dataset), token(ours.machine), quantity in TIMES
+    edition, machine, timing = (
+        EDITIONS.get(dataset),
+        token(ours.machine),
+        quantity in TIMES,
+    )
     reasons = {
         f"other data: {edition}": edition,
         "other data": not edition and not same_data(dataset, ours.data, ours.synthetic),
@@ -227,7 +276,8 @@ def side_by_side(printed: pd.DataFrame, measured: Iterable[Measurement]) -> list
 
     Returns
     -------
-    rows : in the order of print; our numbers that no table prints follow those of their table
+    rows : in the order of print; our numbers that no table prints follow those of their
+        table
     """
     by_cell: dict[tuple, list[Measurement]] = {}
     for measurement in measured:
@@ -235,7 +285,10 @@ def side_by_side(printed: pd.DataFrame, measured: Iterable[Measurement]) -> list
     rows, seen = [], dict[tuple, str]()
     tried = {cell(row): row["found"] for row in listed("tried")}
     for record in printed.to_dict("records"):
-        own = *(record[name] for name in KEYS if name != "table"), number(record["value"])
+        own = (
+            *(record[name] for name in KEYS if name != "table"),
+            number(record["value"]),
+        )
         table = record["table"]
         first = seen.setdefault(own, table) if own[-1] is not None else table
         other = record | {"method": STAND_IN.get(record["method"])} | ALONE
@@ -243,16 +296,25 @@ def side_by_side(printed: pd.DataFrame, measured: Iterable[Measurement]) -> list
         if other["method"] and instead.measured:
             said = f"{other['method']} has {instead.shown}, on the same splits"
             record["note"] = "; ".join(filter(None, (record["note"], said)))
-        more = {"first": first if first != table else "", "tried": tried.get(cell(record), "")}
+        more = {
+            "first": first if first != table else "",
+            "tried": tried.get(cell(record), ""),
+        }
         rows.append(_row(record | more, by_cell.pop(cell(record), [])))
     rows += [_row({**group[0].row, **ALONE}, group) for group in by_cell.values()]
-    tables = list(dict.fromkeys((row.names["paper"], row.names["table"]) for row in rows))
-    return sorted(rows, key=lambda row: tables.index((row.names["paper"], row.names["table"])))
+    tables = list(
+        dict.fromkeys((row.names["paper"], row.names["table"]) for row in rows)
+    )
+    return sorted(
+        rows, key=lambda row: tables.index((row.names["paper"], row.names["table"]))
+    )
 
 
 def _row(record: Mapping, group: list[Measurement]) -> Row:
     names = {key: text(record.get(key)) for key in KEYS}
-    paper = Number(number(record["value"]), number(record["spread"]), text(record.get("unit")))
+    paper = Number(
+        number(record["value"]), number(record["spread"]), text(record.get("unit"))
+    )
     ours = max(group, key=lambda measurement: measurement.rank, default=None)
     verdict = Verdict("none")
     if ours is not None:
@@ -263,11 +325,20 @@ def _row(record: Mapping, group: list[Measurement]) -> Row:
         if ours.row.get("cut") and quantity in TIMES:
             verdict = Verdict("context", "ended by the clock", why)
     first, tried = (record.get(name, "") for name in ("first", "tried"))
-    return Row(names, paper, text(record["note"]), None if first else ours, verdict, first, tried)
+    return Row(
+        names,
+        paper,
+        text(record["note"]),
+        None if first else ours,
+        verdict,
+        first,
+        tried,
+    )
 
 
 def _loaded(names: dict[str, str]) -> str:
-    """Return the size of the data set as it is loaded here, empty if that is not known."""
+    """Return the size of the data set as it is loaded here, empty if that is not
+    known."""
     source, whole = SOURCES.get(names["dataset"]), ("", "part=train", "part=all")
     if source is None or names["setting"] not in whole:
         return ""

@@ -1,4 +1,5 @@
-"""Figures as read from their folder: each sidecar with its picture, one line per bad file."""
+"""Figures as read from their folder: each sidecar with its picture, one line per bad
+file."""
 
 from __future__ import annotations
 
@@ -18,11 +19,18 @@ from workbench.proofs import ProofError, read, verify
 
 SIGNATURE = b"\x89PNG\r\n\x1a\n"
 PROOF = re.compile(r"[\w-][\w.-]*\.proofs/[\w-][\w.-]*\.npz")
-LISTS = ("data", "solvers", "traces", "numbers", "proofs")  # fields that may be missing or null
+LISTS = (
+    "data",
+    "solvers",
+    "traces",
+    "numbers",
+    "proofs",
+)  # fields that may be missing or null
 
 
 class Checked(NamedTuple):
-    """A proof of a figure: ``verified``, ``refused`` or ``not verified here``, and why."""
+    """A proof of a figure: ``verified``, ``refused`` or ``not verified here``, and
+    why."""
 
     outcome: str
     words: str
@@ -72,11 +80,14 @@ class Figure:
 
     @property
     def paper(self) -> str:
-        """The paper's key: from the notebook's name, its numbers, or all its solvers."""
+        """The paper's key: from the notebook's name, its numbers, or all its
+        solvers."""
         named = paper_of_name(self.notebook)
         rows = {str(row["paper"]) for row in self.record["numbers"] if row.get("paper")}
         made = [*self.record["solvers"], *self.record["traces"]]
-        solvers = {paper_of_solver(text(entry.get("solver"))) for entry in made} - {None}
+        solvers = {paper_of_solver(text(entry.get("solver"))) for entry in made} - {
+            None
+        }
         return named or next((s.pop() for s in (rows, solvers) if len(s) == 1), ACROSS)
 
 
@@ -89,7 +100,10 @@ def collect(folder: Path) -> tuple[list[Figure], list[str]]:
     faults : one line per file that was left out, with its name and the reason
     """
     figures, faults = [], []
-    names = "*/[!.]*.json", "quick/*/[!.]*.json"  # a dot begins one that is being written
+    names = (
+        "*/[!.]*.json",
+        "quick/*/[!.]*.json",
+    )  # a dot begins one that is being written
     for path in (path for name in names for path in sorted(folder.glob(name))):
         place = path.relative_to(folder).parts[:-2]
         try:
@@ -100,7 +114,8 @@ def collect(folder: Path) -> tuple[list[Figure], list[str]]:
 
 
 def text(value: object) -> str:
-    """Return a value of a table or a sidecar as stripped text; None and NaN are empty."""
+    """Return a value of a table or a sidecar as stripped text; None and NaN are
+    empty."""
     return "" if value is None or value != value else str(value).strip()
 
 
@@ -113,10 +128,14 @@ def _read(path: Path, place: str) -> Figure:
         raise ValueError("it is not a figure's sidecar: it has no caption")
     if not isinstance(record.get("files") or {}, dict):
         raise ValueError("its 'files' is not a dict")
-    record |= {"machine": record.get("machine") or {}} | {n: record.get(n) or [] for n in LISTS}
+    record |= {"machine": record.get("machine") or {}} | {
+        n: record.get(n) or [] for n in LISTS
+    }
     for key in LISTS:
         kind = str if key == "proofs" else dict
-        if not isinstance(record[key], list) or not all(isinstance(e, kind) for e in record[key]):
+        if not isinstance(record[key], list) or not all(
+            isinstance(e, kind) for e in record[key]
+        ):
             raise ValueError(f"its {key!r} is not a list of {kind.__name__}")
     if not all(map(PROOF.fullmatch, record["proofs"])):
         raise ValueError("its 'proofs' lists something that is not a file of its own")
@@ -133,7 +152,8 @@ def _read(path: Path, place: str) -> Figure:
 
 
 def _checked(path: Path) -> Checked:
-    """Verify one proof against its data set if that is available; nothing is downloaded."""
+    """Verify one proof against its data set if that is available; nothing is
+    downloaded."""
     try:
         proof = read(path)
         try:

@@ -1,14 +1,26 @@
-"""Maximum inner product search: of all wrong classes, the one with the largest x.w, or nearly.
+"""Maximum inner product search: of all wrong classes, the one with the largest x.w, or
+nearly.
 
-All are an :class:`Oracle`: ``update(W)``, then ``query(X, rows, y)``. :func:`inexactness` measures
-how inexact the answers are, off the clock.
+All are an :class:`Oracle`: ``update(W)``, then ``query(X, rows, y)``.
+:func:`inexactness` measures how inexact the answers are, off the clock.
 """
 
 from __future__ import annotations
 
 from workbench.memoir.mips.graphs import Hierarchical, SmallWorld
-from workbench.memoir.mips.hashing import SimpleLSH, collision_probability, hash_exponent
-from workbench.memoir.mips.oracle import Exact, Oracle, Random, best_classes, inexactness, scores
+from workbench.memoir.mips.hashing import (
+    SimpleLSH,
+    collision_probability,
+    hash_exponent,
+)
+from workbench.memoir.mips.oracle import (
+    Exact,
+    Oracle,
+    Random,
+    best_classes,
+    inexactness,
+    scores,
+)
 
 __all__ = ["MIPS", "Oracle", "best_classes", "collision_probability", "hash_exponent"]
 __all__ += ["inexactness", "make_oracle", "scores"]
@@ -29,7 +41,8 @@ def make_oracle(name: str, *, k: int, d: int, seed=0, **options) -> Oracle:
     Parameters
     ----------
     name : one of :data:`MIPS`
-    seed : integer, or a generator that the oracle then draws from, such as a solver's own
+    seed : integer, or a generator that the oracle then draws from, such as a solver's
+        own
     options : keyword arguments of the class of this name
 
     Raises

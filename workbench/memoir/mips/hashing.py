@@ -1,9 +1,11 @@
-"""SimpleLSH: random hyperplanes, after a transform that turns inner products into cosines.
+"""SimpleLSH: random hyperplanes, after a transform that turns inner products into
+cosines.
 
-A weight vector w becomes (w/M, sqrt(1 - |w/M|^2)) and a row x becomes (x/|x|, 0), both of length
-1, where M is the largest norm of any class's weights. A bit is the side of a random hyperplane on
-which a vector lies, so two bits agree with probability 1 - arccos(x.w / (M |x|)) / pi. The
-classes nearest in Hamming distance are found by comparing with all classes, bit by bit.
+A weight vector w becomes (w/M, sqrt(1 - |w/M|^2)) and a row x becomes (x/|x|, 0), both
+of length 1, where M is the largest norm of any class's weights. A bit is the side of a
+random hyperplane on which a vector lies, so two bits agree with probability 1 -
+arccos(x.w / (M |x|)) / pi. The classes nearest in Hamming distance are found by
+comparing with all classes, bit by bit.
 
 References
 ----------
@@ -22,7 +24,8 @@ from workbench.memoir.mips.oracle import Oracle, parts
 
 
 def collision_probability(cosine):
-    """Return the probability that one bit of two vectors with this cosine, or these, agrees.
+    """Return the probability that one bit of two vectors with this cosine, or these,
+    agrees.
 
     The paper's (9) prints cos for arccos.
     """
@@ -30,10 +33,12 @@ def collision_probability(cosine):
 
 
 def hash_exponent(c, S):
-    """Return rho(c, S) = log p1 / log p2 of (9): a search among n vectors takes about n^rho hashes.
+    """Return rho(c, S) = log p1 / log p2 of (9): a search among n vectors takes about
+    n^rho hashes.
 
-    p1 and p2 are the probabilities that a bit agrees for the inner products S and c S of vectors of
-    length 1 and at most 1, with 0 < c < 1 and 0 < S < 1. The paper's "log p1/p2" is this quotient.
+    p1 and p2 are the probabilities that a bit agrees for the inner products S and c S
+    of vectors of length 1 and at most 1, with 0 < c < 1 and 0 < S < 1. The paper's "log
+    p1/p2" is this quotient.
     """
     return np.log(collision_probability(S)) / np.log(collision_probability(c * S))
 
@@ -41,29 +46,38 @@ def hash_exponent(c, S):
 class SimpleLSH(Oracle):
     """Approximate search for the class whose bits are nearest to the row's.
 
-    Of classes at equal distances it returns the lowest. Weights are divided by the largest norm of
-    any class's, as the theory requires. The code of MEMOIR's authors does not divide them: then all
-    hashes of short weights are nearly the same, and longer weights lose their last coordinate.
+    Of classes at equal distances it returns the lowest. Weights are divided by the
+    largest norm of any class's, as the theory requires. The code of MEMOIR's authors
+    does not divide them: then all hashes of short weights are nearly the same, and
+    longer weights lose their last coordinate.
 
     Parameters
     ----------
     k, d : numbers of classes and features
     seed : integer or generator, of the hyperplanes; drawn once
     bits : length of a hash; the normals of the hyperplanes take 4 (d + 1) `bits` bytes
-    rerank : None, or the number of nearest classes among which exact inner products decide
+    rerank : None, or the number of nearest classes among which exact inner products
+        decide
 
     Raises
     ------
     ValueError
-        If `bits` or `rerank` is not a positive whole number, or the hyperplanes are too large.
+        If `bits` or `rerank` is not a positive whole number, or the hyperplanes are too
+        large.
     """
 
-    def __init__(self, k: int, d: int, seed=0, *, bits: int = 64, rerank: int | None = None):
+    def __init__(
+        self, k: int, d: int, seed=0, *, bits: int = 64, rerank: int | None = None
+    ):
         super().__init__(k, d, seed)
         self.bits = check_whole(bits, "bits")
-        check_memory(f"hyperplanes of {d} features and {bits} bits, which", 4 * bits * (d + 1))
+        check_memory(
+            f"hyperplanes of {d} features and {bits} bits, which", 4 * bits * (d + 1)
+        )
         self.rerank = None if rerank is None else check_whole(rerank, "rerank")
-        self.planes = self.rng.standard_normal((self.d + 1, self.bits), dtype=np.float32)
+        self.planes = self.rng.standard_normal(
+            (self.d + 1, self.bits), dtype=np.float32
+        )
 
     def _build(self, W: Matrix) -> None:
         self.codes = np.ascontiguousarray(self.hash_weights(W).T)
@@ -83,12 +97,16 @@ class SimpleLSH(Oracle):
                 order = np.argsort(distances, axis=1, kind="stable")
                 nearest = np.sort(order[:, : min(self.rerank, self.k - 1)], axis=1)
                 Z, W = sp.csr_array(Z), self.lists
-                entries, lists = (Z.data, Z.indices, Z.indptr), (W.data, W.indices, W.indptr)
+                entries, lists = (
+                    (Z.data, Z.indices, Z.indptr),
+                    (W.data, W.indices, W.indptr),
+                )
                 _rerank(*entries, *lists, nearest, self.d, answers[part])
         return answers
 
     def hash_weights(self, W: Matrix) -> np.ndarray:
-        """Return the packed bits of every class of (d, C) `W`: (C, ceil(bits / 64)) uint64."""
+        """Return the packed bits of every class of (d, C) `W`: (C, ceil(bits / 64))
+        uint64."""
         if sp.issparse(W):
             squares = np.bincount(W.indices, W.data.astype(np.float64) ** 2, self.k)
         else:
@@ -101,19 +119,22 @@ class SimpleLSH(Oracle):
         return _pack(sides > 0)
 
     def hash_rows(self, X: Matrix) -> np.ndarray:
-        """Return the packed bits of (n, d) rows; no bit depends on the length of a row."""
+        """Return the packed bits of (n, d) rows; no bit depends on the length of a
+        row."""
         return _pack(X @ self.planes[:-1] > 0)
 
 
 def _pack(sides: np.ndarray) -> np.ndarray:
-    """Return (n, bits) booleans as (n, words) uint64, the last word filled up with zeros."""
+    """Return (n, bits) booleans as (n, words) uint64, the last word filled up with
+    zeros."""
     sides = np.pad(sides, ((0, 0), (0, -sides.shape[1] % 64)))
     return np.packbits(sides, axis=1).view(np.uint64)
 
 
 @njit(cache=True)
 def _rerank(data, indices, indptr, W_data, W_indices, W_indptr, nearest, d, answers):
-    """Put the candidate with the largest inner product into `answers`, the lowest of equals."""
+    """Put the candidate with the largest inner product into `answers`, the lowest of
+    equals."""
     x = np.zeros(d, W_data.dtype)
     for j in range(len(nearest)):
         start, end = indptr[j], indptr[j + 1]

@@ -1,9 +1,9 @@
 """The interface of all searches, exact search, and random answers.
 
-Row f of sparse weights lists the classes that use feature f: an inverted index. The scores of a
-sparse x are the sum of x_f times the rows of its features, in one dense accumulator of a float for
-each class. This takes a fraction of the time of scipy's product, which builds a sparse result;
-dense weights take the product.
+Row f of sparse weights lists the classes that use feature f: an inverted index. The
+scores of a sparse x are the sum of x_f times the rows of its features, in one dense
+accumulator of a float for each class. This takes a fraction of the time of scipy's
+product, which builds a sparse result; dense weights take the product.
 """
 
 from __future__ import annotations
@@ -26,14 +26,15 @@ BLOCK_BYTES = 2**24  # bytes of scores or of dense rows that are held at once
 class Oracle:
     """A search for the class r other than y whose weights have the largest x.w_r.
 
-    A subclass defines ``_find(X, rows, y)``, and ``_build(W)`` if it has an index, both of
-    arguments that have been checked.
+    A subclass defines ``_find(X, rows, y)``, and ``_build(W)`` if it has an index, both
+    of arguments that have been checked.
 
     Attributes
     ----------
     k, d : int, numbers of classes and of features
     rng : np.random.Generator, made of `seed`, or that generator itself
-    build_seconds, query_seconds : float, CPU seconds of the last update and of the last query
+    build_seconds, query_seconds : float, CPU seconds of the last update and of the last
+        query
     """
 
     def __init__(self, k: int, d: int, seed=0):
@@ -41,14 +42,19 @@ class Oracle:
         self.build_seconds = self.query_seconds = 0.0
 
     def update(self, W: Matrix) -> None:
-        """Take the (d, k) weights `W`, one column per class, for later queries to search.
+        """Take the (d, k) weights `W`, one column per class, for later queries to
+        search.
 
-        W is CSR or dense, of floats; otherwise a ValueError is raised. It must not change before
-        the next update.
+        W is CSR or dense, of floats; otherwise a ValueError is raised. It must not
+        change before the next update.
         """
         tic = process_time()
         form = getattr(W, "format", "dense")
-        if W.shape != (self.d, self.k) or form not in ("csr", "dense") or W.dtype.kind != "f":
+        if (
+            W.shape != (self.d, self.k)
+            or form not in ("csr", "dense")
+            or W.dtype.kind != "f"
+        ):
             wanted = f"CSR or dense floats, {self.d} features by {self.k} classes"
             raise ValueError(f"W: must be {wanted}, got {form} {W.dtype} {W.shape}")
         self._build(W)
@@ -57,14 +63,16 @@ class Oracle:
     def query(self, X: Matrix, rows: np.ndarray, y: np.ndarray) -> np.ndarray:
         """Return the int32 classes found for these rows of (n, d) `X` with labels `y`.
 
-        An answer is never the row's label. Classes without weights are candidates, of score 0. A
-        ValueError is raised if the arguments do not fit.
+        An answer is never the row's label. Classes without weights are candidates, of
+        score 0. A ValueError is raised if the arguments do not fit.
         """
         tic = process_time()
         if X.shape[1] != self.d or (sp.issparse(X) and X.format != "csr"):
             raise ValueError(f"X: must be dense or CSR with {self.d} features")
         rows, y = np.asarray(rows, dtype=np.int64), np.asarray(y, dtype=np.int32)
-        if rows.shape != y.shape or (len(y) and not (y.min() >= 0 and y.max() < self.k)):
+        if rows.shape != y.shape or (
+            len(y) and not (y.min() >= 0 and y.max() < self.k)
+        ):
             raise ValueError(f"y: must be a label from 0 to {self.k - 1} for each row")
         answers = self._find(X, rows, y)  # type: ignore[attr-defined]  # of the subclass
         self.query_seconds = process_time() - tic
@@ -87,7 +95,8 @@ class Random(Oracle):
 
 
 def parts(count: int, floats: int) -> Iterator[slice]:
-    """Yield slices of range(count), each of as many items of `floats` float32 as fit a block."""
+    """Yield slices of range(count), each of as many items of `floats` float32 as fit a
+    block."""
     return pieces(count, BLOCK_BYTES // (4 * max(1, floats)))
 
 
@@ -110,7 +119,9 @@ def scores(X: Matrix, W: Matrix) -> np.ndarray:
     return out
 
 
-def score_blocks(X: Matrix, W: Matrix, rows: np.ndarray) -> Iterator[tuple[slice, np.ndarray]]:
+def score_blocks(
+    X: Matrix, W: Matrix, rows: np.ndarray
+) -> Iterator[tuple[slice, np.ndarray]]:
     """Yield slices of `rows` with their dense scores, an array of the reader's own."""
     for part in parts(len(rows), W.shape[1] if sp.issparse(X) else max(W.shape)):
         Z = X[rows[part]]
@@ -122,8 +133,11 @@ def score_blocks(X: Matrix, W: Matrix, rows: np.ndarray) -> Iterator[tuple[slice
         yield part, F
 
 
-def best_classes(X: Matrix, W: Matrix, rows: np.ndarray, y: np.ndarray | None = None) -> np.ndarray:
-    """Return, for each of these rows, the lowest best class other than its label in `y`, int32."""
+def best_classes(
+    X: Matrix, W: Matrix, rows: np.ndarray, y: np.ndarray | None = None
+) -> np.ndarray:
+    """Return, for each of these rows, the lowest best class other than its label in
+    `y`, int32."""
     found = np.empty(len(rows), np.int32)
     for part, F in score_blocks(X, W, rows):
         if y is not None:
@@ -137,18 +151,21 @@ def best_classes(X: Matrix, W: Matrix, rows: np.ndarray, y: np.ndarray | None = 
 def inexactness(
     oracle: Oracle, W: Matrix, X: Matrix, rows: np.ndarray, y: np.ndarray
 ) -> dict[str, float]:
-    """Compare the oracle's answers for some rows with all scores under the (d, k) weights `W`.
+    """Compare the oracle's answers for some rows with all scores under the (d, k)
+    weights `W`.
 
-    The margin of a row is x.w_y - max x.w_c over the other classes. With the score of an answer
-    instead of the largest it can only grow, by the epsilon >= 0 measured here. MEMOIR's paper
-    calls a margin (epsilon, delta) inexact if it is at most epsilon with probability 1 - delta.
+    The margin of a row is x.w_y - max x.w_c over the other classes. With the score of
+    an answer instead of the largest it can only grow, by the epsilon >= 0 measured
+    here. MEMOIR's paper calls a margin (epsilon, delta) inexact if it is at most
+    epsilon with probability 1 - delta.
 
     The oracle's clock and its generator are restored: measuring must not change a run.
 
     Returns
     -------
     dict
-        recall : fraction of rows, in [0, 1], whose answer has the largest score, a tie included;
+        recall : fraction of rows, in [0, 1], whose answer has the largest score, a tie
+            included;
         epsilon_mean : mean of epsilon, in units of scores
     """
     rows, y = np.asarray(rows, dtype=np.int64), np.asarray(y)
@@ -161,12 +178,16 @@ def inexactness(
         given = F[places, answers[part]].astype(np.float64)
         F[places, y[part]] = -np.inf
         epsilon[part] = F.max(axis=1) - given
-    return {"recall": float(np.mean(epsilon <= 0)), "epsilon_mean": float(epsilon.mean())}
+    return {
+        "recall": float(np.mean(epsilon <= 0)),
+        "epsilon_mean": float(epsilon.mean()),
+    }
 
 
 @njit(cache=True)
 def _scan(rows, starts, classes, weights, F):
-    """Put the scores of all rows into `F`: for each entry, a pass over its feature's classes."""
+    """Put the scores of all rows into `F`: for each entry, a pass over its feature's
+    classes."""
     one = np.uint64(1)
     for i in range(np.uint64(len(F))):
         out, shift = F[i], rows.shift * rows.starts[i]
