@@ -88,7 +88,7 @@ lock: .venv/.ok ## export requirements.lock and the other pins from pyproject.to
 	awk -F '[ =]+' 'NR == FNR { pin[$$1] = $$2; next } { name = $$3; gsub("_", "-", name) } \
 	  name in pin { sub(/==.*/, "==" pin[name]) } 1' constraints.txt environment.yml > environment.yml.new
 	mv environment.yml.new environment.yml
-	@echo '==> install them (make .venv/.ok), then: .venv/bin/python tests/test_supply_chain.py renews THIRD_PARTY.md'
+	@echo '==> install them (make .venv/.ok), then: .venv/bin/python tests/house/test_supply_chain.py renews THIRD_PARTY.md'
 
 peers: .venv/.ok ## make the environments of the systems that benchmarks/ compares our solvers with
 	$(PYTHON) benchmarks/peers.py $(ARGS)

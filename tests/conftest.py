@@ -27,6 +27,8 @@ import scipy.sparse as sp
 from workbench import SOLVERS, as_problem, load
 from workbench.runs import engine, results
 
+pytest.register_assert_rewrite("helpers")
+
 
 def pytest_configure(config):
     """Hear interrupts, which background jobs ignore, and let kernels run without

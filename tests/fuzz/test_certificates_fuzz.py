@@ -7,10 +7,10 @@ from dataclasses import replace
 import numpy as np
 import scipy.sparse as sp
 from helpers import each
+from helpers.oracles import LINKS, optimum, plain
+from helpers.solvers import CERTIFIED, DENSE_ONLY, weight
 from hypothesis import given
 from hypothesis import strategies as st
-from oracles import LINKS, optimum, plain
-from test_solvers import CERTIFIED, DENSE_ONLY, weight
 
 from fuzz.inputs import examples, refused, values
 from workbench import as_problem, rounds, run

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from helpers import each, refuses
-from oracles import plain
-from test_solvers import CERTIFIED, weight
+from helpers.oracles import plain
+from helpers.solvers import CERTIFIED, weight
 
 from workbench import as_problem, rounds, run
 

@@ -5,10 +5,10 @@ import warnings
 import numpy as np
 import scipy.sparse as sp
 from helpers import each
+from helpers.oracles import plain
+from helpers.solvers import CERTIFIED, DENSE_ONLY, NAMES, SHORT, TWO_CLASSES
 from hypothesis import given
 from hypothesis import strategies as st
-from oracles import plain
-from test_solvers import CERTIFIED, DENSE_ONLY, NAMES, SHORT, TWO_CLASSES
 
 from fuzz.inputs import STORED, examples, labels, refused, unsorted, values
 from workbench import as_problem, estimators, rounds, run
