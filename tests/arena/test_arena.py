@@ -110,7 +110,7 @@ def test_a_run_ends_when_its_best_round_lies_far_behind(problem, clock):
         assert run.spent == pytest.approx(spent) and run.cut == cut
 
 
-def test_runs_that_ended_keep_their_last_error_and_a_round_that_does_not_end_is_given_up():
+def test_an_ended_run_keeps_its_error_and_an_endless_round_stops():
     one = search._Run([1, 2, 4], [0.4, 0.2, 0.3], [1.0, 2.0, 4.0], 4.0, False, "")
     two = search._Run([1, 2], [0.4, 0.3], [1.0, 3.0], 3.0, False, "")
     best = search._best([one, two])
@@ -210,7 +210,7 @@ def test_a_contest_from_results_runs_nothing_and_reads_no_data(
     assert set(other["reason"]) == {"no match with these settings is in the results"}
 
 
-def test_own_data_enter_a_contest_with_a_table_a_picture_and_a_note_on_ties(
+def test_own_data_give_a_table_a_picture_and_a_note_on_ties(
     tmp_path, no_workers, monkeypatch
 ):
     rng, kind = (
@@ -289,7 +289,7 @@ def test_refusals_have_reasons():
         assert ENTRIES[name].refuses(rows) == reason
 
 
-def test_entries_are_of_the_registry_and_equals_have_equal_ranges():
+def test_entries_are_registered_and_equals_have_equal_ranges():
     for name, e in ENTRIES.items():
         parameters = resolve(e.solver, dict(e.fixed))[1]
         assert (name == e.solver or e.name) and e.family in FAMILIES

@@ -18,7 +18,7 @@ def frame(**columns):
     )
 
 
-def test_a_table_has_a_place_for_every_match_and_infinity_where_nothing_counts():
+def test_a_table_has_every_match_or_infinity():
     rows = frame(test_error=np.arange(8.0), status=["done"] * 7 + ["failed"])
     rows.loc[2, "test_error"] = None
     rows.loc[5, "test_error"] = math.inf
@@ -37,7 +37,7 @@ def test_a_table_has_a_place_for_every_match_and_infinity_where_nothing_counts()
         statistics.table(rows.drop(index=3), "test_error")
 
 
-def test_there_is_one_standard_error_above_the_best_of_the_same_partition():
+def test_marks_stand_one_standard_error_above_the_best():
     nan = math.nan
     error, spread = (
         [0.2, 0.5, nan, 0.3, 0.1, 0.1, nan, nan],

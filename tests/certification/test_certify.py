@@ -192,7 +192,7 @@ def checked(found, problem, W, b, given, ridge=1.0):
 
 @each("weights", [None, OFTEN])
 @each("case", MODELS)
-def test_the_optimum_of_the_documented_problem_is_in_the_interval(case, weights):
+def test_the_optimum_of_the_stated_problem_is_in_the_interval(case, weights):
     model, (y, loss, how) = MODELS[case], DOCUMENTED[case]
     rows, matrix, K, how = X, None, 1 if y is TWO else 3, dict(how)
     if case == "kernel" and weights is not None:
@@ -340,7 +340,7 @@ def test_our_own_estimators_are_as_close_as_they_say(model, y):
 
 @each("loss", ["hinge", "logistic", "softmax", "crammer_singer"])
 @dense_or_sparse
-def test_anyones_weights_are_certified_with_and_without_intercepts(loss, kind):
+def test_weights_are_certified_with_and_without_intercepts(loss, kind):
     rng = np.random.default_rng(1)
     W, b = rng.standard_normal((2, 4, 3))[0] / 4, rng.standard_normal(3) / 4
     for intercepts, how in ((None, {}), (b, {}), (b, {"intercept": 2.0})):

@@ -67,7 +67,7 @@ DAMAGED = {
 
 
 @each("kind", list(DAMAGED))
-def test_a_damaged_sparse_matrix_is_refused_before_anything_reads_it(kind):
+def test_a_damaged_sparse_matrix_is_refused_before_it_is_read(kind):
     for read in (check_sparse, partial(as_problem, y=Y)):
         with refuses(r"^X: is damaged; "):
             read(DAMAGED[kind])

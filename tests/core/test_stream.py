@@ -13,7 +13,7 @@ from workbench.core import stream
 from workbench.core.stream import until, watch
 
 
-def test_the_solver_is_on_the_clock_and_neither_its_judge_nor_its_reader(clock):
+def test_only_the_solver_is_on_the_clock(clock):
     judge = lambda state: time.sleep(0.05) or {"error": 0.25}  # noqa: E731
     rows = []
     for row, _ in watch(count(3, values=[1.0] * 4, pause=0.02), judge):

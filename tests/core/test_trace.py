@@ -72,7 +72,7 @@ def test_a_trace_survives_the_disk_exactly_as_strict_json(tmp_path):
     assert same(read, {"round": 3, "gap": 0.5, "bad": math.nan, "ok": True})
 
 
-def test_a_reader_s_own_interrupt_is_recorded_as_rows_are_on_disk_at_once(tmp_path):
+def test_a_reader_s_own_interrupt_is_recorded(tmp_path):
     path, trace = tmp_path / "t.jsonl", Trace(HEADER)
     with pytest.raises(KeyboardInterrupt):
         for seen, (row, _) in enumerate(record(watch(toys()), trace, path), 1):
@@ -83,7 +83,7 @@ def test_a_reader_s_own_interrupt_is_recorded_as_rows_are_on_disk_at_once(tmp_pa
     assert len(trace.rows) == 3
 
 
-def test_a_trace_cut_at_any_byte_is_readable_to_its_last_whole_line(tmp_path):
+def test_a_trace_cut_anywhere_is_read_to_its_last_whole_line(tmp_path):
     path, none = tmp_path / "t.jsonl", Trace(HEADER)
     assert list(record(iter(()), none, path)) == [] and none.stopped_by is None
     list(record(watch(toys(2)), Trace(HEADER), path))
@@ -174,7 +174,7 @@ def test_a_trace_is_finished_only_whole_and_under_its_key(tmp_path):
     assert same(read_trace(path).rows, ROWS[:2]) and os.listdir(tmp_path) == ["t.jsonl"]
 
 
-def test_a_link_stays_a_device_is_written_to_and_an_error_names_the_file(tmp_path):
+def test_links_stay_devices_are_written_and_errors_name_the_file(tmp_path):
     (link := tmp_path / "link").symlink_to(tmp_path / "there.jsonl")
     write_trace(link, Trace(HEADER, ROWS))
     assert link.is_symlink() and same(read_trace(tmp_path / "there.jsonl").rows, ROWS)

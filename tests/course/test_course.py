@@ -103,7 +103,7 @@ def test_every_lesson_and_cheat_sheet_becomes_a_sound_page(path):
         assert course.heading(path)[1] and "](https://" in prose
 
 
-def test_the_contents_name_the_lessons_as_they_do_and_search_words_without_formulas():
+def test_the_contents_name_the_lessons_and_search_plain_words():
     found = []
     for path in (LESSONS[0], SHEETS[0], SYLLABUS):
         text = course.page(course.read(path), path, [])
@@ -121,7 +121,7 @@ def test_the_contents_name_the_lessons_as_they_do_and_search_words_without_formu
         assert all(stated) and f'{path.stem}.html">{title.split(" · ")[0]}' in text
 
 
-def test_the_weeks_of_the_syllabus_are_even_and_begin_with_lessons():
+def test_the_weeks_are_even_and_begin_with_lessons():
     text = SYLLABUS.read_text("utf-8")
     taught = instructor.weeks(text)
     assert [*taught] == [*range(1, 13)] and set().union(*taught.values()) <= set(
@@ -167,7 +167,7 @@ def test_the_instructor_has_what_students_have_not(tmp_path):
 
 
 @pytest.mark.slow
-def test_a_notebook_that_cannot_be_marked_does_not_end_the_marking(
+def test_a_notebook_that_cannot_be_marked_does_not_stop_others(
     tmp_path, monkeypatch, capsys
 ):
     loop = "while True:\n    pass"
@@ -261,7 +261,7 @@ def test_every_cheat_sheet_prints_on_one_page(browser, printed, tmp_path):
 
 
 @each_path(LESSONS)
-def test_student_copies_hold_no_solution_and_graded_ones_a_check_behind_each_exercise(
+def test_student_copies_have_no_solutions_and_graded_ones_checks(
     path,
 ):
     tagged = lambda cells, tag: [c for c in cells if tag in c.metadata.get("tags", ())]  # noqa: E731

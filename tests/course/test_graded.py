@@ -105,9 +105,7 @@ def wrong(name, problem, best, least):
 
 @pytest.mark.slow
 @each("name", STATED)
-def test_every_way_to_the_optimum_is_right_and_others_get_what_they_can_prove(
-    name, blobs, capsys
-):
+def test_every_way_to_the_optimum_is_right(name, blobs, capsys):
     problem, told = blobs(60, 5, 4), []
 
     def answer(W):

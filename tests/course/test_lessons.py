@@ -263,7 +263,7 @@ def test_every_exercise_has_its_check_and_a_hidden_solution(path):
 
 
 @each_path(SETS)
-def test_a_problem_set_has_solutions_and_its_copy_runs_without_them(path):
+def test_a_problem_set_runs_without_its_solutions(path):
     text = "\n".join(cell.source for cell in course.read(path).cells)
     numbers = re.findall(r"^## Problem (\d+) · ", text, flags=re.M)
     assert (
@@ -280,9 +280,7 @@ def test_a_problem_set_has_solutions_and_its_copy_runs_without_them(path):
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")  # of wrong answers
 @each_path([*NOTEBOOKS, *SETS])
-def test_notebook_runs_without_answers_and_its_checks_tell_right_from_wrong(
-    path, execute, monkeypatch
-):
+def test_a_lesson_runs_and_its_checks_know_right_from_wrong(path, execute, monkeypatch):
     """Run a notebook once, as a student's copy without answers: solutions leave no
     variables."""
     monkeypatch.chdir(ROOT)

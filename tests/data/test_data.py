@@ -158,7 +158,7 @@ def test_only_files_that_can_be_read_are_data_sets(mirror, tmp_path):
         data.load(mirror / "mine.npz")
 
 
-def test_check_compares_with_the_registry_and_the_list_has_every_source(mirror):
+def test_check_compares_with_the_registry_and_lists_all(mirror):
     lines = data.available()
     assert {*data.EMBEDDED, *SOURCES} == lines.keys()
     assert "download" in lines["letter"] and "20,000" in lines["letter"]

@@ -113,7 +113,7 @@ FAULTS = {
 
 
 @each("fault", FAULTS)
-def test_a_download_that_fails_leaves_nothing_and_says_what_was_tried(
+def test_a_failed_download_leaves_nothing_and_says_why(
     fault, server, cache, monkeypatch
 ):
     message, pages = FAULTS[fault]

@@ -313,9 +313,7 @@ def test_archives_at_odds_with_themselves(tmp_path, parts, message):
         data.load(tmp_path / "rows.npz")
 
 
-def test_archives_that_grow_too_large_or_hold_objects_are_refused(
-    tmp_path, monkeypatch
-):
+def test_archives_too_large_or_with_objects_are_refused(tmp_path, monkeypatch):
     path, rows = tmp_path / "rows.npz", 10**5
     np.savez(path, X=X, y=np.array([{}] * 6, object))
     with refuses(r"rows\.npz: refused, Object arrays cannot be loaded"):

@@ -65,7 +65,7 @@ def test_labels_type_and_split_stay_and_the_name_tells(problem, map_):
 
 
 @each_map
-def test_fitted_on_the_training_rows_only_and_test_rows_are_mapped_alike(problem, map_):
+def test_maps_are_fitted_on_training_rows_only(problem, map_):
     mapped, other = map_(problem), map_(replace(problem, X_test=problem.X_test * 100))
     assert (as_dense(mapped.X) == as_dense(other.X)).all()
     assert not np.allclose(as_dense(mapped.X_test), 0)

@@ -167,9 +167,7 @@ def test_the_first_rows_of_each_class_can_be_the_training_rows():
         assert (rows == whole.X[whole.y == c]).all()
 
 
-def test_an_alternative_stands_in_only_where_the_first_is_not_available(
-    capsys, monkeypatch
-):
+def test_an_alternative_is_taken_only_if_the_first_is_missing(capsys, monkeypatch):
     monkeypatch.delenv("WORKBENCH_DATA", raising=False)
     assert load("iris or wine").k == 3 and load("iris or wine").d == 4
     stand_in = load("cifar10_resnet18 or synthetic 300x8x2")

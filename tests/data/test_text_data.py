@@ -34,7 +34,7 @@ def test_generated_documents_have_what_they_say(monkeypatch):
     )
 
 
-def test_generated_documents_check_their_arguments_and_are_those_of_their_seed():
+def test_generated_documents_follow_their_seed():
     for name, value in (("k", 1), ("n", 9), ("n_test", -1)):
         with refuses(f"^{name}: must "):
             zipf_text(**({"n": 100, "k": 10} | {name: value}))

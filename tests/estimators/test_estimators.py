@@ -83,7 +83,7 @@ def fitted():
 
 
 @each
-def test_a_fit_is_the_stream_of_its_solver_and_has_its_attributes(name, fitted):
+def test_a_fit_is_its_solver_s_stream_with_its_attributes(name, fitted):
     model = fitted[name]
     assert model.classes_.tolist() == [0, 1, 2] and model.n_features_in_ == 4
     assert not hasattr(model, "feature_names_in_")
@@ -198,7 +198,7 @@ LIMITED = {  # settings besides one round, and the end of the warning
 
 
 @each
-def test_a_limit_ends_any_fit_and_is_warned_of_where_fit_is_called(name):
+def test_a_limit_ends_any_fit_with_a_warning_at_its_call(name):
     with pytest.warns(
         ConvergenceWarning, match=r"stopped \(1e-09 seconds\) after 0 "
     ) as caught:
@@ -361,7 +361,7 @@ def test_weights_are_repeated_rows(estimator, tolerance, form):
 
 
 @each
-def test_a_damaged_sparse_matrix_is_refused_before_anything_reads_it(name, fitted):
+def test_a_damaged_sparse_matrix_is_refused_before_it_is_read(name, fitted):
     model, X = fitted[name], SCALED
     asked = ("predict", "decision_function", "predict_proba")
     calls = [getattr(model, method) for method in asked if hasattr(model, method)]

@@ -186,7 +186,7 @@ def test_every_notebook_runs_over_a_grid_of_its_parameters(path, execute):
     assert sum(figures for _, _, figures, _ in ran)
 
 
-def test_make_lab_saves_a_committed_notebook_as_it_was_and_yours_with_outputs():
+def test_make_lab_saves_committed_notebooks_without_outputs():
     if not (CHECKOUT / ".git").exists():
         pytest.skip("this is no git checkout")
     config = MagicMock()

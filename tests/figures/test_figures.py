@@ -76,9 +76,7 @@ def draw(folder: Path, name: str) -> str:
     return DRAW.format(name=name, folder=str(folder))
 
 
-def test_a_figure_is_saved_with_how_it_was_made_though_other_notebooks_fail(
-    mill, tmp_path
-):
+def test_a_figure_is_saved_with_how_it_was_made(mill, tmp_path):
     code = "import numba, sys\nfrom ipykernel.kernelapp import IPKernelApp\nprint(sys.executable)\n"
     code += "from threadpoolctl import threadpool_info\nprint(IPKernelApp.instance().transport)\n"
     code += "print(numba.get_num_threads(), {pool['num_threads'] for pool in threadpool_info()})\n"
@@ -285,9 +283,7 @@ def test_refused_before_anything_runs(mill, tmp_path):
     assert not touched.exists() and not (tmp_path / "figures").exists()
 
 
-def test_figures_say_which_runs_the_clock_ended_and_refuse_what_is_not_declared(
-    tmp_path, monkeypatch
-):
+def test_figures_say_which_runs_the_clock_ended(tmp_path, monkeypatch):
     write(tmp_path, "toy")
     figures = Figures(
         "toy", {"points": 3, "grid": 0.01}, folder=tmp_path, notebooks=tmp_path

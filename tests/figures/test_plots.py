@@ -35,7 +35,7 @@ def ax():
     plt.close(figure)
 
 
-def test_every_solver_has_its_own_label_and_a_colour_unlike_all_others():
+def test_every_solver_has_its_own_label_and_colour():
     looks = [style.look(name) for name in SOLVERS]
     assert len({look.label for look in looks}) == len(SOLVERS)
     assert [look.colour for look in looks] == [

@@ -105,7 +105,7 @@ def test_agreement(case):
 
 
 @each("runs", (2, 3, 10))
-def test_a_mean_at_the_margin_is_said_to_agree_in_one_case_of_twenty(runs):
+def test_a_mean_at_the_margin_agrees_in_one_case_of_twenty(runs):
     rng, tones = np.random.default_rng(0), []
     for _ in range(2000):
         ours = np.round(rng.normal(90.5, 0.02, runs), 9)
@@ -226,7 +226,7 @@ def test_the_command_of_a_number_runs_what_it_is_made_of(
     )
 
 
-def test_every_number_in_print_has_one_standing_and_a_page_counts_them(committed):
+def test_every_printed_number_has_one_standing(committed):
     text = (CHECKOUT / "data" / "reference" / "CLAIMS.md").read_text("utf-8")
     found = counts(committed)
     assert (
@@ -434,7 +434,7 @@ def test_a_bad_sidecar_or_picture_is_one_line_and_left_out(folder, tmp_path, cap
         assert line in unescape(page) and "The caption of table" in page
 
 
-def test_the_proofs_of_figures_are_verified_when_the_page_is_made(
+def test_proofs_of_figures_are_verified_as_the_page_is_made(
     folder, tmp_path, monkeypatch
 ):
     problem = load("iris", test=0.3)

@@ -64,7 +64,7 @@ def pip_part():
     return pip
 
 
-def test_the_lock_satisfies_pyproject_has_hashes_and_the_constraints_are_its_pins():
+def test_the_lock_satisfies_pyproject_and_has_hashes():
     for requirement in RUNTIME + EXTRAS + BUILD:
         locked = LOCK.get(canonicalize_name(requirement.name), "0")
         assert locked in requirement.specifier, f"{requirement.name}: run `make lock`"
@@ -76,7 +76,7 @@ def test_the_lock_satisfies_pyproject_has_hashes_and_the_constraints_are_its_pin
     assert pins("constraints.txt") == locked
 
 
-def test_environment_names_the_dependencies_and_pins_them_as_the_lock():
+def test_the_environment_pins_the_dependencies_as_the_lock():
     conda = [line for line in ENVIRONMENT["dependencies"] if isinstance(line, str)]
     (python,) = [Requirement(line) for line in conda if line.startswith("python")]
     given = {"pip", "python"}  # conda's own, not the package's

@@ -36,7 +36,7 @@ def site(tmp_path_factory):
     return out
 
 
-def test_pages_have_a_bar_figures_a_card_links_a_target_and_the_search_all_sections(
+def test_pages_have_bars_cards_targets_and_a_search(
     site,
 ):
     pages = {path: path.read_text("utf-8") for path in site.rglob("*.html")}
@@ -73,9 +73,7 @@ def test_the_search_of_every_page_finds_sections_in_a_browser(site, browser):
     ]
 
 
-def test_the_page_of_the_checker_has_its_scripts_inside_and_verifies_a_proof(
-    tmp_path, browser
-):
+def test_the_page_of_the_checker_is_whole_and_verifies(tmp_path, browser):
     makefile = (
         (CHECKOUT / "Makefile")
         .read_text("utf-8")
@@ -99,9 +97,7 @@ def test_the_page_of_the_checker_has_its_scripts_inside_and_verifies_a_proof(
     wait(lambda: output.text.startswith("Proved: the optimum is in ["), 20)
 
 
-def test_trust_counts_what_ended_early_and_leads_to_what_is_there(
-    tmp_path, monkeypatch
-):
+def test_trust_counts_what_ended_early_and_links_to_tests(tmp_path, monkeypatch):
     trust, build = (
         runpy.run_path(str(CHECKOUT / ".site" / f"{n}.py")) for n in ("trust", "build")
     )

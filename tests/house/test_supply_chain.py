@@ -68,7 +68,7 @@ def third_party():
     return "".join([HEAD, LOCKED, *rows])
 
 
-def test_every_locked_package_is_listed_with_a_licence_of_a_kind_that_we_know():
+def test_every_locked_package_has_a_known_licence():
     assert LIST.read_text("utf-8") == third_party()
     unknown = {
         name: part
@@ -79,7 +79,7 @@ def test_every_locked_package_is_listed_with_a_licence_of_a_kind_that_we_know():
     assert not unknown
 
 
-def test_what_is_not_locked_is_listed_with_the_licence_of_its_own_files():
+def test_what_is_not_locked_has_the_licence_of_its_files():
     """MRCpy was said to be MIT in a sentence that nothing compared with anything."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
     wanted = [

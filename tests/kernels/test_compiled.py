@@ -86,7 +86,7 @@ def answer(tmp_path):
     asked.communicate()
 
 
-def test_equal_sources_share_their_machine_code_wherever_they_lie(answer):
+def test_equal_sources_share_machine_code_wherever_they_lie(answer):
     assert answer() == (20, 0, [])
     assert answer("second clone") == (20, 1, [])
     assert answer("zipped.zip") == (20, 1, [])
@@ -103,9 +103,7 @@ def test_a_changed_callee_in_another_file_is_compiled_again(place, answer):
     assert answer(place) == (20, 1, [])
 
 
-def test_without_a_place_to_write_everything_is_compiled_with_one_warning(
-    answer, tmp_path
-):
+def test_without_a_cache_all_is_compiled_with_one_warning(answer, tmp_path):
     (tmp_path / "cache").write_text("a file, where there should be a folder")
     value, hits, (warned,) = answer()
     assert (value, hits) == (20, 0) and "NUMBA_CACHE_DIR" in warned

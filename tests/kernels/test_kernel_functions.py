@@ -58,9 +58,7 @@ def test_products_with_a_kernel_are_those_of_scikit_learn(kind, d, sparse, dtype
 @single_or_double
 @each("d", [7, 150])
 @each("kind, sparse", KINDS)
-def test_a_row_of_the_kernel_matrix_does_not_depend_on_its_company(
-    kind, sparse, d, dtype, blobs, rng
-):
+def test_a_row_of_the_kernel_matrix_stands_alone(kind, sparse, d, dtype, blobs, rng):
     X = blobs(n=501, d=d, sparse=sparse).X
     gram = held(at(X, kind, dtype), X, 512)
     whole = gram.rows(np.arange(501))
@@ -110,9 +108,7 @@ def test_the_exponential_is_exact_to_its_last_digits(dtype, digits, least):
 
 @each("wrap", [np.asarray, sp.csr_matrix, np.float32])
 @each("offset", [0.0, 1e7])
-def test_gamma_is_scikit_learn_s_and_of_weighted_rows_that_of_repeated_ones(
-    wrap, offset, blobs
-):
+def test_gamma_is_scikit_learn_s_and_weights_repeat_rows(wrap, offset, blobs):
     problem, times = blobs(n=30), np.arange(30) % 3 + 1
     X = wrap(problem.X + offset)
     rows = X.toarray() if sp.issparse(X) else X.astype(float)
@@ -130,7 +126,7 @@ def test_gamma_is_scikit_learn_s_and_of_weighted_rows_that_of_repeated_ones(
     )
 
 
-def test_the_rows_kept_are_within_their_budget_and_those_used_last(blobs, rng):
+def test_the_rows_kept_fit_their_budget_and_were_used_last(blobs, rng):
     X = blobs(n=120, d=5).X
     gram = held(at(X, "rbf"), X, 40 * 120 * 8 / 2**20 + 1e-6)
     exact = gram.rows(np.arange(120))

@@ -93,7 +93,7 @@ def test_each_step_is_the_second_order_choice():
                 assert_allclose(alpha, expected, rtol=0, atol=1e-12 * C)
 
 
-def test_steps_end_when_no_pair_violates_by_more_than_the_tolerance():
+def test_steps_end_when_no_pair_violates_the_tolerance():
     G, h = np.diag([1.0, 2.0]), np.array([1.0, 0.5])
     alpha = np.zeros(2)
     assert (

@@ -296,7 +296,7 @@ def documents():
 
 @each("kind", ["sparse", "dense"])
 @each("k", CLASSES)
-def test_scores_are_the_product_with_the_values_taken_towards_zero(k, kind):
+def test_scores_are_the_product_with_values_towards_zero(k, kind):
     b, W, _ = filled(k, kind)
     for l1 in (None, np.float32(1.0)):
         nearer = np.sign(W) * np.maximum(abs(W) - (l1 or 0), 0)
@@ -318,7 +318,7 @@ def test_scores_are_the_product_with_the_values_taken_towards_zero(k, kind):
 @each("sums", [True, False])
 @each("kind", ["dense", "sparse"])
 @each("k", CLASSES)
-def test_a_row_finds_the_room_that_was_asked_for_and_changes_its_classes(k, kind, sums):
+def test_a_row_finds_the_room_that_was_reserved(k, kind, sums):
     b, W, S = filled(k, kind, sums=sums)
     for X, rows in documents():
         for i in range(len(X)):

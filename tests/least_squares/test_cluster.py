@@ -84,9 +84,7 @@ def test_rows_in_memory_and_a_file_that_has_moved_are_refused(
         next(SOLVERS["ls_accelerated"].steps(on_cluster(moved, client)))
 
 
-def test_a_lost_worker_costs_a_moment_and_a_lost_scheduler_the_cluster(
-    memory, file, processes, monkeypatch
-):
+def test_a_lost_worker_costs_a_moment(memory, file, processes, monkeypatch):
     scheduler, client = processes
     whole, there = infos("ls_accelerated", memory, 9), on_cluster(file, client)
     steps = SOLVERS["ls_accelerated"].steps(there)

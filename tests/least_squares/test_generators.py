@@ -53,9 +53,7 @@ def test_waves_approximate_the_gaussian_kernel(kind, problem):
 
 @each("mean", [0.0, 1e4])
 @single_or_double
-def test_nystroem_features_are_the_kernel_and_its_penalty_that_of_the_landmarks(
-    dtype, mean
-):
+def test_nystroem_features_are_the_kernel_of_the_landmarks(dtype, mean):
     X = np.random.default_rng(0).normal(mean, 1.0, size=(300, 7)).astype(dtype)
     generator = fitted(
         as_problem(X, np.arange(300) % 3), "nystroem", 50, 20, bandwidth=0.5
@@ -70,9 +68,7 @@ def test_nystroem_features_are_the_kernel_and_its_penalty_that_of_the_landmarks(
 
 
 @each("kind", ["poly2", "poly3", "poly4", "logits"])
-def test_random_factors_have_the_inner_products_of_their_distribution(
-    kind, problem, rng
-):
+def test_random_factors_have_their_inner_products(kind, problem, rng):
     generator = fitted(problem, kind, 20_000, 20_000, bandwidth=4.0)
     X = problem.X[:4].astype(float)
     covariance = 2 / generator.s * X @ X.T + 0.49  # of w.x + b at two rows

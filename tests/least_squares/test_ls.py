@@ -96,7 +96,7 @@ def test_the_bounds_hold_far_from_zero_and_for_any_weights(
     assert state.upper - state.lower < 1e-6 or offset or decades
 
 
-def test_the_loss_falls_faster_with_momentum_and_whatever_the_condition_of_the_rows(
+def test_the_loss_falls_whatever_the_condition_of_the_rows(
     blobs,
 ):
     problem = blobs(n=80, d=5, k=4, seed=3)
@@ -145,7 +145,7 @@ def test_the_accelerated_form_has_the_rate_of_section_4(iris):
     assert (plain > size / (t + 1) ** 2).any()
 
 
-def test_the_minimiser_of_the_expected_loss_has_the_true_probabilities(rng):
+def test_the_minimiser_of_the_expected_loss_is_the_truth(rng):
     """Lemma 2: a label for each row and class, with its probability as weight."""
     X = rng.normal(size=(9, 3))
     P = softmax(X @ rng.normal(size=(3, 4)), axis=1)
@@ -182,7 +182,7 @@ def test_no_step_of_algorithm_2_raises_the_squared_error(basis, seed, blobs):
     assert_allclose(state.scores(problem.X), state.predictions, atol=1e-10)
 
 
-def test_calibration_is_by_theorem_2_within_22_kappa_squared_over_t(rng):
+def test_calibration_is_within_the_bound_of_theorem_2(rng):
     # Without noise: y = g(W'x) for a g between the identity and the uniform
     # distribution.
     X = rng.normal(size=(300, 4)) / 4

@@ -80,9 +80,7 @@ def test_steps_that_raise_the_objective_are_taken_again(blobs, monkeypatch):
 
 
 @each("solver", [ls_stagewise, ls_stagewise_passes, ls_columns, ls_columns_logistic])
-def test_pieces_of_rows_and_features_made_again_do_not_change_the_iterates(
-    solver, blobs, monkeypatch
-):
+def test_pieces_and_remade_features_do_not_change_iterates(solver, blobs, monkeypatch):
     sizes = (
         {"block": 2}
         if "columns" in solver.__name__

@@ -118,7 +118,7 @@ PROBLEMS = {
 
 @pytest.mark.parametrize("data", PROBLEMS)
 @pytest.mark.parametrize("name", NAMES)
-def test_every_round_has_sound_pictures_that_leave_the_state_alone(name, data, blobs):
+def test_every_round_has_sound_pictures(name, data, blobs):
     problem = PROBLEMS[data](blobs)
     if name in DENSE_ONLY and problem.is_sparse:
         problem = replace(problem, X=problem.X.toarray())
@@ -130,7 +130,7 @@ def test_every_round_has_sound_pictures_that_leave_the_state_alone(name, data, b
 
 
 @pytest.mark.parametrize("k", [10, 50])
-def test_confusion_counts_test_rows_or_training_rows_as_scikit_learn_does(k, blobs):
+def test_confusion_counts_rows_as_scikit_learn_does(k, blobs):
     problem = load("digits", test=0.3) if k == 10 else blobs(n=900, d=5, k=50)
     state, pictures = last("ridge", problem, 1)
     X, y = (problem.X_test, problem.y_test) if k == 10 else (problem.X, problem.y)
@@ -218,7 +218,7 @@ def test_a_plane_of_one_point_and_weights_of_any_shape(kind):
     )
 
 
-def test_scores_that_are_not_finite_give_pictures_that_are_and_large_problems_are_cut(
+def test_pictures_are_finite_and_large_problems_are_cut(
     blobs,
 ):
     for broken in (np.nan, np.inf, -np.inf, 1e300):

@@ -81,7 +81,7 @@ def test_back_is_exactly_one_iterate_and_the_way_on_is_the_same(
     assert plain(lane.last) == plain(first) and lane.seconds == first["seconds"]
 
 
-def test_a_lane_plays_until_it_is_told_otherwise_or_ends_and_can_turn_back_then(iris):
+def test_a_lane_that_has_ended_can_turn_back(iris):
     lane = Lane(counting, iris, {"last": 9})
     assert len(lane.play(0.0)) == 1
     assert (
@@ -102,7 +102,7 @@ def test_a_lane_plays_until_it_is_told_otherwise_or_ends_and_can_turn_back_then(
     )
 
 
-def test_a_branch_goes_on_from_the_same_iterate_and_leaves_the_other_unchanged(iris):
+def test_a_branch_leaves_its_origin_unchanged(iris):
     lane = Lane("mrc_ccg", iris, {"n_max": 5})
     for _ in range(3):
         lane.advance()
@@ -115,7 +115,7 @@ def test_a_branch_goes_on_from_the_same_iterate_and_leaves_the_other_unchanged(i
     assert branch.back() and branch.state.round == 2 and not branch.back()
 
 
-def test_a_branch_that_cannot_be_is_refused_and_leaves_the_lane_unchanged(iris):
+def test_an_impossible_branch_is_refused(iris):
     lane = Lane("memoir_l2", iris, {"batch_size": 20})
     lane.advance()
     for change, told in (
@@ -127,7 +127,7 @@ def test_a_branch_that_cannot_be_is_refused_and_leaves_the_lane_unchanged(iris):
     assert lane.advance()["round"] == 1 and not lane.error
 
 
-def test_a_failure_ends_the_run_and_the_iterate_before_it_can_be_had_again(iris):
+def test_the_iterate_before_a_failure_can_be_had_again(iris):
     lane = Lane(
         counting, iris, {"fails_at": 3}, lambda state: {"test_error": state.sum[0]}
     )
@@ -148,7 +148,7 @@ def test_a_failure_ends_the_run_and_the_iterate_before_it_can_be_had_again(iris)
     assert isinstance(lane.error, ZeroDivisionError) and lane.advance() is None
 
 
-def test_old_rows_are_thinned_and_states_stay_within_their_memory(iris, monkeypatch):
+def test_old_rows_are_thinned_and_states_fit_their_memory(iris, monkeypatch):
     monkeypatch.setattr(lanes, "RECENT", 50)
     lane = Lane(counting, iris, {})
     for _ in range(5000):

@@ -90,7 +90,7 @@ def sent(monkeypatch):
     return messages
 
 
-def test_the_chart_is_fed_a_few_times_a_second_and_a_new_page_gets_all(sent):
+def test_a_chart_is_fed_a_few_times_a_second(sent):
     chart, tic = Chart(), time.perf_counter()
     curve = chart.begin("toy", "#123456")
     for i in range(2000):
@@ -132,7 +132,7 @@ def test_only_the_newest_curves_are_kept_and_live_ones_always(sent):
     assert chart.begin("next", "#123456").number == 1 and not chart._gone
 
 
-def test_sliders_are_shared_by_name_where_solvers_start_them_alike():
+def test_solvers_with_equal_defaults_share_sliders():
     sliders = Sliders(
         ("cuts_exact", "cuts_linear_time_fast", "cuts_constant_time"), {"gamma": 2.0}
     )
@@ -198,9 +198,7 @@ def steps(dashboard, *rounds):
         status(dashboard, "paused")
 
 
-def test_steps_go_back_and_branch_and_a_parameter_that_cannot_change_starts_a_new_run(
-    dashboard, sent
-):
+def test_a_dashboard_steps_goes_back_and_branches(dashboard, sent):
     steps(dashboard, 0, 1, 2, 3)
     click(dashboard, "back", "paused")
     wait(lambda: dashboard.player.lanes[0].state.round == 2)
@@ -296,9 +294,7 @@ def test_the_page_knows_that_data_are_being_loaded(dashboard, sent, monkeypatch)
     wait(lambda: not sent[-1][0].get("doing"))
 
 
-def test_sliders_that_moved_in_mid_run_count_from_the_next_press_of_run_on(
-    toys, sent, monkeypatch
-):
+def test_moved_sliders_count_from_the_next_press_of_run(toys, sent, monkeypatch):
     gate = threading.Semaphore(3)  # two rounds of the warm-up, and one
     # With a limit: a test that fails here must not hold the others' runs back forever.
     monkeypatch.setattr(toy, "round", partial(gate.acquire, timeout=20))
@@ -335,7 +331,7 @@ def test_sliders_that_moved_in_mid_run_count_from_the_next_press_of_run_on(
 
 
 @each("seed", range(2))
-def test_what_runs_is_what_the_controls_said_when_run_was_pressed(seed, toys):
+def test_what_runs_is_what_the_controls_say_when_pressed(seed, toys):
     rng = np.random.default_rng(seed)
     choices = ("ww_toy",), ("ls_toy",), ("ww_toy", "ls_toy")
 
@@ -455,7 +451,7 @@ def test_a_failure_is_shown_and_the_dashboard_lives_on(sent, monkeypatch):
     dashboard.reset()
 
 
-def test_a_new_dashboard_stops_the_old_one_and_wrong_names_do_not(dashboard):
+def test_a_new_dashboard_stops_the_old_one(dashboard):
     dashboard.solvers.value = ("mrc_subgradient",)
     click(dashboard, "run", "running")
     wrong = [
@@ -486,7 +482,7 @@ def test_the_cell_with_the_dashboard_needs_no_other_cell(path):
     assert "application/vnd.jupyter.widget-view+json" in shown(path)._repr_mimebundle_()
 
 
-def test_memoir_learns_with_the_settings_that_its_dashboard_starts_from():
+def test_memoir_learns_with_its_dashboard_s_first_settings():
     dashboard = shown(next(path for path in DASHBOARDS if path.stem == "memoir"))
     (solver,), problem = dashboard.solvers.value, load(dashboard.data.value)
     lane = Lane(

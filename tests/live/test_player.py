@@ -150,7 +150,7 @@ def test_the_lane_with_the_least_solver_time_goes_first(player):
             )
 
 
-def test_quick_presses_are_counted_and_a_round_in_progress_ends_before_the_pause(
+def test_quick_presses_are_counted(
     player,
 ):
     toy = Toy(free=False)
@@ -187,7 +187,7 @@ def test_an_abandoned_round_ends_before_the_next_run(player):
     assert player.lanes == [made[1]] and made[0].asked == 1
 
 
-def test_an_exception_of_a_lane_or_a_listener_ends_the_run_and_the_player_lives_on(
+def test_a_player_outlives_exceptions_of_lanes_and_listeners(
     player,
 ):
     player.run(always(Toy(fails_at=3)))

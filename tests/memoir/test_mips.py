@@ -67,7 +67,7 @@ def ask(name, X, W, y, rows=None, **options):
 
 @each_storage
 @single_or_double
-def test_exact_is_brute_force_with_ties_going_to_the_lowest_class(
+def test_exact_is_brute_force_and_ties_go_to_the_lowest_class(
     x_sparse, w_sparse, dtype
 ):
     X, W, y = eighths(dtype=dtype)
@@ -202,7 +202,7 @@ def test_bits_agree_as_often_as_theory_says(sparse, bits, rng):
     assert (abs(1 - differing_bits(*codes) / bits - theory) <= 4 * deviation).all()
 
 
-def test_the_exponent_is_that_of_the_bits_and_not_the_printed_one(rng):
+def test_the_exponent_is_that_of_the_bits(rng):
     S, c, lsh = np.linspace(0.2, 0.95, 4), 0.6, SimpleLSH(8, D, 1, bits=100_000)
     x, aside = np.linalg.qr(rng.normal(size=(D, 2)))[0].T
     cosines = np.append(S, c * S)
@@ -255,7 +255,7 @@ def test_the_nearest_hashes_are_found_and_ranked_exactly(
 
 @each("name", GRAPHS)
 @both
-def test_graphs_find_nearly_all_of_an_easy_problem_after_each_update(name, sparse):
+def test_graphs_find_nearly_all_after_each_update(name, sparse):
     X, W, y = reals(6, sparse)
     oracle = make_oracle(name, k=C, d=D)
     few = stored(np.where(np.arange(C) % 11, 0, W.toarray() if sparse else W), sparse)

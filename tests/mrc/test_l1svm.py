@@ -49,9 +49,7 @@ def answers():
         *(("svm_ccg", {"eps": 0.1}), ("svm_ccg", {"eps": 0.0, "n_max": 3})),
     ],
 )
-def test_machines_of_two_classes_have_bounds_in_every_round_and_agree_with_cvxpy(
-    name, parameters, answers
-):
+def test_machines_of_two_classes_agree_with_cvxpy(name, parameters, answers):
     seen = 0
     for problem, lam, exact in answers:
         own = lam / 2 if name == "svm_multi" else lam

@@ -119,7 +119,7 @@ def test_psi_and_algorithm_2_equal_brute_force(k):
     assert greedy_subset(np.array([1.5, 0.5, 0.5]))[1].all()  # a tie is taken
 
 
-def test_psi_is_the_root_of_the_water_filling_equation_for_many_classes():
+def test_psi_is_the_root_of_the_water_filling_equation():
     V = vectors(300, 200, seed=0)
     t = psi(V)
     assert_allclose(np.maximum(V - t[:, None], 0).sum(axis=1), 1.0, atol=1e-9)
@@ -178,7 +178,7 @@ def check_theorem_2(row, exact, M):
     assert row["R"] - slack - 1e-7 <= exact <= row["R"] + row["eps1_hat"] + 1e-7
 
 
-def test_features_are_generated_for_the_sets_of_which_the_paper_says_so():
+def test_features_are_generated_where_the_paper_says_so():
     """Section IV-B, with 80 % of the rows of Table I and 400 more features where it
     adds them."""
     rows_only = [(17898, 408), (22784, 416), (23262, 512), (37921, 512)]
@@ -211,7 +211,7 @@ def test_theorem_2_holds_in_every_round(columns, answers):
 
 
 @each("columns", [True, False])
-def test_a_start_from_the_splitting_keeps_theorem_2_and_saves_rounds(
+def test_a_splitting_start_keeps_theorem_2_and_saves_rounds(
     columns, answers, monkeypatch
 ):
     taken = []
@@ -238,7 +238,7 @@ def test_a_start_from_the_splitting_keeps_theorem_2_and_saves_rounds(
     assert taken[1] < taken[0]
 
 
-def test_a_constraint_with_a_multiplier_stays_whatever_its_rounding_error(blobs):
+def test_a_constraint_with_a_multiplier_stays(blobs):
     # Without it the next LP is unbounded.
     risk = minimax_risk(blobs())
     *_, s = islice(mrc_ccg(blobs(), n_max=5, columns=False, **EXACT), 6)
@@ -249,7 +249,7 @@ def test_a_constraint_with_a_multiplier_stays_whatever_its_rounding_error(blobs)
     assert set(numbers[s.alpha > 0]) <= set(kept) and len(kept) < len(numbers)
 
 
-def test_rounds_of_ccg_add_at_most_what_they_may_and_remove_among_many_samples_only(
+def test_rounds_of_ccg_add_no_more_than_they_may(
     blobs,
 ):
     problem = blobs(d=30)
@@ -291,7 +291,7 @@ def test_real_data_reach_a_certified_gap_of_1e_6(name, solver, expected, toleran
 
 
 @each("seed", [0, 1])
-def test_jammed_steps_begin_again_where_features_say_nearly_the_same(seed):
+def test_jammed_steps_begin_again_if_features_are_alike(seed):
     # Sizes and shapes of beans: without a new start the gap stays at 0.4 and products
     # overflow.
     rng = np.random.default_rng(seed)
@@ -307,7 +307,7 @@ def test_jammed_steps_begin_again_where_features_say_nearly_the_same(seed):
     assert any(s.upper - s.lower < 1e-2 for s in islice(stream, 200))
 
 
-def test_the_interior_point_method_ends_where_rounding_is_all_that_is_left():
+def test_the_interior_point_method_ends_at_rounding():
     states = [
         *islice(
             SOLVERS["mrc_interior_point"].steps(load("iris @ given"), lambda0=0.01), 500
@@ -316,7 +316,7 @@ def test_the_interior_point_method_ends_where_rounding_is_all_that_is_left():
     assert len(states) < 500 and states[-1].upper - states[-1].lower < 1e-8
 
 
-def test_pdhg_s_weights_that_do_not_sum_to_one_are_judged_as_if_they_did(blobs):
+def test_pdhg_s_weights_are_judged_as_if_they_sum_to_one(blobs):
     """Newton's method may end early; 1 - sum_i max_y p_iy is too high where sum p <
     1."""
     problem = blobs(n=25)

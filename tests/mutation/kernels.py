@@ -42,7 +42,7 @@ KERNELS = {
         [
             "kernels/test_kernels_mrc.py",
             "mrc/test_mrc.py::test_psi_and_algorithm_2_equal_brute_force",
-            "mrc/test_mrc.py::test_psi_is_the_root_of_the_water_filling_equation_for_many_classes",
+            "mrc/test_mrc.py::test_psi_is_the_root_of_the_water_filling_equation",
         ],
     ),
     "weston_watkins": Kernel(

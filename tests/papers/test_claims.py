@@ -120,9 +120,7 @@ def test_the_readme_is_short_and_begins_with_the_two_commands():
     assert "make figures" in screen and "make test" in screen and len(lines) <= 130
 
 
-def test_a_verdict_that_its_numbers_do_not_bear_out_is_not_decided(
-    tmp_path, monkeypatch
-):
+def test_a_verdict_against_its_numbers_is_not_decided(tmp_path, monkeypatch):
     texts = dict.fromkeys(("claim", "where", "quote"), "c") | {"paper": "mrc"}
     texts |= {"verdict": "holds", "number": "{x:.1f}"}
     entry = [f"{name} = '{text}'" for name, text in texts.items()]

@@ -137,7 +137,7 @@ def test_a_row_on_other_data_than_the_papers_has_their_name(data, named):
     assert row["dataset"] == "", "it is about no data set"
 
 
-def test_every_table_has_a_caption_and_what_is_missing_or_was_tried_is_printed(
+def test_every_table_has_a_caption(
     everything,
 ):
     numbered = {(row.paper, row.table) for row in everything.itertuples()}

@@ -152,9 +152,7 @@ def test_larger_budgets_come_closer_and_the_last_suffices(name, blobs):
 
 
 @each("name", [*PEERS, *BY_TOLERANCE])
-def test_the_stream_ends_with_the_last_budget_or_at_its_tolerance(
-    name, blobs, monkeypatch
-):
+def test_the_stream_ends_with_its_budget_or_at_its_tolerance(name, blobs, monkeypatch):
     if name in BY_TOLERANCE:
         *_, s = STREAMS[name](blobs(k=4), tol=3.0)
         assert s.round == 3  # 10, 3.16, 3

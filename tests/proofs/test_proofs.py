@@ -86,9 +86,7 @@ def test_every_solver_of_ours_has_a_proof_or_says_why_not(blobs, tmp_path):
 
 
 @each_case
-def test_a_proof_agrees_with_its_solver_and_is_about_these_rows_only(
-    case, blobs, tmp_path
-):
+def test_a_proof_agrees_with_its_solver_on_these_rows_only(case, blobs, tmp_path):
     solver, parameters, near = CASES[case]
     problem, path = made(blobs, solver), tmp_path / "proof.npz"
     rules = below("gap", 1e-6), rounds(60)
@@ -134,9 +132,7 @@ def test_what_has_no_proof_is_refused_before_its_first_round(blobs, tmp_path):
 
 
 @each("case", [c for c in CASES if c.startswith("mrc")])
-def test_the_best_lower_bound_is_proved_even_if_an_earlier_iterate_had_it(
-    case, blobs, tmp_path
-):
+def test_the_best_lower_bound_of_all_iterates_is_proved(case, blobs, tmp_path):
     solver, parameters, _ = CASES[case]
     problem, path = blobs(n=200, d=8, k=4), tmp_path / "proof.npz"
     for state in islice(SOLVERS[solver].steps(problem, **parameters), 25):

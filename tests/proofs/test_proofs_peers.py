@@ -43,9 +43,7 @@ def rows(data, two=False):
 
 @each("data", ["iris", "breast_cancer"])
 @each("model, other", CONVERGED)
-def test_a_converged_peer_is_at_the_optimum_of_what_it_states_and_of_nothing_else(
-    model, other, data
-):
+def test_a_converged_peer_is_at_its_own_optimum(model, other, data):
     X, y = rows(data, two=isinstance(model, SVC))
     model.fit(X, y)
     stated = statement(model, y)
@@ -57,9 +55,7 @@ def test_a_converged_peer_is_at_the_optimum_of_what_it_states_and_of_nothing_els
 
 @each("data", ["iris", "breast_cancer"])
 @each("loss", ["hinge", "log_loss", "squared_hinge"])
-def test_stochastic_descent_comes_closer_to_what_it_states_than_to_other_weights(
-    loss, data
-):
+def test_stochastic_descent_comes_close_to_what_it_states(loss, data):
     X, y = rows(data)
     steps = {"learning_rate": "adaptive", "eta0": 0.01, "tol": 1e-7, "max_iter": 20_000}
     model = SGDClassifier(loss=loss, alpha=0.1, random_state=0, **steps).fit(X, y)

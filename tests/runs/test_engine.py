@@ -28,7 +28,7 @@ ENDS = {
 
 
 @pytest.mark.slow
-def test_a_failing_task_has_its_reason_and_does_not_stop_the_others(tmp_path):
+def test_a_failing_task_has_its_reason_and_stops_no_other(tmp_path):
     good = [job(f"good{i}") for i in range(6)]
     lock = {"cannot be sent": threading.Lock()}
     bad = {
@@ -77,7 +77,7 @@ def test_timing_has_one_worker_on_one_core(tmp_path):
 @pytest.mark.skipif(
     not hasattr(psutil.Process(), "cpu_affinity"), reason="cannot be pinned"
 )
-def test_a_notebook_that_times_is_alone_on_one_core_for_as_long_as_it_does(monkeypatch):
+def test_a_notebook_that_times_is_alone_on_one_core(monkeypatch):
     cores = psutil.Process().cpu_affinity()
     with one_thread(timed_alone(True)):
         assert len(psutil.Process().cpu_affinity()) == 1

@@ -52,7 +52,7 @@ def write(path, *sources, **kernel):
     return path
 
 
-def test_every_combination_is_a_run_with_all_parameters_and_a_key(notebook):
+def test_every_combination_is_a_run_with_its_key(notebook):
     little = read(notebook)
     runs = fan_out(little, {"a": "1, 2", "b": "1e-2,0.1,1"})
     expected = [{"a": a, "b": b, "name": "x"} for a in (1, 2) for b in (0.01, 0.1, 1.0)]
@@ -172,9 +172,7 @@ def test_what_lies_beside_a_notebook_is_read_by_its_bytes(tmp_path):
 
 
 @pytest.mark.slow
-def test_each_notebook_is_kept_with_its_parameters_and_a_failing_one_is_tried_again(
-    notebook, tmp_path, capsys
-):
+def test_notebooks_are_kept_and_failing_ones_tried_again(notebook, tmp_path, capsys):
     command = ["sweep", str(notebook), "-p", "a=2,3", "-p", "b=0.25", "-j", "2"]
     assert main(command) == 1
     out, err = capsys.readouterr()
@@ -219,9 +217,7 @@ print("folder", open("rows.csv").read().strip(), factor * scale, pack.model.valu
 
 
 @pytest.mark.slow
-def test_a_notebook_runs_as_in_its_folder_and_again_if_its_modules_change(
-    tmp_path, monkeypatch, capsys
-):
+def test_a_notebook_runs_again_if_its_modules_change(tmp_path, monkeypatch, capsys):
     """Of another environment's kernel, with a byte order mark, in a folder with
     braces."""
     monkeypatch.setenv("WORKBENCH_RUNS", str(tmp_path / "{runs}"))
@@ -247,9 +243,7 @@ COMPILED = "import ctypes\nopen({mark!r}, 'w').close()\nctypes.PyDLL(None).sleep
 @pytest.mark.slow
 @pytest.mark.skipif(os.name == "nt", reason="Windows has no such signals")
 @pytest.mark.parametrize("how", ["limit", "SIGKILL", "SIGHUP"])
-def test_a_kernel_in_compiled_code_ends_with_its_limit_and_with_its_command(
-    how, tmp_path
-):
+def test_a_kernel_in_compiled_code_ends_with_its_command(how, tmp_path):
     mark, runs = tmp_path / "mark", tmp_path / "runs"
     path = write(tmp_path / "long.ipynb", "a = 1", COMPILED.format(mark=str(mark)))
     command = [sys.executable, "-m", "workbench.cli", "sweep", path]

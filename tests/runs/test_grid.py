@@ -53,7 +53,7 @@ def test_parameters_of_points():
     assert found(["seed"], given, seeds=[4, 5]) == [(given, s) for s in (4, 5)]
 
 
-def test_values_take_the_type_of_the_default_and_limits_are_floats_but_for_rounds():
+def test_values_take_the_type_of_their_default():
     for name, given, value in (
         *(("eps1", "1e-2", 0.01), ("eps1", 1, 1.0)),  # YAML reads 1e-2 as text
         *(("n_max", 50.0, 50), ("n_max", "1e2", 100), ("n_max", 2**60 + 1, 2**60 + 1)),
@@ -113,7 +113,7 @@ def test_a_mistake_is_refused_and_named(message):
     assert message in str(raised.value)
 
 
-def test_repetitions_are_added_until_each_setting_has_enough_runs():
+def test_repetitions_are_added_until_settings_have_enough():
     points = grid(["mrc_lp", "memoir_pegasos"], "iris, wine", stop=STOP, seeds=2)
     extended = at_least(points, 5)
     assert extended[: len(points)] == points

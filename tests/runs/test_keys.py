@@ -129,7 +129,7 @@ def keys_of(solver, iris):
     return point_key(point, iris.checksum, False), match.match_key(contender, iris)
 
 
-def test_the_versions_of_libraries_and_the_function_of_a_name_count(iris, monkeypatch):
+def test_versions_of_libraries_and_named_functions_count(iris, monkeypatch):
     seen = [keys_of("ww_walrus", iris)]
     monkeypatch.setitem(SOLVERS, "ww_walrus", SOLVERS["ww_shark"])
     seen.append(keys_of("ww_walrus", iris))

@@ -71,7 +71,7 @@ def test_a_sweep_from_results_runs_nothing_and_reads_no_data(
         there("iris")
 
 
-def test_a_point_without_a_result_is_a_failure_and_not_another_point(kept, tmp_path):
+def test_a_point_without_a_result_is_a_failure(kept, tmp_path):
     other = grid(
         {"ww_walrus": {"C": [2.0]}}, ["wine @ range"], stop={"rounds": 3}, test=0.3
     )
@@ -96,7 +96,7 @@ def test_one_run_asked_for_by_two_names_is_found_by_both(tmp_path, no_workers, r
     assert there(", ".join(names)) == names
 
 
-def test_a_long_run_keeps_a_row_in_each_half_per_cent_and_the_same_bytes(tmp_path):
+def test_a_long_run_keeps_a_row_in_each_half_per_cent(tmp_path):
     rows = [{"round": i, "cpu": i / 8} for i in range(5000)]
     traces = [Trace({"solver": "a", "key": f"{i}", "seed": i}, rows) for i in range(2)]
     write_results(tmp_path / "a.parquet", traces, {"C": 1.0})
@@ -167,7 +167,7 @@ def test_a_table_has_a_row_for_each_row_and_the_columns_of_all(tmp_path):
         )
 
 
-def test_the_committed_results_name_parameters_that_their_solvers_have():
+def test_the_committed_results_name_real_parameters():
     """`--from results` finds a run by its solver's parameters."""
     for path in sorted((CHECKOUT / "results").glob("*.parquet")):
         headers = [
@@ -181,7 +181,7 @@ def test_the_committed_results_name_parameters_that_their_solvers_have():
             )
 
 
-def test_nothing_to_write_writes_nothing_and_a_damaged_file_is_named(tmp_path):
+def test_nothing_to_write_writes_nothing(tmp_path):
     path = tmp_path / "x.parquet"
     with refuses("there are none to write"):
         write_results(path, [])

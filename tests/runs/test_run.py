@@ -46,7 +46,7 @@ def halving(problem, *, gap=1.0, pause=0.0, limit=10**9, state=None):
         yield s
 
 
-def test_a_run_is_a_trace_and_the_last_state_and_says_why_it_ended(blobs, tmp_path):
+def test_a_run_is_a_trace_and_a_state_and_says_why_it_ended(blobs, tmp_path):
     judged = {"measure": errors(blobs()), "when": lambda row: row["round"] % 2 == 0}
     trace, state = run(halving, blobs(), below("gap", 0.1), rounds(99), **judged)
     assert [row["round"] for row in trace.rows] == [0, 1, 2, 3, 4]
@@ -197,6 +197,6 @@ def test_a_run_that_is_interrupted_or_killed_keeps_its_rows(sent, tmp_path):
     assert [row["round"] for row in trace.rows] == list(range(len(trace.rows)))
 
 
-def test_a_parameter_of_the_solver_as_a_keyword_is_refused_with_its_place(blobs):
+def test_a_parameter_as_a_keyword_is_refused_with_its_place(blobs):
     with refuses(r"^eps1: .* as parameters=\{'eps1': 0.01\}$"):
         run("mrc_ccg", blobs(), eps1=0.01)

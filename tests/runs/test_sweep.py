@@ -94,7 +94,7 @@ def whole(tmp_path_factory):
 
 
 @pytest.mark.slow
-def test_a_sweep_interrupted_and_killed_equals_the_undisturbed_one(whole, tmp_path):
+def test_an_interrupted_sweep_equals_the_undisturbed_one(whole, tmp_path):
     assert len(whole.points) == 72 and not whole.failures
     before = {}
     for enough, number in ((8, signal.SIGINT), (30, signal.SIGKILL)):
@@ -131,7 +131,7 @@ def test_a_sweep_interrupted_and_killed_equals_the_undisturbed_one(whole, tmp_pa
 
 
 @pytest.mark.slow
-def test_frames_traces_and_summaries_choose_by_attribute_and_parameter(whole):
+def test_frames_traces_and_summaries_choose_points(whole):
     frame, table = whole.frame(), summary(whole)
     assert len(frame) == len(whole.points) and frame["key"].is_unique
     assert {*"n d k checksum stopped_by gap test_error".split()} <= set(frame)
@@ -180,7 +180,7 @@ def test_two_sweeps_of_the_same_points_at_once_both_end_well(tmp_path):
     assert list(tmp_path.glob("points/*.*")) == []
 
 
-def test_a_trace_says_what_point_it_is_and_its_last_row_is_judged(tmp_path, no_workers):
+def test_a_trace_names_its_point_and_its_last_row_is_judged(tmp_path, no_workers):
     [point] = grid("mrc_ccg", "iris", stop={"gap": 1e-3, "rounds": 50}, seeds=[3])
     done = sweep([point], folder=tmp_path)
     [trace], [path] = done.traces(), tmp_path.glob("*/*.jsonl")
@@ -231,9 +231,7 @@ def test_the_same_run_shares_a_file_and_another_stop_does_not(tmp_path, no_worke
         assert len(list(tmp_path.glob(f"{folder}/*/*.jsonl"))) == files
 
 
-def test_a_failure_is_a_row_with_its_reason_is_not_kept_and_is_retried(
-    tmp_path, no_workers
-):
+def test_a_failure_is_a_row_with_its_reason_and_is_retried(tmp_path, no_workers):
     solvers = {"mrc_ccg": {"eps1": [-1.0, 1e-2]}, "svm_multi": {}}
     points = grid(solvers, "iris", stop={"rounds": 2})
     points += grid("mrc_lp", "synthetic 4000x50x20", stop={"rounds": 1})
@@ -262,9 +260,7 @@ def test_a_failure_is_a_row_with_its_reason_is_not_kept_and_is_retried(
     assert "4 points, 2 done before, 2 to run" in said
 
 
-def test_a_worker_with_other_code_or_data_refuses_and_an_interrupted_run_is_not_kept(
-    tmp_path, monkeypatch
-):
+def test_a_worker_with_other_code_or_data_refuses(tmp_path, monkeypatch):
     [point] = room.planned(grid("mrc_lp", "iris", stop={"rounds": 1}), False)
     path = tmp_path / "trace.jsonl"
     with refuses("differ from those that the sweep was planned for"):

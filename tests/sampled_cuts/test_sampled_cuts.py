@@ -206,7 +206,7 @@ def a_fixed_point(n=2000):
 
 
 @each("kind", ["violators", "all"])
-def test_a_sampled_cut_is_unbiased_and_errs_as_one_over_the_root_of_r(kind):
+def test_a_sampled_cut_is_unbiased_with_error_1_over_root_r(kind):
     task, s, F, answers = a_fixed_point()
     exact_risk, gains = mean_violation(answers), answers.gains[answers.losses > 0]
     deviation = (answers.losses - answers.gains).std()
@@ -227,7 +227,7 @@ def test_a_sampled_cut_is_unbiased_and_errs_as_one_over_the_root_of_r(kind):
         assert np.std(values) == approx(theory, rel=0.15)  # five deviations
 
 
-def test_a_cut_takes_a_value_of_the_kernel_for_every_row_and_every_row_of_its_own():
+def test_a_cut_takes_kernel_values_of_every_row_and_its_own():
     problem, before, least = checkers(400, 2), 0, np.inf
     for s in islice(cuts_linear_time_fast(problem, gamma=30.0, r=40, eps=1e-3), 30):
         if 0 < s.round < 12:
@@ -239,7 +239,7 @@ def test_a_cut_takes_a_value_of_the_kernel_for_every_row_and_every_row_of_its_ow
 
 
 @each("n", [300, 3000])
-def test_the_constant_time_method_looks_at_no_more_rows_where_there_are_more(n):
+def test_the_constant_time_method_looks_at_no_more_rows(n):
     s = last(islice(solvers.cuts_constant_time(checkers(n, 0), gamma=30.0, r=30), 8))
     # The scores of a sample by t cuts, their products with its own cut, and that with
     # itself.
@@ -285,7 +285,7 @@ def test_what_does_not_fit_or_cannot_be_computed_is_refused(blobs, monkeypatch):
     next(cuts_linear_time(problem))
 
 
-def test_sampled_cuts_of_many_classes_do_not_end_before_the_first_step_down():
+def test_sampled_cuts_of_many_classes_do_not_end_too_soon():
     problem = load("text 600x20")  # at C = 100 the first forty cuts show no way down
     settings = {"C": 100.0, "gamma": 0.1 * scale(problem)}
     trace, state = run("cuts_linear_time_fast", problem, parameters=settings)
@@ -329,7 +329,7 @@ def test_a_cut_deviates_as_seldom_as_lemma_3_says(r, failure):
 
 
 @each("solver", [cuts_linear_time, solvers.cuts_constant_time])
-def test_runs_exceed_the_optimum_by_less_than_theorems_2_and_3_say(solver):
+def test_runs_are_within_the_bounds_of_theorems_2_and_3(solver):
     """Not by eps alone: samples of ten rows leave more."""
     problem, eps, r, C = checkers(400, 1), 2e-3, 10, 4.0
     given = {"gamma": 30.0, "C": C / problem.n}

@@ -27,9 +27,7 @@ pytestmark = pytest.mark.skipif(
 
 
 @each_solver
-def test_ctrl_c_at_any_statement_leaves_the_iterate_of_a_whole_round(
-    name, blobs, record_property
-):
+def test_ctrl_c_at_any_statement_leaves_a_whole_round(name, blobs, record_property):
     """All parts of a run that is cut and resumed, over and over, are those of one that
     is not."""
     problem, parameters = suited(name, blobs(n=30)), SHORT.get(name, {})
@@ -129,7 +127,7 @@ def test_the_reader_of_a_stream_has_an_iterate_when_ctrl_c_comes(times, last, bl
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
-def test_ctrl_c_in_the_last_round_of_a_plain_loop_is_raised_after_it(blobs):
+def test_ctrl_c_in_the_last_round_of_a_plain_loop_is_raised(blobs):
     with pytest.raises(KeyboardInterrupt):
         for _ in islice(resumable()(pressing(1))(blobs()), 4):
             pass

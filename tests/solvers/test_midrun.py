@@ -247,7 +247,7 @@ def test_the_next_rounds_or_the_end_are_those_of_the_new_value(
         assert more == 1 or (more < 100 and name == "cuts_constant_time")
 
 
-def test_the_interior_point_method_outlives_a_lambda0_that_leaves_no_component(blobs):
+def test_the_interior_point_method_outlives_a_large_lambda0(blobs):
     problem = blobs(n=90, d=8, k=4, seed=3)
     state = halted("mrc_interior_point", problem, {"lambda0": 1.0}, 60)
     assert not len(state.J) and state.upper == pytest.approx(0.75)

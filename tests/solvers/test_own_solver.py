@@ -69,7 +69,7 @@ if __name__ == "__main__":
 """
 
 
-def test_one_line_and_the_solver_is_everywhere_and_held_to_what_all_solvers_promise(
+def test_one_line_and_a_solver_is_everywhere_and_held_to_all(
     tmp_path,
 ):
     """Also, a live parameter that the solver does not handle is found out."""

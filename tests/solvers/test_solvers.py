@@ -121,9 +121,7 @@ def test_a_state_scores_rows_of_any_kind(name, parameters, blobs):
 
 
 @each_solver
-def test_parameters_are_keywords_with_defaults_and_wrong_ones_are_refused_by_name(
-    name, blobs
-):
+def test_parameters_are_keywords_and_wrong_ones_are_refused(name, blobs):
     problem, steps = suited(name, blobs()), SOLVERS[name].steps
     first, *rest = inspect.signature(steps).parameters.values()
     assert first.name == "problem" and rest[-1].name == "state"

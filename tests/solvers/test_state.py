@@ -159,7 +159,7 @@ def test_what_run_cannot_resume_is_refused(blobs):
         run("ww_shark", problem, rounds(3), after=(trace, state))
 
 
-def test_ctrl_c_before_a_resumed_run_has_a_state_returns_the_earlier_one(blobs):
+def test_ctrl_c_before_a_resumed_run_keeps_the_earlier_state(blobs):
     @resumable()
     def pressed(problem, *, state=None):
         if state is not None:

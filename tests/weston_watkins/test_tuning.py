@@ -61,7 +61,7 @@ def test_equal_scores_over_a_whole_interval_end_the_search(sparse):
     assert state.fewest in (1, 2) and state.achieved == (state.fewest - 1) / 3
 
 
-def test_rows_of_zeros_in_training_do_not_keep_the_search_from_its_end():
+def test_rows_of_zeros_do_not_keep_the_search_from_its_end():
     X = np.array([[1.0, 0.2], [0.1, 1.0], [0.0, 0.0], [0.9, 0.4]])
     given = as_problem(X, [0, 1, 0, 1]), X[[0, 1]], [0, 1]
     *_, state = islice(certify_path(*given, (1e-2, 0.1), 0.0), 1000)

@@ -137,7 +137,7 @@ def test_a_path_of_weighted_rows_stays_in_their_box(blobs):
         assert np.all(s.B <= s.level * problem.weights[:, None] * (1 + 1e-12))
 
 
-def test_a_path_ends_where_only_rounding_is_left_or_rounds_run_out(blobs):
+def test_a_path_ends_at_rounding_or_when_rounds_run_out(blobs):
     problem = as_problem(np.pi * np.eye(3), [0, 1, 2])
     assert len(list(ww_path(problem, 2.0 ** np.arange(-6, 4)))) == 10
     states = [
