@@ -9,6 +9,7 @@ import matplotlib.pyplot as plt
 import nbformat
 import numpy as np
 import pytest
+from helpers import each, refuses
 from helpers.notebooks import printed
 from PIL import Image
 
@@ -21,6 +22,7 @@ from workbench.runs.mill import make, notebook_key
 from workbench.runs.notebooks import read
 from workbench.runs.run import run
 
+KINDS = "png", "svg", "pdf"
 PARAMETERS = "points: int = 3  # how many points\ngrid: str = '1,2'  # where"
 DRAW = """
 from pathlib import Path
@@ -53,18 +55,14 @@ def write(folder: Path, name: str, *code: str, parameters=PARAMETERS, **declared
     return path
 
 
-@pytest.fixture
-def mill(tmp_path):
-    """Run toy notebooks of a folder; returns the failures and the lines that were
-    said."""
-    folder = tmp_path / "notebooks"
+def mill_in(place):
+    """Return a runner of toy notebooks, which returns failures and what was said."""
+    folder = place / "notebooks"
     folder.mkdir()
+    places = {"figures": place / "figures", "executed": place / "runs"}
 
     def run(*names, **options):
-        lines, places = (
-            [],
-            {"figures": tmp_path / "figures", "executed": tmp_path / "runs"},
-        )
+        lines = []
         given = places | {"notebooks": folder, "say": lines.append, "jobs": 1} | options
         return make(names, **given), lines
 
@@ -72,96 +70,124 @@ def mill(tmp_path):
     return run
 
 
+@pytest.fixture
+def mill(tmp_path):
+    return mill_in(tmp_path)
+
+
 def draw(folder: Path, name: str) -> str:
     return DRAW.format(name=name, folder=str(folder))
 
 
-def test_a_figure_is_saved_with_how_it_was_made(mill, tmp_path):
-    code = "import numba, sys\nfrom ipykernel.kernelapp import IPKernelApp\nprint(sys.executable)\n"
-    code += "from threadpoolctl import threadpool_info\nprint(IPKernelApp.instance().transport)\n"
-    code += "print(numba.get_num_threads(), {pool['num_threads'] for pool in threadpool_info()})\n"
+THREADS = """
+import numba, sys
+from ipykernel.kernelapp import IPKernelApp
+from threadpoolctl import threadpool_info
+print(sys.executable)
+print(IPKernelApp.instance().transport)
+print(numba.get_num_threads(), {pool["num_threads"] for pool in threadpool_info()})
+"""
+
+
+@pytest.fixture(scope="module")
+def three(tmp_path_factory):
+    """Run a good notebook next to two bad ones; return the folder and what was said."""
+    place = tmp_path_factory.mktemp("three")
+    mill = mill_in(place)
     write(mill.folder, "a_broken", "print('so far')\nraise RuntimeError('no luck')")
     write(mill.folder, "b_dead", "import os; os._exit(3)")
-    write(mill.folder, "toy", code + draw(mill.folder, "toy"))
+    write(mill.folder, "toy", THREADS + draw(mill.folder, "toy"))
     failed, lines = mill(profile="smoke", jobs=2)
     assert sorted(failed) == ["a_broken", "b_dead"]
+    return place, lines
+
+
+def test_failing_notebooks_are_kept_and_stop_no_other(three):
+    place, lines = three
     assert "RuntimeError: no luck" in "\n".join(lines)
-    said = printed(tmp_path / "runs" / "toy.ipynb").splitlines()
-    assert (
-        sys.executable in said
-        and "drawn" in said
-        and ("ipc" in said or os.name == "nt")
-    )
-    assert "1 {1}" in said, "each has one thread"
     assert sum("toy: done" in line and "toy/line.png" in line for line in lines) == 1
     assert len(lines) == 2 + 3, "one line per notebook"
-    made = tmp_path / "figures" / "toy"
-    assert {p.name for p in made.iterdir()} == {
-        f"line.{kind}" for kind in ("png", "svg", "pdf", "json")
-    }
-    kept = {p.name for p in (tmp_path / "runs").iterdir()}
+    kept = {p.name for p in (place / "runs").iterdir()}
     assert kept >= {"toy.ipynb", "a_broken.failed.ipynb"}
     assert not [name for name in kept if ".part." in name]
+
+
+def test_notebooks_side_by_side_have_one_thread_each(three):
+    said = printed(three[0] / "runs" / "toy.ipynb").splitlines()
+    assert sys.executable in said and "drawn" in said
+    assert "ipc" in said or os.name == "nt"
+    assert "1 {1}" in said
+
+
+def test_a_figure_is_saved_with_how_it_was_made(three):
+    made = three[0] / "figures" / "toy"
+    kinds = {path.suffix for path in made.glob("line.*")}
+    assert kinds == {".png", ".svg", ".pdf", ".json"} and len([*made.iterdir()]) == 4
     record = json.loads((made / "line.json").read_text())
     wanted = {"notebook": "notebooks/figures/toy.ipynb", "profile": "smoke", "jobs": 2}
     wanted |= {"parameters": {"points": 2, "grid": "1,2"}, "numbers": [{"points": 2}]}
     assert record.items() >= wanted.items()
-    assert (
-        record["caption"].startswith("A line of 2 points. ")
-        and "Machine: " in record["caption"]
-    )
-    assert "Not timed: 2 notebooks ran side by side." in record["caption"]
+    caption = record["caption"]
+    assert caption.startswith("A line of 2 points. ") and "Machine: " in caption
+    assert "Not timed: 2 notebooks ran side by side." in caption
     assert set(record["versions"]) >= {"python", "numpy", "workbench", "commit"}
     assert set(record["machine"]) == {"cpu", "cores", "memory_gb", "system"}
 
 
-def test_a_notebook_runs_again_only_if_something_changed(
-    mill, tmp_path, monkeypatch, no_kernels
-):
+@pytest.fixture
+def toy(mill, tmp_path, monkeypatch, no_kernels):
+    """Return a runner of one notebook, which says whether it had to run."""
     monkeypatch.setenv("WORKBENCH_DATA", str(tmp_path))
-    made = tmp_path / "figures" / "toy"
-    good = draw(mill.folder, "toy")
 
     def runs(**options):
         failed, lines = mill("toy", **options)
         assert failed == []
         return any("done in" in line for line in lines)
 
-    def files():
-        return [(made / f"line.{kind}").read_bytes() for kind in ("png", "svg", "pdf")]
+    runs.write = lambda code: write(mill.folder, "toy", code)
+    runs.code = draw(mill.folder, "toy")
+    runs.folder = tmp_path / "figures" / "toy"
+    runs.write(runs.code)
+    assert runs() and not runs()
+    return runs
 
-    write(mill.folder, "toy", good)
-    assert runs() and not runs()
-    before = files()
-    assert runs(again=True)
-    assert files() == before, "equal figures are equal files"
-    write(mill.folder, "toy", good.replace("ax.plot", "ax.plott"))
-    assert mill()[0] == ["toy"] and files() == before, "a failure leaves the old figure"
-    write(mill.folder, "toy", good)
-    assert not runs()
-    assert runs(overrides={"points": "4"}) and not runs(overrides={"points": "4"})
-    assert runs()
-    record = json.loads((made / "line.json").read_text())
-    (made / "line.json").write_text(
-        json.dumps(record | {"jobs": 2})
-    )  # next to another: not timed
-    assert not runs(jobs=2) and runs() and not runs()
-    (made / "line.svg").unlink()
-    assert runs()
-    for sidecar in ("{", "[]", "", '{"files": 1}'):
-        (made / "line.json").write_text(sidecar)
-        assert runs()
-    for kind, content in (
-        ("png", b""),
-        ("svg", before[1][:-9]),
-        ("pdf", bytes(len(before[2]))),
-    ):
-        (made / f"line.{kind}").write_bytes(content)
-        assert runs() and not runs()
+
+def test_a_notebook_runs_again_only_if_something_changed(toy, tmp_path):
+    assert toy(overrides={"points": "4"}) and not toy(overrides={"points": "4"})
+    assert toy()
     (tmp_path / "new.npz").write_bytes(b"data")
-    assert runs()
-    write(mill.folder, "toy", good + "\nprint(points)")
-    assert runs() and not runs()
+    assert toy()
+    toy.write(toy.code + "\nprint(points)")
+    assert toy() and not toy()
+    sidecar = toy.folder / "line.json"  # of a run next to another, which is not timed
+    record = json.loads(sidecar.read_text())
+    sidecar.write_text(json.dumps(record | {"jobs": 2}))
+    assert not toy(jobs=2) and toy()
+
+
+def test_equal_figures_are_equal_files_and_a_failure_leaves_them(toy, mill):
+    def files():
+        return [(toy.folder / f"line.{kind}").read_bytes() for kind in KINDS]
+
+    before = files()
+    assert toy(again=True) and files() == before
+    toy.write(toy.code.replace("ax.plot", "ax.plott"))
+    assert mill()[0] == ["toy"] and files() == before
+    toy.write(toy.code)
+    assert not toy()
+
+
+def test_a_damaged_figure_is_drawn_again(toy):
+    (toy.folder / "line.svg").unlink()
+    assert toy()
+    for sidecar in ("{", "[]", "", '{"files": 1}'):
+        (toy.folder / "line.json").write_text(sidecar)
+        assert toy()
+    for kind, size in (("png", 0), ("svg", -9), ("pdf", 0)):
+        path = toy.folder / f"line.{kind}"
+        whole = path.read_bytes()
+        path.write_bytes(bytes(len(whole)) if kind == "pdf" else whole[:size])
+        assert toy() and not toy()
 
 
 def test_pictures_are_the_same_whatever_the_user_has_set(tmp_path):
@@ -187,12 +213,7 @@ def test_pictures_are_the_same_whatever_the_user_has_set(tmp_path):
             plt.rcParams.update(settings)
             figures.save(figure, "line", "A line of some words.")
             plt.close(figure)
-        drawn.append(
-            [
-                (figures.folder / f"line.{kind}").read_bytes()
-                for kind in ("png", "svg", "pdf")
-            ]
-        )
+        drawn.append([(figures.folder / f"line.{k}").read_bytes() for k in KINDS])
         record = json.loads((figures.folder / "line.json").read_text())
         assert record["labels"] == ["a label"]
     plt.switch_backend("agg")
@@ -232,31 +253,38 @@ LOADS = (  # of a run with one thread: timing mode, changes of its header, the r
 )
 
 
-def test_what_was_not_timed_says_so_and_records_are_strict_json():
-    whole, _ = run("mrc_interior_point", load("iris", test=0.3), rounds(2))
+CALM = {"timed": True, "load": 0.5, "load_at_end": 0.5, "threads": {"openblas": 1}}
+
+
+@pytest.fixture(scope="module")
+def whole():
+    return run("mrc_interior_point", load("iris", test=0.3), rounds(2))[0]
+
+
+@each("timing, change, reason", LOADS)
+def test_what_was_not_timed_says_so(timing, change, reason, whole):
     assert set(whole.header) >= {"load", "load_at_end"}
-    calm = {"timed": True, "load": 0.5, "load_at_end": 0.5, "threads": {"openblas": 1}}
-    for timing, change, reason in LOADS:
-        rows = [row | {"seconds": row["cpu"]} for row in whole.rows]
-        made = provenance.made_by(
-            [Trace(whole.header | calm | {"timed": timing} | change, rows)]
-        )
-        assert made["timed"] is (not reason) and bool(made.get("not_timed")) == bool(
-            reason
-        )
-        said = [s for s in provenance.in_words(made) if s.startswith("Not timed: ")]
-        assert len(said) == bool(reason) and all(
-            reason in sentence for sentence in said
-        )
-        assert ("Not timed." in provenance.in_words(made, times=False)) == bool(reason)
-        assert made["traces"][0]["solver"] == "mrc_interior_point"
-    slow = Trace(whole.header | calm, [{"round": 1, "seconds": 1.3, "cpu": 1.0}])
+    rows = [row | {"seconds": row["cpu"]} for row in whole.rows]
+    header = whole.header | CALM | {"timed": timing} | change
+    made = provenance.made_by([Trace(header, rows)])
+    assert made["timed"] is (not reason)
+    assert bool(made.get("not_timed")) == bool(reason)
+    words = provenance.in_words(made)
+    said = [sentence for sentence in words if sentence.startswith("Not timed: ")]
+    assert len(said) == bool(reason) and reason in "".join(said)
+    assert ("Not timed." in provenance.in_words(made, times=False)) == bool(reason)
+    assert made["traces"][0]["solver"] == "mrc_interior_point"
+
+
+def test_wall_time_beyond_cpu_time_is_not_timed(whole):
+    slow = Trace(whole.header | CALM, [{"round": 1, "seconds": 1.3, "cpu": 1.0}])
     made = provenance.made_by([slow])
-    assert (
-        made["timed"] is False
-        and "wall time was 1.3 times CPU time" in made["not_timed"]
-    )
+    assert made["timed"] is False
+    assert "wall time was 1.3 times CPU time" in made["not_timed"]
     assert provenance.made_by([])["timed"] is None
+
+
+def test_records_are_strict_json():
     record = {"a": np.inf, "b": [{"n": 1, "text": "x"}], "c": []}
     assert json.loads(provenance.as_json(record)) == record | {"a": "inf"}
 
@@ -278,60 +306,82 @@ def test_refused_before_anything_runs(mill, tmp_path):
     write(mill.folder, "good", touch)
     for message, change in REFUSALS.items():
         write(mill.folder, "toy", touch, **change)
-        with pytest.raises(ValueError, match=message):
+        with refuses(message):
             mill("good", "toy", overrides={} if change else {"pints": "3"})
     assert not touched.exists() and not (tmp_path / "figures").exists()
 
 
-def test_figures_say_which_runs_the_clock_ended(tmp_path, monkeypatch):
+@pytest.fixture
+def saved(tmp_path):
+    """Return figures of a notebook, and a reader of the sidecar of its only one."""
     write(tmp_path, "toy")
-    figures = Figures(
-        "toy", {"points": 3, "grid": 0.01}, folder=tmp_path, notebooks=tmp_path
-    )
+    values = {"points": 3, "grid": 0.01}
+    figures = Figures("toy", values, folder=tmp_path, notebooks=tmp_path)
     assert figures.parameters == {"points": 3, "grid": "0.01"}
-    trace, _ = run("mrc_interior_point", load("iris", test=0.3), seconds(0.0))
+    path = tmp_path / "toy" / "line.json"
+    return figures, lambda: json.loads(path.read_text())
+
+
+def test_a_proof_is_kept_with_its_figure_while_it_is_of_it(saved, tmp_path):
+    figures, sidecar = saved
     (tmp_path / "a.npz").write_bytes(b"a proof")
-    read_back = lambda: json.loads((tmp_path / "toy" / "line.json").read_text())  # noqa: E731
     figures.save(plt.subplots()[0], "line", "A line.", proofs=[tmp_path / "a.npz"])
-    assert (tmp_path / "toy" / "line.proofs" / "a.npz").read_bytes() == b"a proof"
-    assert read_back()["proofs"] == ["line.proofs/a.npz"]
-    key = read_back()["key"]
-    for name, (width, scale) in style.PAPER_SIZES.items():
-        monkeypatch.setenv("WORKBENCH_STYLE", name)
-        with plt.rc_context():
-            style.use_style()
-            assert plt.rcParams["font.size"] == pytest.approx(9 * scale)
-            figure, ax = plt.subplots(figsize=(7.2, 3.0))
-            ax.plot(np.eye(9), label=[f"the label of line {i}" for i in range(9)])
-            style.legend(figure, 9)
-            bare = Figures(
-                "toy", {"points": 3, "grid": 1}, folder=tmp_path, notebooks=tmp_path
-            )
-            bare.save(figure, "line", "A line.")
-        assert Image.open(tmp_path / "toy" / "line.png").size == (
-            160 * width,
-            480 * scale,
-        )
-        assert figure.legends[0].get_window_extent().width <= figure.bbox.width
-        assert b"/FontFile2" in (tmp_path / "toy" / "line.pdf").read_bytes()
-        assert (
-            read_back()["caption"].startswith("A line.") and read_back()["key"] != key
-        )
+    assert (tmp_path / "toy/line.proofs/a.npz").read_bytes() == b"a proof"
+    assert sidecar()["proofs"] == ["line.proofs/a.npz"]
+    figures.save(plt.figure(), "line", "A line.")
+    assert not (tmp_path / "toy" / "line.proofs").exists()
+
+
+@each("name", style.PAPER_SIZES)
+def test_a_paper_s_style_has_its_size_fonts_and_key(name, saved, tmp_path, monkeypatch):
+    figures, sidecar = saved
+    figures.save(plt.figure(), "line", "A line.")
+    key = sidecar()["key"]
+    width, scale = style.PAPER_SIZES[name]
+    monkeypatch.setenv("WORKBENCH_STYLE", name)
+    with plt.rc_context():
+        style.use_style()
+        assert plt.rcParams["font.size"] == pytest.approx(9 * scale)
+        figure, ax = plt.subplots(figsize=(7.2, 3.0))
+        ax.plot(np.eye(9), label=[f"the label of line {i}" for i in range(9)])
+        style.legend(figure, 9)
+        values = {"points": 3, "grid": 1}
+        bare = Figures("toy", values, folder=tmp_path, notebooks=tmp_path)
+        bare.save(figure, "line", "A line.")
+    size = Image.open(tmp_path / "toy" / "line.png").size
+    assert size == (160 * width, 480 * scale)
+    assert figure.legends[0].get_window_extent().width <= figure.bbox.width
+    assert b"/FontFile2" in (tmp_path / "toy" / "line.pdf").read_bytes()
+    assert sidecar()["caption"].startswith("A line.") and sidecar()["key"] != key
+    figures.save(plt.figure(), "line", "A line.")
+    kept = {path.name for path in (tmp_path / "toy").iterdir()}
+    assert kept == {"line.png", "line.json"}, "nothing is left of the other style"
+
+
+def test_figures_say_which_runs_the_clock_ended(saved):
+    figures, sidecar = saved
+    trace, _ = run("mrc_interior_point", load("iris", test=0.3), seconds(0.0))
     figures.save(plt.figure(), "line", "A line.", iter([trace]))
-    assert {p.name for p in (tmp_path / "toy").iterdir()} == {"line.png", "line.json"}
     said = f"{plots.ENDED} (0 seconds): MRC interior point (ours) in 1 of 1 runs."
-    assert read_back()["caption"].startswith(f"A line. {said} Data: iris")
-    with pytest.raises(ValueError, match=r"does not declare 'curve'.*declares line"):
-        figures.save(None, "curve", "")
-    with pytest.raises(ValueError, match="points: must be of type int, got 'x'"):
+    assert sidecar()["caption"].startswith(f"A line. {said} Data: iris")
+
+
+def test_what_a_notebook_does_not_declare_is_refused(saved, tmp_path):
+    with refuses(r"does not declare 'curve'.*declares line"):
+        saved[0].save(None, "curve", "")
+    with refuses("points: must be of type int, got 'x'"):
         Figures("toy", {"points": "x", "grid": ""}, notebooks=tmp_path)
-    with pytest.raises(ValueError, match="not set"):
+    with refuses("not set"):
         Figures("toy", {"points": 3}, notebooks=tmp_path)
+
+
+@each("name, expected", [("mine", {}), ("toy", {"points": 3, "grid": "1,2.5"})])
+def test_a_copied_notebook_saves_in_runs(name, expected, tmp_path, monkeypatch):
+    write(tmp_path, "toy")
     monkeypatch.setenv("WORKBENCH_RUNS", str(tmp_path / "runs"))
     monkeypatch.delenv("WORKBENCH_FIGURES", raising=False)
-    monkeypatch.chdir(tmp_path)  # a copied notebook saves its figures from any folder
-    for name, expected in (("mine", {}), ("toy", {"points": 3, "grid": "1,2.5"})):
-        figures = Figures(name, {"points": 3, "grid": [1, 2.5]})
-        assert figures.parameters == expected
-        figures.save(plt.figure(), "line", "A line.")
-        assert (tmp_path / "runs" / "by_hand" / name / "line.png").exists()
+    monkeypatch.chdir(tmp_path)
+    figures = Figures(name, {"points": 3, "grid": [1, 2.5]})
+    assert figures.parameters == expected
+    figures.save(plt.figure(), "line", "A line.")
+    assert (tmp_path / "runs" / "by_hand" / name / "line.png").exists()

@@ -73,39 +73,60 @@ def test_a_curve_is_a_step_function_on_a_common_grid():
     assert len(grid) <= 402 and (grid[0], grid[-1], values[0, -1]) == (0.0, 50.0, 50.0)
 
 
-def test_convergence_draws_median_and_quartiles(ax):
-    gaps = [1e-1, 1e-2, 1e-4]
-    runs = {"mrc_ccg": [trace(seconds=[1.0, 2.0], gap=[1.0, g]) for g in gaps]}
-    plots.convergence(ax, {"mrc_lp": []} | runs)  # a label without runs is left out
-    (line,) = ax.lines
+GAPS = [1e-1, 1e-2, 1e-4]
+
+
+@pytest.fixture
+def drawn(ax):
+    """Return three runs of MRC-CCG and their axes."""
+    runs = [trace(seconds=[1.0, 2.0], gap=[1.0, gap]) for gap in GAPS]
+    plots.convergence(ax, {"mrc_lp": [], "mrc_ccg": runs})
+    return runs, ax
+
+
+def test_convergence_draws_the_median(drawn):
+    (line,) = drawn[1].lines  # a label without runs is left out
     assert line.get_label() == SOLVERS["mrc_ccg"].label
     assert to_hex(line.get_color()) == to_hex(SOLVERS["mrc_ccg"].colour)
     assert line.get_ydata()[0] == 1.0 and line.get_ydata()[-1] == 1e-2
-    (band,) = ax.collections
-    low, high = np.quantile(gaps, [0.25, 0.75])
+
+
+def test_convergence_draws_quartiles(drawn):
+    (band,) = drawn[1].collections
     corner = band.get_paths()[0].vertices
     ends = corner[corner[:, 0] == 2.0][:, 1]
-    assert ends.min() == approx(low) and ends.max() == approx(high)
+    assert [ends.min(), ends.max()] == approx(np.quantile(GAPS, [0.25, 0.75]))
+
+
+def test_the_axes_of_convergence_are_logarithmic_and_named(drawn):
+    runs, ax = drawn
     assert ax.get_xscale() == ax.get_yscale() == "log"
     assert ax.get_xlabel() == "solver time (s), approximate"
-    for run in runs["mrc_ccg"]:
+    for run in runs:
         run.header["timed"] = True
-    plots.convergence(ax, runs)
+    plots.convergence(ax, {"mrc_ccg": runs})
     assert ax.get_xlabel() == "solver time (s)"
     ax.figure.draw_without_rendering()  # within a decade the axis has numbers, too
     assert [tick.get_text() for tick in ax.get_xticklabels()].count("2") == 1
-    ax.clear()  # rows that were not evaluated are skipped, and zero is lifted
+
+
+def test_convergence_skips_rows_without_a_value_and_lifts_zeros(ax):
     run = trace(round=[0, 1, 2], test_error=[0.5, None, 0.0])
     plots.convergence(ax, {"a label": [run]}, x="round", y="test_error", floor=1e-3)
     (line,) = ax.lines
     assert line.get_label() == "a label" and set(line.get_ydata()) == {0.5, 1e-3}
     assert (line.get_xdata()[0], line.get_xdata()[-1]) == (0, 2)
-    ax.clear()  # the certified band only narrows
+
+
+def test_the_certified_band_only_narrows(ax):
     run = trace(seconds=[1, 2, 3], lower=[0.1, 0.05, 0.2], upper=[0.9, 0.4, 0.6])
     plots.certified_band(ax, "mrc_ccg", [run])
     low, high = (line.get_ydata() for line in ax.lines)
     assert (low[0], low[-1], high[0], high[-1]) == (0.1, 0.2, 0.9, 0.4)
     assert (np.diff(low) >= 0).all() and (np.diff(high) <= 0).all()
+
+
+def test_a_title_has_sizes_and_says_what_is_synthetic():
     made = as_problem(np.eye(3), [0, 1, 2], name="eye, standardised", synthetic=True)
     assert style.title(made) == "eye, synthetic\nn = 3, d = 3, k = 3"
     assert "synthetic" not in style.title(replace(made, synthetic=False))

@@ -1,7 +1,7 @@
-"""The solvers that tests run: their names, what each is excused from, and short settings."""
+"""The solvers that tests run: their names, exceptions and short settings."""
 
-import inspect
 from importlib.util import find_spec
+from inspect import signature
 
 import numpy as np
 import pytest
@@ -16,43 +16,16 @@ CLOCK = {*"seconds cpu query_seconds build_seconds".split()}
 # Solvers that need a package that is no dependency.
 EXTRAS = {"vw": "vowpalwabbit", "vw_recall_tree": "vowpalwabbit"}
 NAMES = [name for name in SOLVERS if name not in EXTRAS or find_spec(EXTRAS[name])]
-# Their rows have no bounds but an objective, which need not be the least one so far.
-UNCERTIFIED = {
-    *"memoir_l2 memoir_l1 memoir_lsh memoir_averaged ls_calibrated ls_stagewise ls_columns".split(),
-    *"ls_stagewise_passes ls_columns_logistic cuts_linear_time cuts_linear_time_fast".split(),
-    *"cuts_constant_time libsvm nystroem_svm liblinear_cs liblinear_ovr".split(),
-    *"liblinear_lr liblinear_l2_dual liblinear_l2_primal liblinear_l1 logistic_lbfgs".split(),
-    *"logistic_saga ridge centroid random_forest boosting".split(),
-    *EXTRAS,
-}
+# A solver of one's own lies beside the rooms, and no table here knows it.
+NEW = {name for name in NAMES if "." not in str(SOLVERS[name].function)}
+# The oracle states the problem of each solver whose rows have bounds.
+CERTIFIED = [n for n in NAMES if n in oracles.FAMILIES or n.startswith("mrc_")]
 DENSE_ONLY = {"mrc_splitting", "mrc_interior_point", "boosting"}
-FIRST_ORDER = {  # exact in the limit
-    *"mrc_subgradient mrc_splitting mrc_pdhg memoir_pegasos cs_working_set ww_walrus".split(),
-    *"ww_shark ww_walrus_fast ls_generalized ls_accelerated cuts_nystroem".split(),
-    *("cuts_exact", "cuts_exact_fast"),
-}
-EXACT = {
-    *"mrc_lp mrc_ccg mrc_ccg_fast mrc_interior_point svm_lp svm_ccg svm_multi".split()
-}
-# Solvers that no line here knows. Whether one certifies its rows is what its first
-# state says.
-NEW = set(NAMES) - UNCERTIFIED - FIRST_ORDER - EXACT
-PAIR = as_problem(np.eye(2), [0, 1])
-UNCERTIFIED |= {
-    name for name in NEW if "gap" not in next(SOLVERS[name].steps(PAIR)).info()
-}
-CERTIFIED = [name for name in NAMES if name not in UNCERTIFIED]
 TWO_CLASSES = {"svm_lp", "svm_ccg"}
-REFUSES_MANY_CLASSES = {"mrc_lp": "too large for mrc_lp"} | {
-    name: f"{name} separates two classes, got 200" for name in TWO_CLASSES
-}
-ONE_ROUND = {
-    *"mrc_lp svm_lp svm_multi ridge libsvm nystroem_svm centroid".split()
-} | NEW  # or so
-# The first starts with most of a small problem, the others are of second order, or
-# nearly.
-FEW_ROUNDS = ONE_ROUND | {"svm_ccg"}
-FEW_ROUNDS |= {*"liblinear_lr liblinear_l2_primal liblinear_l1 logistic_lbfgs".split()}
+# A linear program, or one fit; a new solver may be one, too.
+ONE_ROUND = NEW.union(
+    "mrc_lp svm_lp svm_multi ridge libsvm nystroem_svm centroid".split()
+)
 # Settings with which a small problem takes more than ten rounds, of every kind the
 # method has.
 SHORT = {
@@ -72,14 +45,8 @@ SHORT = {
     "cuts_constant_time": {"r": 8},
     "cuts_nystroem": {"eps": 1e-12, "landmarks": 12},
 }
-KERNELS = (
-    "cuts_exact",
-    "cuts_exact_fast",
-    "cuts_nystroem",
-)  # certified, and not linear by default
-SINGLE = [
-    *"cuts_linear_time cuts_linear_time_fast cuts_constant_time cuts_nystroem".split()
-]
+# Certified, and not linear by default.
+KERNELS = [n for n in CERTIFIED if "kernel" in signature(SOLVERS[n].steps).parameters]
 CASES = [pytest.param(name, SHORT.get(name, {}), id=name) for name in NAMES]
 CASES += [
     pytest.param(
@@ -111,16 +78,15 @@ def observe(name, problem, parameters, state=None):
 
 
 def suited(name, problem):
-    """The problem, its classes merged into two for a solver that separates no more."""
+    """Return the problem, with two classes if the solver separates no more."""
     if name not in TWO_CLASSES:
         return problem
     return as_problem(problem.X, problem.y % 2, name=problem.name)
 
 
 def weight(name):
-    """The solver's parameter that weighs its regularisation, or plays that part: its
-    first."""
-    return list(inspect.signature(SOLVERS[name].steps).parameters)[1]
+    """Return the solver's first parameter, which weighs its regularisation."""
+    return list(signature(SOLVERS[name].steps).parameters)[1]
 
 
 # A name that begins so promises the objective of this solver.
@@ -129,8 +95,7 @@ FAMILY["memoir"] = "memoir_pegasos"
 
 
 def objective(name, problem, M, parameters):
-    """The objective of a solver's family at (k, d + 1) coefficients; None for a new
-    family."""
+    """Return a family's objective at (k, d + 1) coefficients; None if it is new."""
     if name.startswith("mrc"):
         return minimax_risk(problem, parameters.get("lambda0", 0.01)).upper(M)
     stated = name in oracles.FAMILIES and name not in NEW

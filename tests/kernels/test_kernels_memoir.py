@@ -71,54 +71,73 @@ def visited(b, batch, numbers, taken):
     return visit(b, 0, len(batch.j), batch, numbers, taken, steps.scratch_of(b))
 
 
-@uncompiled
-def test_what_steps_carry_along():
+@pytest.fixture
+def walk():
+    """Return four rows, four classes, blocks after their steps, and what was taken."""
     X = np.array([[3.0, 0.0], [0.0, 1.0], [1.0, 1.0], [2.0, 0.0]], "f4")
-    rows, y, k = rows_of(X), np.array([0, 1, 2, 0], "i4"), 4
-    b, numbers = dense(np.zeros((2, k), "f4"), sums=True), np.array([0.5, 0.0])
-    taken, order = none_taken(4), np.arange(4)
-    batch = Batch(rows, y, order, NO_ANSWERS, np.array([0.8, 0.8, 0.3, 0.3]), 5)
+    y, eta = np.array([0, 1, 2, 0], "i4"), np.array([0.8, 0.8, 0.3, 0.3])
+    batch = Batch(rows_of(X), y, np.arange(4), NO_ANSWERS, eta, 5)
+    b, numbers = dense(np.zeros((2, 4), "f4"), sums=True), np.array([0.5, 0.0])
+    taken = none_taken(4)
     assert visited(b, batch, numbers, taken) == (4, 0)
-    W, S, scale, violated, met = np.zeros((2, k)), np.zeros((2, k)), 0.5, 0, []
-    for i in order:
+    return X, batch, b, numbers, taken
+
+
+@uncompiled
+def test_steps_are_those_of_dense_matrices(walk):
+    X, batch, b, numbers, taken = walk
+    W, S, scale, eye = np.zeros((2, 4)), np.zeros((2, 4)), 0.5, np.eye(4)
+    answers = []
+    violated = 0
+    for i, y in enumerate(batch.y):
         scores, step = X[i] @ W, batch.eta[i] / scale
-        r = np.argmax(np.where(np.arange(k) == y[i], -np.inf, scores))
-        met.append(r)
-        if scale * (scores[y[i]] - scores[r]) < 1:
+        r = np.argmax(np.where(eye[y], -np.inf, scores))
+        answers.append(r)
+        if scale * (scores[y] - scores[r]) < 1:
             violated += 1
-            change = step * np.outer(X[i], np.eye(k)[y[i]] - np.eye(k)[r])
+            change = step * np.outer(X[i], eye[y] - eye[r])
             W += change
             S += (5 + i) * change
-    assert_allclose(b.values.reshape(2, k), W, rtol=1e-6, atol=1e-6)
-    assert_allclose(b.sums.reshape(2, k), S, rtol=1e-6, atol=1e-6)
+    assert_allclose(b.values.reshape(2, 4), W, rtol=1e-6, atol=1e-6)
+    assert_allclose(b.sums.reshape(2, 4), S, rtol=1e-6, atol=1e-6)
     assert_allclose(numbers, [scale, (W**2).sum()], rtol=1e-6)
-    assert (
-        taken.classes.tolist() == met
-        and 0 < violated == np.count_nonzero(taken.steps) < 4
-    )
-    weights = np.zeros((4, k))
-    weights[order, taken.classes] = taken.steps
-    A = np.eye(k)[y] * weights.sum(axis=1)[:, None] - weights
-    assert_allclose(X.T @ A, W, rtol=1e-6, atol=1e-6)
-    assert steps.best_wrong(np.array([3.0, 7.0, 5.0, 9.0]), 1) == (
-        2,
-        2.0,
-    )  # no class is the last
-    assert steps.best_wrong(np.array([4.0, 6.0, 6.0, 6.0, 0.0]), 0) == (
-        1,
-        -2.0,
-    )  # of equals
+    assert taken.classes.tolist() == answers
+    assert 0 < violated == np.count_nonzero(taken.steps) < 4
+
+
+@uncompiled
+def test_the_steps_taken_are_the_weights_of_rows(walk):
+    X, batch, b, _, taken = walk
+    weights = np.zeros((4, 4))
+    weights[batch.j, taken.classes] = taken.steps
+    A = np.eye(4)[batch.y] * weights.sum(axis=1)[:, None] - weights
+    assert_allclose(X.T @ A, b.values.reshape(2, 4), rtol=1e-6, atol=1e-6)
+
+
+@each(
+    "scores, own, wrong",
+    [
+        ([3, 7, 5, 9], 1, (2, 2.0)),  # none of the classes here is the last
+        ([4, 6, 6, 6, 0], 0, (1, -2.0)),  # the first of equals
+    ],
+)
+@uncompiled
+def test_the_best_wrong_class_is_the_first_of_the_others(scores, own, wrong):
+    assert steps.best_wrong(np.array(scores, float), own) == wrong
+
+
+@uncompiled
+def test_a_margin_of_one_is_enough_and_scores_are_precise(walk):
+    _, batch, b, numbers, _ = walk
     b.values[:] = [-1.0] * 4 + [2.0, 0.0, -1.0, 0.0]
     one = batch._replace(j=np.array([1]), y=np.zeros(4, "i4"))
     for answer, r in ((NO_ANSWERS, 1), (np.array([2], "i4"), 2)):
         visited(b, one._replace(r=answer), numbers, taken := none_taken(1))
         # At a scale of 1/2 the margin is exactly one: enough.
         assert taken.classes[0] == r and not taken.steps[0]
-    b.values[4:] = 1e-9 * np.arange(4)
+    b.values[4:] = 1e-9 * np.arange(4)  # single precision keeps the differences
     visited(b, one, numbers, taken)
-    assert (
-        taken.classes[0] == 3
-    )  # of scores that hardly differ, which single precision keeps
+    assert taken.classes[0] == 3
 
 
 def test_blocks_grow_when_they_are_nearly_full():

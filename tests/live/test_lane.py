@@ -5,6 +5,7 @@ from dataclasses import dataclass, fields, is_dataclass
 from itertools import pairwise
 
 import numpy as np
+import pytest
 from helpers import each, refuses
 
 from workbench.live import lane as lanes
@@ -57,16 +58,16 @@ SETTINGS = {
 }
 
 
+@pytest.fixture
+def few_states(monkeypatch):
+    """Let a lane keep a state at its start alone."""
+    monkeypatch.setattr(lanes, "TIME_FRACTION", 1e-9)
+
+
 @each("solver", SETTINGS)
-def test_back_is_exactly_one_iterate_and_the_way_on_is_the_same(
-    solver, iris, monkeypatch
-):
-    monkeypatch.setattr(
-        lanes, "TIME_FRACTION", 1e-9
-    )  # states are kept at the start alone
+def test_back_is_one_iterate_and_the_way_on_is_the_same(solver, iris, few_states):
     lane = Lane(solver, iris, SETTINGS[solver])
-    assert lane.last == {} and not lane.back()
-    first = dict(lane.advance())
+    lane.advance()
     lane._keeping._next = np.inf
     rows = [dict(lane.last), *(dict(lane.advance()) for _ in range(4))]
     end = deepcopy(lane.state)
@@ -77,29 +78,46 @@ def test_back_is_exactly_one_iterate_and_the_way_on_is_the_same(
     assert [plain(row) for row in again] == [plain(row) for row in rows[3:]]
     assert same(lane.state, end)
     assert all(a["seconds"] <= b["seconds"] for a, b in pairwise(lane.rows))
+
+
+@each("solver", SETTINGS)
+def test_a_lane_can_turn_back_to_its_start(solver, iris, few_states):
+    lane = Lane(solver, iris, SETTINGS[solver])
+    assert lane.last == {} and not lane.back()
+    first = dict(lane.advance())
+    for _ in range(4):
+        lane.advance()
     assert all(lane.back() for _ in range(4)) and not lane.back()
     assert plain(lane.last) == plain(first) and lane.seconds == first["seconds"]
 
 
-def test_a_lane_that_has_ended_can_turn_back(iris):
+def test_a_lane_plays_until_it_is_told_otherwise_or_ends(iris):
     lane = Lane(counting, iris, {"last": 9})
     assert len(lane.play(0.0)) == 1
-    assert (
-        len(lane.play(60.0, lambda: lane.state.round < 7)) == 7
-        and lane.last["round"] == 7
-    )
+    assert len(lane.play(60.0, lambda: lane.state.round < 7)) == 7
+    assert lane.last["round"] == 7
     rows = lane.play(60.0)
-    assert len(rows) == 2 and lane.rows[-2:] == rows and lane.ended == "finished"
-    assert lane.advance() is None and lane.trace.stopped_by == "finished"
-    rows = Lane("ww_walrus", iris, {}).play(60.0, budget=1e-3)
-    assert rows[-2]["seconds"] < 1e-3 <= rows[-1]["seconds"], (
-        "a round beyond the budget at most"
-    )
-    assert lane.back() and not lane.ended and lane.trace.stopped_by == "paused"
+    assert len(rows) == 2 and lane.rows[-2:] == rows
+    assert lane.ended == lane.trace.stopped_by == "finished"
+    assert lane.advance() is None
+
+
+def test_a_lane_that_has_ended_can_turn_back(iris):
+    lane = Lane(counting, iris, {"last": 9})
+    lane.play(60.0)
+    assert lane.ended and lane.back()
+    assert not lane.ended and lane.trace.stopped_by == "paused"
     assert lane.advance()["primal"] == 9 and lane.advance() is None
-    assert closed({"gap": 1e-7, "upper": 100.0}) and not closed(
-        {"gap": 1e-7, "upper": 10.0}
-    )
+
+
+def test_a_lane_plays_at_most_one_round_beyond_its_budget(iris):
+    rows = Lane("ww_walrus", iris, {}).play(60.0, budget=1e-3)
+    assert rows[-2]["seconds"] < 1e-3 <= rows[-1]["seconds"]
+
+
+def test_a_gap_closes_in_relation_to_its_bound():
+    assert closed({"gap": 1e-7, "upper": 100.0})
+    assert not closed({"gap": 1e-7, "upper": 10.0})
 
 
 def test_a_branch_leaves_its_origin_unchanged(iris):
@@ -132,15 +150,15 @@ def test_the_iterate_before_a_failure_can_be_had_again(iris):
         counting, iris, {"fails_at": 3}, lambda state: {"test_error": state.sum[0]}
     )
     assert [row["round"] for row in lane.play(60.0)] == [0, 1, 2]
-    assert lane.ended == "failed: the toy broke" and isinstance(
-        lane.error, ArithmeticError
-    )
+    assert lane.ended == "failed: the toy broke"
+    assert isinstance(lane.error, ArithmeticError)
     lane._evaluated, before = -1, dict(lane.last)
-    assert lane.advance() is None and lane.evaluate_now() == before, (
-        "not what failed in mid-round"
-    )
+    assert lane.advance() is None
+    assert lane.evaluate_now() == before, "not what failed in mid-round"
     assert lane.back() and lane.error is None and lane.state.sum[0] == 1
-    # A measure that fails ends the run, too.
+
+
+def test_a_measure_that_fails_ends_the_run(iris):
     lane = Lane(counting, iris, {}, lambda state: 1 / 0)
     lane._evaluating._next = np.inf
     lane.play(60.0, lambda: lane.state.round < 3)
@@ -148,7 +166,7 @@ def test_the_iterate_before_a_failure_can_be_had_again(iris):
     assert isinstance(lane.error, ZeroDivisionError) and lane.advance() is None
 
 
-def test_old_rows_are_thinned_and_states_fit_their_memory(iris, monkeypatch):
+def test_old_rows_are_thinned_and_can_be_had_again(iris, monkeypatch):
     monkeypatch.setattr(lanes, "RECENT", 50)
     lane = Lane(counting, iris, {})
     for _ in range(5000):
@@ -158,13 +176,14 @@ def test_old_rows_are_thinned_and_states_fit_their_memory(iris, monkeypatch):
     assert len(seen) < 500 and max(b / a for a, b in pairwise(seen[1:])) <= 2
     for _ in range(60):
         lane.back()
+    assert lane.state.round == lane.last["round"] < 4950
+    assert lane.state.sum[0] == lane.state.round
+
+
+def test_states_fit_their_memory(iris, monkeypatch):
     monkeypatch.setattr(lanes, "MEMORY", 10 * (4096 + 8))
-    short = Lane(counting, iris, {})
+    lane = Lane(counting, iris, {})
     for i in range(100):
-        short.advance(wait=True)
-        held = [state.round for state in short._states]
+        lane.advance(wait=True)
+        held = [state.round for state in lane._states]
         assert held[0] == 0 and held[-1] == i and len(held) <= 11
-    assert (
-        lane.state.round == lane.last["round"] < 4950
-        and lane.state.sum[0] == lane.state.round
-    )

@@ -14,11 +14,11 @@ import pytest
 from helpers import each, oracles
 from helpers.oracles import LINKS
 from helpers.solvers import (
-    EXTRAS,
+    CERTIFIED,
     NEW,
+    ONE_ROUND,
     SHORT,
     TWO_CLASSES,
-    UNCERTIFIED,
     affine,
     objective,
     observe,
@@ -29,12 +29,6 @@ from helpers.solvers import (
 from workbench import SOLVERS, below, rounds, run
 from workbench.runs.run import resolve
 
-# One fit, one linear program, or a peer that cannot be resumed except by fitting again.
-RESTARTED = {
-    *"mrc_lp svm_lp svm_multi libsvm nystroem_svm liblinear_cs liblinear_ovr".split(),
-    *"liblinear_lr liblinear_l2_dual liblinear_l2_primal liblinear_l1 logistic_lbfgs".split(),
-    *("logistic_saga", "ridge", "centroid", "random_forest", "boosting", *EXTRAS),
-}
 # Two values of every parameter.
 VALUES = {
     **dict.fromkeys(("inner", "added"), (1, 3)),
@@ -79,9 +73,7 @@ OWN |= {
     "cs_working_set": {"C": 0.1},
 }
 WEIGHTS = "lambda0 lam C alpha gamma".split()
-COLUMNS = {"m_max", "eps2"}
-# What does not change the iterates, or hardly: memory, stops.
-UNSEEN = {"cache_mb"}
+# These say when a run stops, and do not change its iterates, or hardly.
 STOPS = {"eps", "eps1", "eps2", "k_max", "p", "passes"}
 
 PAIRS = [
@@ -96,10 +88,10 @@ FOUND = {}  # the optima, by what they depend on
 
 
 def settings(name, parameter):
-    given = SHORT.get(name, {}) | OWN.get(name, {})
-    return given | (
-        {"columns": True} if name.startswith("mrc") and parameter in COLUMNS else {}
-    )
+    columns = {}
+    if parameter in ("m_max", "eps2") and name.startswith("mrc"):
+        columns["columns"] = True
+    return SHORT.get(name, {}) | OWN.get(name, {}) | columns
 
 
 def made(name, blobs):
@@ -107,13 +99,13 @@ def made(name, blobs):
 
 
 def halted(name, problem, parameters, most=BEFORE):
-    """The state after some rounds, or after the last."""
+    """Return the state after some rounds, or after the last."""
     *_, state = islice(SOLVERS[name].steps(problem, **parameters), most + 1)
     return state
 
 
 def seen(name, problem, parameters, state=None, most=AFTER):
-    """The rows, without clock, and a copy of each state."""
+    """Return the rows without the clock, and a copy of each state."""
     found = islice(observe(name, problem, parameters, state), most + 1)
     return [(row, copy.deepcopy(s)) for row, _, s in found]
 
@@ -123,8 +115,7 @@ def value(name, parameters, key):
 
 
 def optimum(name, problem, parameters, state):
-    """Return the ends of a narrow interval around the optimum; a new solver finds its
-    own."""
+    """Return a narrow interval around the optimum, which a new solver finds itself."""
     of_problem = {
         p: v for p, v in parameters.items() if p in (*WEIGHTS, "l1", "link", "kernel")
     }
@@ -141,7 +132,7 @@ def optimum(name, problem, parameters, state):
     return low, high
 
 
-def own(name, row):
+def lowered(name, row):
     """Return the objective that the solver lowers."""
     if name == "ls_calibrated":
         return row["squared_error"]
@@ -149,113 +140,129 @@ def own(name, row):
 
 
 def stated(name, problem, s, parameters):
-    """The same of a state's classifier, by definition; None of an estimate or a new
-    objective."""
+    """Return a classifier's objective by definition, None if it is estimated or new."""
     if name == "cuts_constant_time":
         return None
-    if name.startswith("ls") and name in UNCERTIFIED:
+    if name.startswith("ls") and name not in CERTIFIED:
         link = "identity" if name in ("ls_calibrated", "ls_columns") else "softmax"
-        loss = LINKS[link](
-            s.scores(problem.X).astype(float), np.eye(problem.k)[problem.y]
-        )
+        scores = s.scores(problem.X).astype(float)
+        loss = LINKS[link](scores, np.eye(problem.k)[problem.y]).value.mean()
         if name == "ls_calibrated":
-            return 2 * loss.value.mean()
-        return loss.value.mean() + value(name, parameters, "alpha") / 2 * (s.W**2).sum()
+            return 2 * loss
+        return loss + value(name, parameters, "alpha") / 2 * (s.W**2).sum()
     M = affine(s, problem.d)
-    if name not in ("memoir_l1", "memoir_l2", "memoir_lsh", "memoir_averaged"):
-        return objective(name, problem, M, parameters)
-    lam = value(name, parameters, "lam") or 0.0
-    one = lam / 2 * abs(M).sum() if name == "memoir_l1" else 0.0
-    return one + objective("memoir_pegasos", problem, M, {"lam": 0.0 if one else lam})
+    if name.startswith("memoir") and name not in CERTIFIED:
+        lam = value(name, parameters, "lam") or 0.0
+        if name == "memoir_l1":
+            mean = objective("memoir_pegasos", problem, M, {"lam": 0.0})
+            return mean + lam / 2 * abs(M).sum()
+        return objective("memoir_pegasos", problem, M, {"lam": lam})
+    return objective(name, problem, M, parameters)
 
 
 def test_every_solver_says_which_of_its_parameters_are_live():
     for name, solver in SOLVERS.items():
-        assert set(solver.live) <= set(inspect.signature(solver.steps).parameters) - {
-            "state"
-        }
-        assert len(set(solver.live)) == len(solver.live)
-        assert set(solver.live) <= set(VALUES), (
-            f"{name}: VALUES has to have two values of each"
-        )
-        assert name in NEW or bool(solver.live) != (name in RESTARTED)
+        live = set(solver.live)
+        assert live <= set(inspect.signature(solver.steps).parameters) - {"state"}
+        assert len(live) == len(solver.live)
+        assert live <= set(VALUES), f"{name}: VALUES has to have two values of each"
+        # A peer cannot be resumed except by fitting again.
+        fits = ".peers." in solver.steps.__module__
+        assert name in NEW or bool(live) != (fits or name in ONE_ROUND)
 
 
 @each("name, parameter, old, new", PAIRS)
 def test_all_is_true_of_the_new_value(name, parameter, old, new, blobs):
     problem, base = made(name, blobs), settings(name, parameter)
+    before, after = base | {parameter: old}, base | {parameter: new}
     # Bounds of the old value, if they stay, are seen to be false when they are narrow.
-    state = halted(
-        name, problem, base | {parameter: old}, 400 if name in NEW else BEFORE
-    )
-    before = pickle.dumps(state)
-    after = base | {parameter: new}
-    branch, fresh = seen(name, problem, after, state), seen(name, problem, after)
-    assert pickle.dumps(state) == before
+    state = halted(name, problem, before, 400 if name in NEW else BEFORE)
+    whole = pickle.dumps(state)
+    branch = seen(name, problem, after, state)
+    fresh = seen(name, problem, after)
+    assert pickle.dumps(state) == whole
     assert branch[0][0]["round"] == state.round
-    for row, s in branch[:: 1 if len(branch) < 20 else 6]:
-        claim = stated(name, problem, s, after)
-        assert claim is None or own(name, row) == pytest.approx(
-            claim, rel=1e-4, abs=1e-6
-        )
-    (first, _), (last, _), (end, _) = branch[0], branch[-1], fresh[-1]
+    check_objective(name, problem, branch, after)
     if value(name, after, "mips") == "exact":
-        assert last["recall"] == 1.0
-    if name in UNCERTIFIED:
-        assert own(name, last) <= 1.25 * own(name, end)
-        assert own(name, last) <= own(name, first) or parameter not in WEIGHTS
-        return
-    lower, upper = optimum(name, problem, after, state)
-    if name in NEW and parameter == weight(name):
-        other = optimum(name, problem, base | {parameter: old}, state)
-        assert lower > other[1] or upper < other[0], (
-            "the two optima are too near each other"
+        assert branch[-1][0]["recall"] == 1.0
+    if name not in CERTIFIED:
+        first, last, end = (
+            lowered(name, row) for row, _ in (branch[0], branch[-1], fresh[-1])
         )
-    best = [[row[key] for row, _ in branch] for key in ("lower", "upper", "gap")]
-    assert max(best[0]) <= upper + 1e-6 and min(best[1]) >= lower - 1e-6
-    assert np.all(np.diff(best[0]) >= 0) and np.all(np.diff(best[1]) <= 0)
-    assert np.array_equal(best[2], np.subtract(best[1], best[0]))
-    if "gap_ratio" in last:  # over the gap after round 1 of a run with the new value
-        gaps = [row["primal"] - row["dual"] for row in (last, fresh[1][0])]
-        assert last["gap_ratio"] == pytest.approx(gaps[0] / gaps[1], abs=1e-9)
-    assert last["gap"] <= 3 * end["gap"] + 3e-3 * last["upper"]
-
-
-SEEN = [pair for pair in PAIRS if pair.values[1] not in UNSEEN]
-
-
-@each("name, parameter, old, new", SEEN)
-def test_the_next_rounds_or_the_end_are_those_of_the_new_value(
-    name, parameter, old, new, blobs
-):
-    problem, base = made(name, blobs), settings(name, parameter)
-    if parameter not in STOPS:
-        state = halted(name, problem, base | {parameter: old}, 0)
-        runs = [
-            seen(name, problem, base | {parameter: v}, state, 4)[1:] for v in (old, new)
-        ]
-        scores = [[s.scores(problem.X).tolist() for _, s in found] for found in runs]
-        assert scores[0] != scores[1] or [r for r, _ in runs[0]] != [
-            r for r, _ in runs[1]
-        ]
+        assert last <= 1.25 * end
+        assert last <= first or parameter not in WEIGHTS
         return
+    if name in NEW and parameter == weight(name):
+        low, high = optimum(name, problem, after, state)
+        other = optimum(name, problem, before, state)
+        assert low > other[1] or high < other[0], "these optima are not far apart"
+    check_bounds([row for row, _ in branch], optimum(name, problem, after, state))
+    check_gaps([row for row, _ in branch], [row for row, _ in fresh])
+
+
+def check_objective(name, problem, branch, parameters):
+    """Check that rows have the objective of their states' classifiers."""
+    for row, s in branch[:: 1 if len(branch) < 20 else 6]:
+        claim = stated(name, problem, s, parameters)
+        if claim is not None:
+            assert lowered(name, row) == pytest.approx(claim, rel=1e-4, abs=1e-6)
+
+
+def check_bounds(rows, interval):
+    """Check that bounds hold an optimum in this interval, and only improve."""
+    lower, upper = interval
+    best = [[row[key] for row in rows] for key in ("lower", "upper", "gap")]
+    assert max(best[0]) <= upper + 1e-6
+    assert min(best[1]) >= lower - 1e-6
+    assert np.all(np.diff(best[0]) >= 0)
+    assert np.all(np.diff(best[1]) <= 0)
+    assert np.array_equal(best[2], np.subtract(best[1], best[0]))
+
+
+def check_gaps(rows, fresh):
+    """Check that a branch ends nearly as near the optimum as a run of its own."""
+    last = rows[-1]
+    if "gap_ratio" in last:  # over the gap after round 1 of a run with the new value
+        gaps = [row["primal"] - row["dual"] for row in (last, fresh[1])]
+        assert last["gap_ratio"] == pytest.approx(gaps[0] / gaps[1], abs=1e-9)
+    assert last["gap"] <= 3 * fresh[-1]["gap"] + 3e-3 * last["upper"]
+
+
+MOVES = [pair for pair in PAIRS if pair.values[1] not in STOPS | {"cache_mb"}]
+ENDS = [pair for pair in PAIRS if pair.values[1] in STOPS]
+
+
+@each("name, parameter, old, new", MOVES)
+def test_the_next_rounds_are_those_of_the_new_value(name, parameter, old, new, blobs):
+    problem, base = made(name, blobs), settings(name, parameter)
+    state = halted(name, problem, base | {parameter: old}, 0)
+    runs = []
+    for setting in (old, new):
+        branch = seen(name, problem, base | {parameter: setting}, state, 4)[1:]
+        runs.append([(row, s.scores(problem.X).tolist()) for row, s in branch])
+    assert runs[0] != runs[1]
+
+
+@each("name, parameter, old, new", ENDS)
+def test_the_end_is_that_of_the_new_value(name, parameter, old, new, blobs):
+    problem, base = made(name, blobs), settings(name, parameter)
     state = halted(name, problem, base | {parameter: old}, 100)
     more = len(seen(name, problem, base | {parameter: new}, state, 100))
     if new < old if parameter.startswith("eps") else new > old:
         assert more > 1
-    else:  # where eps grows, satisfied samples are counted again
-        assert more == 1 or (more < 100 and name == "cuts_constant_time")
+    elif name == "cuts_constant_time":  # satisfied samples are counted again
+        assert more < 100
+    else:
+        assert more == 1
 
 
 def test_the_interior_point_method_outlives_a_large_lambda0(blobs):
-    problem = blobs(n=90, d=8, k=4, seed=3)
-    state = halted("mrc_interior_point", problem, {"lambda0": 1.0}, 60)
-    assert not len(state.J) and state.upper == pytest.approx(0.75)
+    """With the large value, the optimum has no component."""
+    name, problem = "mrc_interior_point", blobs(90, 8, 4, seed=3)
     after = {"lambda0": 0.01}
-    *_, (row, _) = seen("mrc_interior_point", problem, after, state)
-    lower, upper = optimum("mrc_interior_point", problem, after, state)
-    assert (
-        row["lower"] <= upper + 1e-6
-        and row["upper"] >= lower - 1e-6
-        and row["gap"] < 1e-3
-    )
+    state = halted(name, problem, {"lambda0": 1.0}, 60)
+    assert not len(state.J)
+    assert state.upper == pytest.approx(0.75)
+    rows = [row for row, _ in seen(name, problem, after, state)]
+    check_bounds(rows, optimum(name, problem, after, state))
+    assert rows[-1]["gap"] < 1e-3

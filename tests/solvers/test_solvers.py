@@ -3,6 +3,7 @@
 import copy
 import inspect
 import os
+import re
 import sys
 from concurrent.futures import ProcessPoolExecutor
 from itertools import islice, product
@@ -18,16 +19,12 @@ from helpers.solvers import (
     CASES,
     CERTIFIED,
     DENSE_ONLY,
-    EXACT,
-    FEW_ROUNDS,
     KERNELS,
     NAMES,
     NEW,
     ONE_ROUND,
-    REFUSES_MANY_CLASSES,
     SHORT,
-    SINGLE,
-    UNCERTIFIED,
+    TWO_CLASSES,
     affine,
     each_case,
     each_certified_case,
@@ -57,6 +54,8 @@ def test_a_parameter_has_one_kind_of_value_in_all_solvers():
 SEARCHED = product(("memoir_l1", "memoir_l2"), (True, False), ("random", "simple_lsh"))
 PAUSED = [(name, {"dense": dense, "mips": mips}) for name, dense, mips in SEARCHED]
 PAUSED += [("memoir_averaged", {"dense": dense}) for dense in (True, False)]
+# The first starts with most of a small problem, the others are of second order.
+SOON = "svm_ccg liblinear_lr liblinear_l2_primal liblinear_l1 logistic_lbfgs".split()
 
 
 @sparse_or_not
@@ -71,7 +70,8 @@ def test_a_copied_state_goes_on_bit_for_bit(name, parameters, sparse, blobs):
             if len(whole) <= cut:
                 cuts[cut] = copy.deepcopy(s)
         whole.append(seen)
-    assert whole[0][0]["round"] == 0 and (len(whole) == 11 or name in FEW_ROUNDS)
+    assert whole[0][0]["round"] == 0
+    assert len(whole) == 11 or name in ONE_ROUND.union(SOON)
     for cut, copied in cuts.items():
         resumed = islice(observe(name, problem, parameters, copied), 11 - cut)
         # The copied state comes first, as the last one before the cut did.
@@ -145,6 +145,9 @@ def test_parameters_are_keywords_and_wrong_ones_are_refused(name, blobs):
                 assert parameter.name in str(error)
 
 
+SAMPLED = re.compile("cuts_[lcn]")  # their cuts and landmarks are in single precision
+
+
 @each_case
 def test_precision_and_storage_do_not_matter_nor_to_the_warm_up(
     name, parameters, blobs
@@ -153,7 +156,7 @@ def test_precision_and_storage_do_not_matter_nor_to_the_warm_up(
     problem = blobs(n=40, d=12, sparse=True)
     problem = suited(name, as_problem(problem.X.toarray(), problem.y))
     own = ["squared_error" if name == "ls_calibrated" else "primal"]
-    columns = own if name in UNCERTIFIED else ["lower", "upper"]
+    columns = ["lower", "upper"] if name in CERTIFIED else own
     limit = rounds(
         60 if name == "cuts_nystroem" else 12
     )  # its steps are of the rows' type
@@ -169,7 +172,7 @@ def test_precision_and_storage_do_not_matter_nor_to_the_warm_up(
         assert len(list(islice(SOLVERS[name].steps(tiny, **parameters), 3))) >= 2
         trace, _ = run(name, variant, limit, parameters=parameters, warm_up=False)
         ends.append([plain(trace.last)[column] for column in columns])
-    assert np.ptp(ends, axis=0).max() < (1e-3 if name in SINGLE else 1e-5)
+    assert np.ptp(ends, axis=0).max() < (1e-3 if SAMPLED.match(name) else 1e-5)
 
 
 @njit()
@@ -240,8 +243,8 @@ def test_the_warm_up_compiles_all_that_the_run_needs():
 def test_two_hundred_classes(name, parameters, blobs):
     problem = blobs(n=200, k=200)
     steps = SOLVERS[name].steps
-    if name in REFUSES_MANY_CLASSES:
-        with refuses(f"problem: .*{REFUSES_MANY_CLASSES[name]}"):
+    if name == "mrc_lp" or name in TWO_CLASSES:
+        with refuses(f"problem: .*(large for mrc_lp|{name} separates two .* got 200)"):
             next(steps(problem))
         return
     parameters = {k: v for k, v in parameters.items() if k not in ("n_max", "m_max")}
@@ -250,6 +253,7 @@ def test_two_hundred_classes(name, parameters, blobs):
     *_, (row, state) = until(watch(steps(problem, **parameters)), rounds(4))
     row = plain(row)
     assert "stopped_by" in row or name in ONE_ROUND
+    assert ("gap" in row) == (name in CERTIFIED), "state its problem in oracles.py"
     if name in CERTIFIED:
         assert 0 <= row["lower"] <= row["upper"] < np.inf
         assert row["lower"] <= 1 - 1 / 200 or not name.startswith("mrc")
@@ -272,6 +276,9 @@ AWKWARD = {  # rows and columns that break careless code
     "wide": lambda X, y: np.hstack([np.roll(X, i, axis=0) for i in range(15)]),
     "offset": lambda X, y: X + 1e4,
 }
+
+
+EXACT = re.compile("svm_.*|mrc_(lp|ccg.*|interior_point)")  # others are in the limit
 
 
 @each("kind", AWKWARD)
@@ -297,5 +304,5 @@ def test_awkward_data_give_bounds_around_the_right_answer(
             and row["lower"] <= most
             and least <= row["upper"]
         )
-    assert name not in EXACT or trace.last["gap"] <= 1e-6
+    assert not EXACT.fullmatch(name) or trace.last["gap"] <= 1e-6
     record_property("certified rounds against independent optima", len(trace.rows))
