@@ -4,7 +4,10 @@ name."""
 import csv
 import re
 import sys
+from contextlib import redirect_stderr
 from html.parser import HTMLParser
+from io import StringIO
+from pathlib import Path
 from types import SimpleNamespace
 
 import nbformat
@@ -260,42 +263,43 @@ def test_every_cheat_sheet_prints_on_one_page(browser, printed, tmp_path):
         assert len(pages) == 1, path.stem
 
 
+def tagged(cells, tag):
+    return [cell for cell in cells if tag in cell.metadata.get("tags", ())]
+
+
+def lines(texts):
+    return {line for text in texts for line in text.splitlines()}
+
+
 @each_path(LESSONS)
-def test_student_copies_have_no_solutions_and_graded_ones_checks(
-    path,
-):
-    tagged = lambda cells, tag: [c for c in cells if tag in c.metadata.get("tags", ())]  # noqa: E731
+def test_student_copies_have_no_solutions(path):
     ours, theirs = course.read(path).cells, course.student_copy(path).cells
-    text = "\n".join(cell.source for cell in theirs)
     hidden = [cell.source for cell in tagged(ours, "solution")]
-    hidden += [
-        m[0]
-        for c in ours
-        for m in course.DETAILS.finditer(c.source)
-        if "Hint" not in m[1]
-    ]
-    shown = [course.DETAILS.sub("", c.source) for c in ours if c.source not in hidden]
-    public = {line for source in shown for line in source.splitlines()}
-    for source in hidden:
-        own = {
-            line
-            for line in source.splitlines()
-            if line not in public and len(line) > 12
-        }
-        assert not own & set(text.splitlines())
-    assert hidden and not any(cell.get("outputs") for cell in theirs)
+    for cell in ours:
+        folded = course.DETAILS.finditer(cell.source)
+        hidden += [match[0] for match in folded if "Hint" not in match[1]]
+    sources = [cell.source for cell in ours if cell.source not in hidden]
+    public = lines(course.DETAILS.sub("", source) for source in sources)
+    secret = {line for line in lines(hidden) - public if len(line) > 12}
+    assert hidden and not secret & lines(cell.source for cell in theirs)
+    assert not any(cell.get("outputs") for cell in theirs)
     exercises = [cell.source for cell in tagged(ours, "exercise")]
     assert exercises == [cell.source for cell in tagged(theirs, "exercise")]
+
+
+@each_path(LESSONS)
+def test_graded_copies_have_a_locked_check_behind_each_exercise(path):
+    plain = course.student_copy(path).cells
     graded = course.student_copy(path, nbgrader=True)
     nbformat.validate(graded)
     locked = tagged(graded.cells, "graded")
-    assert [c for c in graded.cells if c not in locked] == theirs
-    for cell, source in zip(locked, exercises, strict=True):
+    assert [cell for cell in graded.cells if cell not in locked] == plain
+    for cell, exercise in zip(locked, tagged(plain, "exercise"), strict=True):
+        source = exercise.source
         assert graded.cells[graded.cells.index(cell) - 1].source == source
         assert f"credit(lambda: {source.splitlines()[-1]})" in cell.source
-        assert (
-            cell.metadata.nbgrader.schema_version == 3 and cell.metadata.nbgrader.locked
-        )
+        grade = cell.metadata.nbgrader
+        assert grade.schema_version == 3 and grade.locked
         compile(cell.source, cell.id, "exec")
 
 
@@ -315,62 +319,61 @@ def test_links_and_formulas_that_lead_nowhere_are_named():
             course.rewritten(f"Here: ${formula}$", path)
 
 
-@pytest.mark.slow
-def test_a_build_writes_what_succeeds_and_names_what_fails(
-    tmp_path, monkeypatch, capsys
-):
-    check = 'print("right: four" if twice == 4 else "not yet: put your answer there")'
-    replay = (
-        "from workbench import load\nfrom workbench.core.stream import rounds\n"
-        "from workbench.live.replay import Replay, record\n"
-        'Replay(record("ww_walrus", load("iris"), rounds(3)))'
-    )
-    for name, answer in (
-        ("ww_1_a", "4"),
-        ("ww_2_b", "5"),
-        ("ww_3_c", "1 / 0"),
-        ("ww_4_d", "4"),
-    ):
+CHECK = 'print("right: four" if twice == 4 else "not yet: put your answer there")'
+REPLAY = """print('<b>')
+from workbench import load
+from workbench.core.stream import rounds
+from workbench.live.replay import Replay, record
+Replay(record("ww_walrus", load("iris"), rounds(3)))"""
+ANSWERS = {"ww_1_a": "4", "ww_2_b": "5", "ww_3_c": "1 / 0", "ww_4_d": "4"}
+
+
+@pytest.fixture(scope="module")
+def build(tmp_path_factory):
+    """Build a course of four lessons, of which one is not asked for and two fail."""
+    folder = tmp_path_factory.mktemp("learn")
+    for name, answer in ANSWERS.items():
         cells = [
             new_markdown_cell("# Two by two\n\n**What is $2^2$?**\n\n## One\n\n## Two"),
-            new_code_cell(f"twice = ...\n{check}", metadata={"tags": ["exercise"]}),
+            new_code_cell(f"twice = ...\n{CHECK}", metadata={"tags": ["exercise"]}),
             new_code_cell(
-                f"twice = {answer}  # hidden\n{check}", metadata={"tags": ["solution"]}
+                f"twice = {answer}  # hidden\n{CHECK}", metadata={"tags": ["solution"]}
             ),
-            new_code_cell(
-                f"print('<b>')\n{replay}" if name == "ww_1_a" else "'<script>'"
-            ),
+            new_code_cell(REPLAY if name == "ww_1_a" else "'<script>'"),
         ]
-        nbformat.write(new_notebook(cells=cells), tmp_path / f"{name}.ipynb")
-    monkeypatch.setattr(course, "LEARN", tmp_path)
-    template = course.__file__.replace("course.py", "course.html.j2")
-    (tmp_path / "course.html.j2").write_text(open(template, encoding="utf-8").read())
-    out = tmp_path / "out"
-    assert (
-        course.main(
-            ["ww_1", "ww_2", "ww_3", "--out", str(out), "-j", "2", "--nbgrader"]
-        )
-        == 1
-    )
-    told = capsys.readouterr().err
-    assert "ww_2_b failed: cell" in told and "is not accepted: not yet" in told
-    assert "ww_3_c failed: " in told and "ZeroDivisionError" in told
-    files = {
-        path.relative_to(out).as_posix() for path in out.rglob("*") if path.is_file()
-    }
-    names = ["ww_1_a", "ww_2_b", "ww_3_c", "ww_4_d"]
+        nbformat.write(new_notebook(cells=cells), folder / f"{name}.ipynb")
+    template = Path(course.__file__).parent / "course.html.j2"
+    (folder / template.name).write_text(template.read_text("utf-8"), "utf-8")
+    with pytest.MonkeyPatch.context() as patch, redirect_stderr(StringIO()) as said:
+        patch.setattr(course, "LEARN", folder)
+        options = ["--out", str(folder / "out"), "-j", "2", "--nbgrader"]
+        assert course.main(["ww_1", "ww_2", "ww_3", *options]) == 1
+    return folder / "out", said.getvalue()
+
+
+@pytest.mark.slow
+def test_a_build_names_what_fails(build):
+    _, said = build
+    assert "ww_2_b failed: cell" in said and "is not accepted: not yet" in said
+    assert "ww_3_c failed: " in said and "ZeroDivisionError" in said
+
+
+@pytest.mark.slow
+def test_a_build_writes_what_succeeds(build):
+    out, _ = build
+    files = {p.relative_to(out).as_posix() for p in out.rglob("*") if p.is_file()}
+    names = list(ANSWERS)
     expected = {f"nbgrader/source/{name}/{name}.ipynb" for name in names[:3]}
-    expected |= {f"students/{name}.ipynb" for name in names} | {
-        "index.html",
-        "ww_1_a.html",
-    }
-    assert files == expected
+    expected |= {f"students/{name}.ipynb" for name in names}
+    assert files == expected | {"index.html", "ww_1_a.html"}
     text = (out / "ww_1_a.html").read_text()
-    assert (
-        text.count(f"<script>{SCRIPT}</script>") == text.count('class="recording"') == 1
-    )
+    assert text.count(f"<script>{SCRIPT}</script>") == 1
+    assert text.count('class="recording"') == 1
     assert "right: four" in text and "&lt;b&gt;" in text
     assert "hidden" not in (out / "students/ww_1_a.ipynb").read_text()
+
+
+def test_a_lesson_that_does_not_exist_is_refused(capsys):
     with pytest.raises(SystemExit, match="2"):
         course.main(["nothing"])
     assert "lesson: unknown name 'nothing'; " in capsys.readouterr().err

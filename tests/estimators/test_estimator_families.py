@@ -1,9 +1,12 @@
 """Single families of estimators: closed forms, bounds, rules, kernels, sizes."""
 
+from copy import copy
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
 from helpers.solvers import objective
+from numpy.testing import assert_allclose
 from sklearn.base import clone
 from sklearn.datasets import load_iris
 from sklearn.exceptions import ConvergenceWarning
@@ -68,10 +71,8 @@ def test_probabilities_are_those_of_the_minimax_rule(risky):
     excess = np.maximum(risky.decision_function(IRIS) - risky.phi_, 0)
     assert np.all(excess.sum(axis=1) <= 1 + 1e-9)  # which makes upper_ a bound
     some = excess.sum(axis=1) > 0
-    np.testing.assert_allclose(
-        p[some] * excess[some].sum(axis=1, keepdims=True), excess[some]
-    )
-    np.testing.assert_allclose(p.sum(axis=1), 1.0)
+    assert_allclose(p[some] * excess[some].sum(axis=1, keepdims=True), excess[some])
+    assert_allclose(p.sum(axis=1), 1.0)
     unlucky = clone(risky).fit(IRIS, SPECIES)
     unlucky.phi_ = 1e6  # which no score exceeds
     assert np.all(unlucky.predict_proba(IRIS) == 1 / 3)
@@ -90,7 +91,7 @@ def test_bounds_are_those_of_the_coefficients():
     iris = WestonWatkinsClassifier(tol=1e-8, max_iter=100_000, **bare)
     iris.fit(IRIS, SPECIES)
     assert iris.intercept_.tolist() == [0, 0, 0]
-    np.testing.assert_allclose(iris.coef_.sum(axis=0), 0, atol=1e-12)
+    assert_allclose(iris.coef_.sum(axis=0), 0, atol=1e-12)
     assert iris.trace_.stopped_by == "relative gap <= 1e-08"
     assert iris.trace_.header["parameters"] == {"C": 1.0, "seed": 0}
     M = np.column_stack([iris.coef_, iris.intercept_])
@@ -119,7 +120,7 @@ def test_the_intercept_is_the_coefficient_of_a_column_of_ones(
     )
     svm.set_params(fit_intercept=False)  # for the next fit
     expected = other.decision_function(appended)
-    np.testing.assert_allclose(svm.decision_function(X), expected, rtol=1e-5, atol=1e-6)
+    assert_allclose(svm.decision_function(X), expected, rtol=1e-5, atol=1e-6)
     assert np.array_equal(svm.predict(X), other.predict(appended))
 
 
@@ -137,7 +138,7 @@ def test_working_sets_take_sparse_and_dense_rows():
     assert fitted.score(TEXT.X_test, TEXT.y_test) > 0.5
     dense = clone(fitted).fit(TEXT.X.toarray(), TEXT.y)
     assert isinstance(dense.coef_, np.ndarray)
-    np.testing.assert_allclose(dense.coef_, fitted.coef_.toarray(), atol=1e-3)
+    assert_allclose(dense.coef_, fitted.coef_.toarray(), atol=1e-3)
     loose = WorkingSetClassifier(tol=0.3).fit(TEXT.X, TEXT.y)
     assert (
         loose.n_iter_ < fitted.n_iter_
@@ -178,19 +179,24 @@ def cuts_objective(svm, X, y):
 
 
 def test_a_kernel_model_is_its_expansion(cuts):
+    K = rbf_kernel(IRIS, cuts.support_vectors_, gamma=cuts.gamma_)
+    decision = cuts.decision_function(IRIS)
+    assert_allclose(decision, K @ cuts.dual_coef_.T, atol=1e-9)
+    assert cuts.score(IRIS, SPECIES) > 0.93
+    assert cuts.gamma_ == pytest.approx(1 / (4 * IRIS.var()))
+    later = copy(cuts).set_params(kernel="linear")  # for the next fit
+    assert np.array_equal(later.decision_function(IRIS), decision)
+
+
+def test_a_kernel_model_has_few_support_vectors(cuts):
     m = len(cuts.support_)
     assert 0 < m <= 150 and np.all(np.diff(cuts.support_) > 0)
     assert np.array_equal(cuts.support_vectors_, IRIS[cuts.support_])
     assert cuts.dual_coef_.shape == (3, m) and (cuts.basis != "nystroem" or m == 60)
-    np.testing.assert_allclose(cuts.dual_coef_.sum(axis=0), 0, atol=1e-6)
-    K = rbf_kernel(IRIS, cuts.support_vectors_, gamma=cuts.gamma_)
-    decision = cuts.decision_function(IRIS)
-    np.testing.assert_allclose(decision, K @ cuts.dual_coef_.T, atol=1e-9)
-    assert cuts.score(IRIS, SPECIES) > 0.93
-    assert cuts.gamma_ == pytest.approx(1 / (4 * IRIS.var()))
-    cuts.set_params(kernel="linear")  # for the next fit
-    assert np.array_equal(cuts.decision_function(IRIS), decision)
-    cuts.set_params(kernel="rbf")
+    assert_allclose(cuts.dual_coef_.sum(axis=0), 0, atol=1e-6)
+
+
+def test_bounds_of_a_kernel_model_are_those_of_its_objective(cuts):
     value = cuts_objective(cuts, IRIS, SPECIES)
     tight = {"basis": "exact", "tol": 1e-6, "max_iter": 10_000}
     optimum = SampledCutClassifier(**tight).fit(IRIS, SPECIES).upper_
@@ -203,7 +209,10 @@ def test_a_kernel_model_is_its_expansion(cuts):
         assert cuts.lower_ <= optimum
     else:
         assert np.isnan(cuts.lower_) and np.isnan(cuts.gap_)
-    X, y = IRIS[50:], SPECIES[50:]  # two classes have one row of coefficients
+
+
+def test_a_kernel_model_of_two_classes_has_one_coefficient_row(cuts):
+    X, y = IRIS[50:], SPECIES[50:]
     svm = clone(cuts).fit(X, y)
     assert svm.dual_coef_.shape == (1, len(svm.support_)) and svm.score(X, y) > 0.9
     if cuts.basis != "constant_time":
@@ -222,14 +231,12 @@ def test_probabilities_are_those_of_the_link(link):
         return
     P, F = model.predict_proba(IRIS), model.decision_function(IRIS)
     expected = np.exp(F)
-    np.testing.assert_allclose(
-        P, expected / expected.sum(axis=1, keepdims=True), atol=1e-12
-    )
+    assert_allclose(P, expected / expected.sum(axis=1, keepdims=True), atol=1e-12)
     # The same model as scikit-learn's, with the intercept penalised.
     peer = LogisticRegression(C=1 / 1.5, fit_intercept=False, tol=1e-10, max_iter=10**4)
     peer.fit(np.column_stack([IRIS, np.ones(150)]), SPECIES)
     found = np.column_stack([model.coef_, model.intercept_])
-    np.testing.assert_allclose(found - found.mean(axis=0), peer.coef_, atol=1e-4)
+    assert_allclose(found - found.mean(axis=0), peer.coef_, atol=1e-4)
 
 
 def test_prediction_holds_few_scores(monkeypatch):

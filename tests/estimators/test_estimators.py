@@ -12,6 +12,7 @@ import polars as pl
 import pytest
 import scipy.sparse as sp
 from helpers.solvers import objective
+from numpy.testing import assert_allclose
 from sklearn.base import clone
 from sklearn.datasets import load_digits, load_iris
 from sklearn.exceptions import ConvergenceWarning, DataConversionWarning
@@ -83,41 +84,52 @@ def fitted():
 
 
 @each
-def test_a_fit_is_its_solver_s_stream_with_its_attributes(name, fitted):
+def test_a_fit_has_scikit_learn_s_attributes_and_a_trace(name, fitted):
     model = fitted[name]
     assert model.classes_.tolist() == [0, 1, 2] and model.n_features_in_ == 4
     assert not hasattr(model, "feature_names_in_")
     assert isinstance(model.trace_, Trace) and model.n_iter_ >= 1
-    given = model.trace_.header["parameters"]
-    assert given.get("seed", 0) == 0 and model.trace_.header["solver"] in SOLVERS
-    decision, proba = (
-        model.decision_function(SCALED),
-        getattr(model, "predict_proba", None),
-    )
+    header = model.trace_.header
+    assert header["parameters"].get("seed", 0) == 0 and header["solver"] in SOLVERS
+
+
+@each
+def test_a_fit_predicts_by_its_scores(name, fitted):
+    model = fitted[name]
+    decision = model.decision_function(SCALED)
     assert decision.shape == (75, 3)
     assert model.score(SCALED, SPECIES) > (0.7 if name == "minimax risk" else 0.93)
     assert np.array_equal(model.predict(SCALED), decision.argmax(axis=1))
-    if proba:
-        shares = proba(SCALED)
+    if hasattr(model, "predict_proba"):
+        shares = model.predict_proba(SCALED)
         assert shares.min() >= 0 and np.allclose(shares.sum(axis=1), 1)
     if hasattr(model, "coef_") and model.coef_.shape == (3, 4):
         linear = SCALED @ model.coef_.T + model.intercept_
-        np.testing.assert_allclose(decision, linear, atol=1e-5)
-    # Solvers' own tests hold for estimators: a fit is the stream, row by row.
+        assert_allclose(decision, linear, atol=1e-5)
+
+
+@each
+def test_a_fit_is_its_solver_s_stream_row_by_row(name, fitted):
+    """So solvers' own tests hold for estimators."""
+    model = fitted[name]
     trace, problem = model.trace_, as_problem(model._widened(SCALED), SPECIES)
     solver, given = trace.header["solver"], trace.header["parameters"]
     again, state = run(solver, problem, rounds(trace.last["round"]), parameters=given)
     clocks = dict.fromkeys(("seconds", "cpu", "stopped_by"))
     assert [row | clocks for row in again.rows] == [row | clocks for row in trace.rows]
     scores = state.scores(problem.X)
-    np.testing.assert_allclose(model.decision_function(SCALED), scores, atol=1e-4)
-    if hasattr(model, "lower_") and np.isfinite(model.lower_):
-        assert model.lower_ == trace.last["lower"] <= model.upper_
-        assert (
-            getattr(model, "gap_", model.upper_ - model.lower_)
-            == model.upper_ - model.lower_
-        )
-        assert model.upper_ in (trace.last["upper"], trace.last.get("primal"))
+    assert_allclose(model.decision_function(SCALED), scores, atol=1e-4)
+
+
+@each
+def test_a_fit_s_bounds_are_those_of_its_last_row(name, fitted):
+    model = fitted[name]
+    last = model.trace_.last
+    if np.isfinite(getattr(model, "lower_", np.nan)):
+        gap = model.upper_ - model.lower_
+        assert model.lower_ == last["lower"] <= model.upper_
+        assert getattr(model, "gap_", gap) == gap
+        assert model.upper_ in (last["upper"], last.get("primal"))
 
 
 @each
@@ -131,7 +143,7 @@ def test_a_pipeline_of_frames_is_that_of_arrays(name, fitted):
     found = pipeline.decision_function(frame)
     predicted = pipeline.predict(frame)
     expected = fitted[name].decision_function(SCALED)
-    np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-6)
+    assert_allclose(found, expected, rtol=1e-6, atol=1e-6)
     assert np.array_equal(predicted, np.unique(NAMES)[fitted[name].predict(SCALED)])
     assert pipeline[-1].feature_names_in_.tolist() == COLUMNS
     rows = pipeline[0].transform(frame)
@@ -155,6 +167,10 @@ def test_labels_of_any_kind_and_container(name, fitted):
         assert len(model.classes_) == 3
         assert np.array_equal(model.predict(SCALED), model.classes_[codes])
         assert model.score(SCALED, y) == np.mean(codes == SPECIES)
+
+
+@each
+def test_two_classes_have_one_column_of_scores(name):
     two = made(name).fit(SCALED, SPECIES > 0)
     assert two.classes_.dtype == bool and two.predict(SCALED).dtype == bool
     decision = two.decision_function(SCALED)
@@ -261,35 +277,37 @@ def test_a_fit_reaches_its_tolerance_or_warns(estimator, reason):
     assert reason or distance <= model.tol
 
 
+def check_interrupted(model, whole):
+    """Check that two intervals can hold one optimum, and that the bound is the
+    model's."""
+    assert model.lower_ <= min(model.upper_, whole.upper_)
+    assert whole.lower_ <= model.upper_
+    if hasattr(model, "coef_"):
+        M, X = np.column_stack([model.coef_, model.intercept_]), SCALED
+        if getattr(model, "fit_intercept", False):  # of a constant feature
+            M = np.column_stack([M, np.zeros(len(M))])
+            X = np.column_stack([X, np.ones(len(X))])
+        header, rows = model.trace_.header, as_problem(X, SPECIES)
+        value = objective(header["solver"], rows, M, header["parameters"])
+        assert value <= model.upper_ * (1 + 1e-5)
+        risk = isinstance(model, MinimaxRiskClassifier)
+        assert risk or value == pytest.approx(model.upper_, rel=1e-5)
+
+
 @each
 def test_ctrl_c_keeps_the_last_iterate_if_there_is_one(name, fitted, interrupt):
     given = {"minimax risk": {"tol": 1e-9}}.get(name, {})
     solver = fitted[name].trace_.header["solver"]
     interrupt(solver, at=2)
-    with pytest.warns(
-        ConvergenceWarning, match=rf"{solver} stopped \(interrupted\)"
-    ) as caught:
+    said = rf"{solver} stopped \(interrupted\)"
+    with pytest.warns(ConvergenceWarning, match=said) as caught:
         model = made(name).set_params(**given).fit(SCALED, SPECIES)
     assert caught[-1].filename == __file__ and model.trace_.stopped_by == "interrupted"
     assert 1 <= model.n_iter_ < max(fitted[name].n_iter_, 3)
     assert np.isfinite(model.decision_function(SCALED)).all()
     assert model.score(SCALED, SPECIES) > 0.5
-    if np.isfinite(
-        getattr(model, "lower_", np.nan)
-    ):  # intervals that hold the same optimum
-        assert model.lower_ <= model.upper_ and model.lower_ <= fitted[name].upper_
-        assert fitted[name].lower_ <= model.upper_
-        if hasattr(model, "coef_"):  # the bound is that of the coefficients
-            M, X = np.column_stack([model.coef_, model.intercept_]), SCALED
-            if getattr(model, "fit_intercept", False):  # of a constant feature
-                M = np.column_stack([M, np.zeros(len(M))])
-                X = np.column_stack([X, np.ones(len(X))])
-            chosen, rows = model.trace_.header["parameters"], as_problem(X, SPECIES)
-            value = objective(solver, rows, M, chosen)
-            assert value <= model.upper_ * (1 + 1e-5)
-            assert (
-                value == pytest.approx(model.upper_, rel=1e-5) or name == "minimax risk"
-            )
+    if np.isfinite(getattr(model, "lower_", np.nan)):
+        check_interrupted(model, fitted[name])
     interrupt(solver, at=0)
     with pytest.raises(KeyboardInterrupt):
         made(name).set_params(**given).fit(SCALED, SPECIES)
@@ -344,7 +362,7 @@ def test_weights_are_repeated_rows(estimator, tolerance, form):
     assert weighted.classes_.tolist() == [0, 1, 2]
     found, expected = weighted.decision_function(X), repeated.decision_function(X)
     if np.isfinite(tolerance):
-        np.testing.assert_allclose(found, expected, atol=tolerance)
+        assert_allclose(found, expected, atol=tolerance)
         assert np.abs(without.decision_function(X) - expected).max() > 2 * tolerance
     if hasattr(weighted, "lower_"):
         slack = 2e-6 * abs(repeated.upper_)

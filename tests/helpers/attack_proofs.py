@@ -137,74 +137,95 @@ def check_case(rng):
     if rng.random() < 0.15:
         return check_minimax(rng, X, y, k)
     header = draw_header(rng, X, y, k)
-    stated, K, n = exact.Stated(header, X, y), header["outputs"], len(y)
-    kernel, constant = header["family"] == "kernel", header["intercept"] == 1.5
-    basis = (
-        np.sort(rng.choice(n, rng.integers(1, n + 1), replace=False))
-        if kernel
-        else None
-    )
-    length = len(basis) if kernel else X.shape[1]
-    scale = np.sqrt(float(max(stated.gram(i, i) for i in range(n)))) or 1.0
-    W = (
-        rng.normal(size=(length, K))
-        / (scale**2 * n if kernel else scale)
-        * rng.choice([0.1, 1])
-    )
-    b = np.zeros(K)
-    if header["intercept"] is not None and not (kernel and constant):
-        b = rng.normal(size=K) * 0.1
-    arrays = {"W": W.astype(rng.choice([np.float32, np.float64]))}
-    arrays |= {"basis": basis} if kernel else {}
-    W = arrays["W"]
+    stated = exact.Stated(header, X, y)
+    arrays = draw_weights(rng, header, stated, X.shape[1])
+    weighed = True
     if header["loss"] in STORED:
         B = draw_point(rng, header, y, k)
         arrays |= sparse_arrays(B.astype(rng.choice([np.float32, np.float64])))
-        made = not header["alpha"] == 0 and rng.random() < 0.3
-        if made:
-            arrays = {name: arrays[name] for name in checker.DUAL}
-    else:
-        made = False
-        if header["intercept"] == "free":
-            if kernel:
-                W = arrays["W"] = np.zeros_like(W)
-            b = balance(
-                header["loss"], stated, np.zeros((len(stated.X[0]), K)) if kernel else W
-            )
-    if header["intercept"] is not None and not (kernel and constant) and not made:
-        arrays["b"] = b
-    v = checker.verify(checker.Proof(header, arrays), X, y)
+        weighed = header["alpha"] == 0 or rng.random() >= 0.3
+    elif header["intercept"] == "free":
+        arrays["b"] = balanced(header, stated, arrays)
+    given = arrays if weighed else {name: arrays[name] for name in checker.DUAL}
+    proof = checker.Proof(header, given)
+    v = checker.verify(proof, X, y)
+    weights, free = exact_weights(header, arrays)
+    best = stated.dual(dual_points(header, stated, arrays, weights, free))
     low, high = Q(v.lower), Q(v.upper)
-    weights = exact.exact(W) + ([exact.exact(b)] if constant and not kernel else [])
-    free = exact.exact(b) if header["intercept"] == "free" else [Q(0)] * K
+    assert low <= best + exact.UNIT, (header, float(low - best), v)
+    assert best <= high + exact.UNIT, (header, v)
+    if weighed:
+        basis = arrays["basis"].tolist() if "basis" in arrays else None
+        value = stated.primal(weights, free, basis)
+        lower, upper = checker.objective(proof, X, y)
+        assert value <= high + exact.UNIT, (header, float(value - high), v)
+        assert Q(lower) - exact.UNIT <= value and upper == v.upper, header
+        assert high - Q(lower) <= Q(1, 10**5) * (value + 1), (header, v)
+    if not low:
+        return "vacuous"
+    return "close" if best - low <= Q(1, 10**5) * high else "loose"
+
+
+def in_kernel(header):
+    """Return whether the intercept is a constant within the kernel, which has no b."""
+    return header["family"] == "kernel" and header["intercept"] == 1.5
+
+
+def draw_weights(rng, header, stated, length):
+    """Return W, its basis if it is of a kernel, and b if there is one."""
+    n, K, arrays = stated.n, header["outputs"], {}
+    scale = np.sqrt(float(max(stated.gram(i, i) for i in range(n)))) or 1.0
+    unit = scale
+    if header["family"] == "kernel":
+        basis = np.sort(rng.choice(n, rng.integers(1, n + 1), replace=False))
+        arrays["basis"] = basis
+        length = len(basis)
+        unit = scale**2 * n
+    W = rng.normal(size=(length, K)) / unit * rng.choice([0.1, 1])
+    arrays["W"] = W.astype(rng.choice([np.float32, np.float64]))
+    if header["intercept"] is not None and not in_kernel(header):
+        arrays["b"] = rng.normal(size=K) * 0.1
+    return arrays
+
+
+def balanced(header, stated, arrays):
+    """Return the best intercept for W, which is zero if it is of a kernel."""
+    W = arrays["W"]
+    if header["family"] == "kernel":
+        arrays["W"] = np.zeros_like(W)
+        W = np.zeros((len(stated.X[0]), header["outputs"]))
+    return balance(header["loss"], stated, W)
+
+
+def exact_weights(header, arrays):
+    """Return the exact weights, a constant's among them, and the free intercepts."""
+    weights, free = exact.exact(arrays["W"]), [Q(0)] * header["outputs"]
+    if header["intercept"] == "free":
+        free = exact.exact(arrays["b"])
+    elif "b" in arrays:
+        weights.append(exact.exact(arrays["b"]))
+    return weights, free
+
+
+def dual_points(header, stated, arrays, weights, free):
+    """Return each row's dual point: the stored one, or that of its scores."""
+    n = stated.n
     if header["loss"] in STORED:
-        points = np.zeros((n, K))
-        filled = np.repeat(
-            arrays["rows"], np.diff(arrays["ends"], prepend=0).astype(int)
-        )
+        points = np.zeros((n, header["outputs"]))
+        counts = np.diff(arrays["ends"], prepend=0).astype(int)
+        filled = np.repeat(arrays["rows"], counts)
         points[filled, arrays["columns"]] = arrays["values"]
-        points = [
+        return [
             [min(v / c, Q(1)) for v in row]
             for row, c in zip(exact.exact(points), stated.c)
         ]
-    else:
-        columns = list(zip(*weights))
-        rows = stated.X
-        if kernel:
-            rows = [[stated.gram(i, int(j)) for j in basis] for i in range(n)]
-        scores = [[exact.dot(x, w) + f for w, f in zip(columns, free)] for x in rows]
-        points = [stated.point(i, F) for i, F in enumerate(scores)]
-    best = stated.dual(points)
-    assert low <= best + exact.UNIT, (header, float(low - best), v)
-    assert best <= high + exact.UNIT, (header, v)
-    if not made:
-        value = stated.primal(weights, free, None if basis is None else basis.tolist())
-        between = checker.objective(checker.Proof(header, arrays), X, y)
-        assert value <= high + exact.UNIT, (header, float(value - high), v)
-        assert Q(between[0]) - exact.UNIT <= value and between[1] == v.upper, header
-        assert high - Q(between[0]) <= Q(1, 10**5) * (value + 1), (header, v)
-    close = best - low <= Q(1, 10**5) * high
-    return "vacuous" if not low else "close" if close else "loose"
+    rows = stated.X
+    if header["family"] == "kernel":
+        basis = arrays["basis"].tolist()
+        rows = [[stated.gram(i, j) for j in basis] for i in range(n)]
+    columns = list(zip(*weights))
+    scores = [[exact.dot(x, w) + f for w, f in zip(columns, free)] for x in rows]
+    return [stated.point(i, F) for i, F in enumerate(scores)]
 
 
 def check_minimax(rng, X, y, k):
@@ -290,140 +311,151 @@ class Bomb:
         return Path.mkdir, (self.path,)
 
 
+FACTORS = [0, -1, 0.5, 1 + 1e-15, 1 + 1e-9, 1.001, 2, 1e3, 1e150, 1e300, 1e-300]
+TYPES = "f2 f4 f8 i1 i8 u1 u8 c16 ? S8 U4 >f8 >i4 g".split()
+INTEGERS = [-1, 0, 11, 12, 13, 2**31, 2**62, -(2**63)]
+WORDS = [*LOSSES, "sum", "mean", "free", None, 1, 2, 3, [], {}, "x" * 999, 10**400]
+FIELDS = {"more": 1, "l1": 0.2, "intercept": 0.5, "lambda0": 0.1}
+FIELDS["kernel"] = {"name": "linear"}
+HEADERS = [b"", b"[]", b"null", b"[" * 99999, b"\xff\xfe", b'{"a":' * 5000, b"1" * 9999]
+
+
+class Forgery:
+    """A proof that is damaged or forged: in an array, in its header, or as a file."""
+
+    def __init__(self, rng, header, arrays, trap):
+        self.rng, self.trap, self.header = rng, trap, dict(header)
+        self.arrays = {name: array.copy() for name, array in arrays.items()}
+        self.name = self.pick(list(arrays))
+        self.array = self.arrays[self.name]
+        self.flat = self.array.reshape(-1)
+        self.floats = self.array.dtype.kind == "f"
+        self.i = int(rng.integers(self.flat.size))
+
+    def pick(self, options):
+        return options[int(self.rng.integers(len(options)))]
+
+    def put(self, array):
+        self.arrays[self.name] = array
+
+    def bits(self):
+        raw = bytearray(self.array.tobytes())
+        for _ in range(self.rng.integers(1, 4)):
+            raw[self.rng.integers(len(raw))] ^= 1 << self.rng.integers(8)
+        self.put(np.frombuffer(bytes(raw), self.array.dtype).reshape(self.array.shape))
+
+    def scaled(self):
+        factor = np.array(self.pick(FACTORS))
+        with np.errstate(all="ignore"):
+            self.put((self.array * factor).astype(self.array.dtype))
+
+    def permuted(self):
+        self.put(self.rng.permutation(self.flat).reshape(self.array.shape))
+
+    def extreme(self):
+        values = [np.nan, np.inf, -np.inf, 1.7e308, 5e-324, -0.0]
+        self.flat[self.i] = self.pick(values) if self.floats else 255
+
+    def nearby(self):
+        if self.floats:
+            self.put(np.nextafter(self.array, self.pick([-np.inf, np.inf])))
+        else:
+            self.put(self.array + 1)
+
+    def reshaped(self):
+        flat, array = self.flat, self.array
+        longer = np.append(flat, flat[-1:])
+        self.put(self.pick([flat, flat[:-1], longer, array.T, array[None]]))
+
+    def retyped(self):
+        with np.errstate(all="ignore"):
+            self.put(self.array.astype(self.pick(TYPES)))
+
+    def repeated(self):
+        """Repeat a value elsewhere: rows of the dual point then appear twice."""
+        self.flat[self.i] = self.pick(self.flat)
+
+    def out_of_range(self):
+        wide = self.flat.astype("i8")
+        wide[self.i] = self.pick(INTEGERS)
+        self.put(wide.reshape(self.array.shape))
+
+    def swapped(self):
+        other = self.pick(list(self.arrays))
+        self.arrays[self.name], self.arrays[other] = self.arrays[other], self.array
+
+    def missing(self):
+        del self.arrays[self.name]
+
+    def added(self):
+        self.name = self.pick("W b basis M extra ../../x header2".split())
+        self.put(self.array)
+
+    def field(self):
+        field = self.pick([name for name in self.header if name != "checksum"])
+        values = WORDS
+        if isinstance(self.header[field], float) or self.rng.random() < 0.2:
+            values = [0.3, 0.7, 2, 0, -1, 1e-300, 1e300, True, None, "1"]
+            values = [*values, [0.5] * self.header["outputs"]]
+        self.header[field] = self.pick(values)
+
+    def more_fields(self):
+        self.header |= [self.pick(list(FIELDS.items()))]
+
+    def checksum(self):
+        own = self.header["checksum"]
+        self.header["checksum"] = self.pick([own[::-1], "", 0, None, "0" * 64])
+
+    def text(self):
+        text = json.dumps(self.header)
+        texts = [text[:-1], text.replace("{", '{"C": 2, ')]
+        texts += [text.replace("0.5", word) for word in ("NaN", "Infinity")]
+        self.header = self.pick([*HEADERS, *map(str.encode, texts)])
+
+    def bomb(self):
+        self.put(np.array([Bomb(self.trap)], dtype=object))
+
+    def file(self):
+        return bytearray(npz(self.header, self.arrays))
+
+    def cut_short(self):
+        return self.file()[: self.rng.integers(len(self.file()))]
+
+    def bit_of_the_file(self):
+        """Flip a bit anywhere: the check sums of the archive find most of it."""
+        file = self.file()
+        file[self.rng.integers(len(file))] ^= 1 << self.rng.integers(8)
+        return file
+
+    def sizes(self):
+        """Change sizes in the archive and in the arrays' headers."""
+        file = self.file()
+        place = file.find(b"'shape': (", int(self.rng.integers(len(file) // 2)))
+        if self.rng.random() < 0.5 and place > 0:
+            length = self.rng.integers(1, 4)
+            nines = b"9" * int(self.rng.integers(1, 20))
+            file[place + 10 : place + 10 + length] = nines
+        else:
+            place = file.rfind(b"PK\x01\x02") + self.pick([16, 20, 24, 42])
+            struct.pack_into("<I", file, place, int(self.rng.integers(2**32)))
+        return file
+
+    def no_archive(self):
+        archive = b"PK\x05\x06" + bytes(18)
+        return self.pick([pickle.dumps(Bomb(self.trap)), archive, self.rng.bytes(300)])
+
+
+# Those that come twice or more find most.
+WAYS = """bits bits scaled scaled permuted extreme nearby reshaped retyped repeated
+out_of_range swapped missing added field field field more_fields checksum text bomb
+cut_short bit_of_the_file sizes no_archive""".split()
+
+
 def mutate(rng, header, arrays, trap):
     """Return the bytes of a proof that is damaged or forged in one of many ways."""
-    pick = lambda options: options[int(rng.integers(len(options)))]  # noqa: E731
-    arrays, header = (
-        {name: array.copy() for name, array in arrays.items()},
-        dict(header),
-    )
-    name = pick(list(arrays))
-    array = arrays[name]
-    floats, flat = array.dtype.kind == "f", array.reshape(-1)
-    i, way = int(rng.integers(flat.size)), int(rng.integers(25))
-    factors = np.array(
-        [0, -1, 0.5, 1 + 1e-15, 1 + 1e-9, 1.001, 2, 1e3, 1e150, 1e300, 1e-300]
-    )
-    if way in (0, 1):  # bits in an array
-        raw = bytearray(array.tobytes())
-        for _ in range(rng.integers(1, 4)):
-            raw[rng.integers(len(raw))] ^= 1 << rng.integers(8)
-        arrays[name] = np.frombuffer(bytes(raw), array.dtype).reshape(array.shape)
-    elif way in (2, 3):
-        with np.errstate(all="ignore"):
-            arrays[name] = (array * pick(factors)).astype(array.dtype)
-    elif way == 4:
-        arrays[name] = rng.permutation(flat).reshape(array.shape)
-    elif way == 5:
-        flat[i] = (
-            pick([np.nan, np.inf, -np.inf, 1.7e308, 5e-324, -0.0]) if floats else 255
-        )
-    elif way == 6:
-        arrays[name] = (
-            np.nextafter(array, pick([-np.inf, np.inf])) if floats else array + 1
-        )
-    elif way == 7:
-        arrays[name] = pick(
-            [flat, flat[:-1], np.append(flat, flat[-1:]), array.T, array[None]]
-        )
-    elif way == 8:
-        with np.errstate(all="ignore"):
-            arrays[name] = array.astype(
-                pick("f2 f4 f8 i1 i8 u1 u8 c16 ? S8 U4 >f8 >i4 g".split())
-            )
-    elif way == 9:
-        flat[i] = pick(flat)  # repeated rows among others
-    elif way == 10:
-        wide = flat.astype("i8")
-        wide[i] = pick([-1, 0, 11, 12, 13, 2**31, 2**62, -(2**63)])
-        arrays[name] = wide.reshape(array.shape)
-    elif way == 11:
-        other = pick(list(arrays))
-        arrays[name], arrays[other] = arrays[other], arrays[name]
-    elif way == 12:
-        del arrays[name]
-    elif way == 13:
-        arrays[pick("W b basis M extra ../../x header2".split())] = array
-    elif way in (14, 15, 16):
-        field = pick([f for f in header if f != "checksum"])
-        if isinstance(header[field], float) or rng.random() < 0.2:
-            values = [
-                0.3,
-                0.7,
-                2,
-                0,
-                -1,
-                1e-300,
-                1e300,
-                True,
-                None,
-                "1",
-                [0.5] * header["outputs"],
-            ]
-        else:
-            values = [
-                *LOSSES,
-                "sum",
-                "mean",
-                "free",
-                None,
-                1,
-                2,
-                3,
-                [],
-                {},
-                "x" * 999,
-                10**400,
-            ]
-        header[field] = pick(values)
-    elif way == 17:
-        odd = {
-            "more": 1,
-            "l1": 0.2,
-            "intercept": 0.5,
-            "lambda0": 0.1,
-            "kernel": {"name": "linear"},
-        }
-        header |= [pick(list(odd.items()))]
-    elif way == 18:
-        header["checksum"] = pick([header["checksum"][::-1], "", 0, None, "0" * 64])
-    elif way == 19:
-        text = json.dumps(header)
-        texts = [
-            b"",
-            b"[]",
-            b"null",
-            b"[" * 99999,
-            b"\xff\xfe",
-            b'{"a":' * 5000,
-            b"1" * 9999,
-        ]
-        texts += [text.encode()[:-1], text.replace("{", '{"C": 2, ').encode()]
-        texts += [text.replace("0.5", word).encode() for word in ("NaN", "Infinity")]
-        return npz(pick(texts), arrays)
-    elif way == 20:
-        arrays[name] = np.array([Bomb(trap)], dtype=object)
-    blob = bytearray(npz(header, arrays))
-    if way == 21:
-        del blob[rng.integers(len(blob)) :]
-    elif way == 22:  # anywhere: the check sums of the archive find most of it
-        blob[rng.integers(len(blob))] ^= 1 << rng.integers(8)
-    elif way == 23:  # sizes in the archive and in the arrays' headers
-        place = bytes(blob).find(b"'shape': (", int(rng.integers(len(blob) // 2)))
-        if rng.random() < 0.5 and place > 0:
-            blob[place + 10 : place + 10 + rng.integers(1, 4)] = b"9" * int(
-                rng.integers(1, 20)
-            )
-        else:
-            place = bytes(blob).rfind(b"PK\x01\x02")
-            struct.pack_into(
-                "<I", blob, place + pick([16, 20, 24, 42]), int(rng.integers(2**32))
-            )
-    elif way == 24:
-        blob = pick(
-            [pickle.dumps(Bomb(trap)), b"PK\x05\x06" + bytes(18), rng.bytes(300)]
-        )
-    return bytes(blob)
+    forgery = Forgery(rng, header, arrays, trap)
+    file = getattr(forgery, forgery.pick(WAYS))()
+    return bytes(forgery.file() if file is None else file)
 
 
 class Attack:
@@ -431,11 +463,8 @@ class Attack:
     states."""
 
     def __init__(self, seed, folder):
-        self.rng, self.file, self.trap = (
-            np.random.default_rng(seed),
-            folder / "p",
-            folder / "trap",
-        )
+        self.rng = np.random.default_rng(seed)
+        self.file, self.trap = folder / "p", folder / "trap"
         self.base = list(base_proofs(self.rng))
         self.optima = {}
         self.judged = []  # files, rows, labels and verdicts, None if refused

@@ -198,7 +198,14 @@ def steps(dashboard, *rounds):
         status(dashboard, "paused")
 
 
-def test_a_dashboard_steps_goes_back_and_branches(dashboard, sent):
+def finish(dashboard, curves):
+    """Press run; wait until the last of so many curves is whole."""
+    dashboard.buttons["run"].click()
+    wait(lambda: len(dashboard.chart.curves) == curves)
+    status(dashboard, "finished")
+
+
+def test_a_dashboard_goes_back_and_branches(dashboard, sent):
     steps(dashboard, 0, 1, 2, 3)
     click(dashboard, "back", "paused")
     wait(lambda: dashboard.player.lanes[0].state.round == 2)
@@ -206,37 +213,37 @@ def test_a_dashboard_steps_goes_back_and_branches(dashboard, sent):
     dashboard.sliders.widgets["n_max"].value = 50
     pends(sent, "pending until run or step is pressed: n_max")
     steps(dashboard, 3)
-    wait(
-        lambda: len(dashboard.chart.curves) == 2 and dashboard.player.status == "paused"
-    )
+    wait(lambda: len(dashboard.chart.curves) == 2)
+    status(dashboard, "paused")
     assert labels(dashboard)[1] == f"MRC-CCG, {IRIS}, n_max = 50, from round 2"
     assert [curve.live for curve in dashboard.chart.curves] == [False, True]
     assert [row["round"] for row in dashboard.player.lanes[0].rows] == [2, 3]
+
+
+def test_other_data_start_a_new_run_and_the_old_are_released(dashboard):
+    steps(dashboard, 0)
     dashboard.data.value = "wine"
-    click(dashboard, "run", "finished")
-    assert labels(dashboard)[-1] == "MRC-CCG, wine, n_max = 50", "on other data"
-    *old, new = dashboard.chart.curves
-    assert {curve.colour for curve in old} == {GREY} and new.colour != GREY
-    assert not any(curve.live or curve.lane for curve in old), "data released"
-    click(dashboard, "run", "finished")
-    wait(
-        lambda: (
-            len(dashboard.chart.curves) == 4 and dashboard.player.status == "finished"
-        )
-    )
-    assert labels(dashboard)[3] == labels(dashboard)[2], (
-        "a run that has ended starts again"
-    )
+    finish(dashboard, 2)
+    assert labels(dashboard)[-1].startswith("MRC-CCG, wine")
+    old, new = dashboard.chart.curves
+    assert old.colour == GREY != new.colour
+    assert not (old.live or old.lane)
+    finish(dashboard, 3)
+    assert labels(dashboard)[1] == labels(dashboard)[2], "it starts again"
+
+
+def test_nothing_of_a_removed_run_is_left(dashboard):
+    finish(dashboard, 1)
+    finish(dashboard, 2)
     lane = weakref.ref(dashboard.player.lanes[0])
-    for number in (3, 4):  # an old run, and one that has just finished
+    for number in (1, 2):  # an old run, and one that has just finished
         assert dashboard.inside.shown[0]["title"]
         dashboard.chart._answer(None, {"remove": number}, [])
     wait(lambda: gc.collect() is None or lane() is None)
-    assert not dashboard.inside.shown[0]["title"], "nothing of it is left"
+    assert not dashboard.inside.shown[0]["title"]
     dashboard.chart._answer(None, {"undo": True}, [])
-    assert [curve.live for curve in dashboard.chart.curves] == [False] * 3, (
-        "only a curve is back"
-    )
+    (curve,) = dashboard.chart.curves
+    assert not curve.live, "only a curve is back"
 
 
 @dataclass
