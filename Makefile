@@ -57,7 +57,7 @@ race: .venv/.ok ## serve the race of solvers as a page, without JupyterLab aroun
 	  --MappingKernelManager.cull_idle_timeout=$(IDLE) --MappingKernelManager.cull_interval=10 $(ARGS)
 
 test: .venv/.ok ## run the tests (ARGS="-k stream")
-	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(PYTHON) -m pytest --numprocesses auto --maxprocesses 4 --dist worksteal $(ARGS)
+	PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(PYTHON) -m pytest --numprocesses auto --maxprocesses 4 --dist worksteal $(ARGS)
 
 test-browser: .venv/.ok ## drive the dashboards in Chromium (ARGS="--test-name-pattern race")
 	tests/browser/run $(ARGS)

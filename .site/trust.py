@@ -100,6 +100,7 @@ def tests(name: str) -> dict:
         "--hypothesis-show-statistics",
     ]
     path = next(HERE.rglob(f"{name}.py"))
+    os.environ["WORKBENCH_EVERY"] = "1"  # Ctrl-C at every statement
     code = pytest.main([*options, str(path)], plugins=[count := Count()])
     return {"tried": count.tried, "failed": count.failed or ended(f"{name}.py", code)}
 

@@ -176,7 +176,7 @@ def make_command(words, place):
     command = ["make", "-n", "-o", ".venv/.ok", *words]
     clean = {name: v for name, v in os.environ.items() if name not in MAKES_OWN}
     lines = subprocess.check_output(command, cwd=CHECKOUT, text=True, env=clean)
-    pattern = re.compile(r"(\w+=\S+ )*\.venv/bin/(python|workbench) ")
+    pattern = re.compile(r"(\w+=\S* )*\.venv/bin/(python|workbench) ")
     ours = list(filter(pattern.match, lines.replace("\\\n", " ").splitlines()))
     assert ours or words[0] not in ("data", "figures", "lessons", "report", "test")
     return max((follow(line, place) for line in ours), default=0)

@@ -11,7 +11,7 @@ from traceback import extract_tb
 import pytest
 from helpers import each, refuses
 from helpers.interrupts import OURS, REFUSED, cut, fail, press, seen
-from helpers.solvers import CERTIFIED, ONE_ROUND, SHORT, suited
+from helpers.solvers import ONE_ROUND, SHORT, suited
 
 from workbench import SOLVERS, rounds, run
 from workbench.core.interrupts import Broken
@@ -38,7 +38,7 @@ def test_ctrl_c_at_any_statement_leaves_a_whole_round(name, blobs, record_proper
     }
     done, after, pressed = set(), None, 0
     while True:
-        with cut(done, press, every=1 if name in CERTIFIED else 5) as found:
+        with cut(done, press, name) as found:
             resumed = wraps(steps)(
                 lambda *at, state=after, **own: steps(*at, **own, state=state)
             )
@@ -78,7 +78,7 @@ def test_a_state_that_an_error_cut_within_a_round_is_refused(name, blobs):
         latest = None
         stream = watch(steps(problem, **parameters, state=start))
         try:
-            with cut(done, fail, every=5) as found:
+            with cut(done, fail, name) as found:
                 for _, latest in islice(stream, ROUNDS):  # noqa: B007
                     pass
         except MemoryError as error:

@@ -114,7 +114,7 @@ def test_a_plain_loop_that_is_cut_leaves_an_iterate_or_a_refusal(name, act, blob
     while cuts < 12:
         latest = start
         try:
-            with cut(done, act, every=7) as found:
+            with cut(done, act, name, 7) as found:
                 stream = steps(**settings, state=start)
                 for _ in range(3):
                     latest = next(stream, latest)
