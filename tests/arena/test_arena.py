@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from helpers import refuses
+from pytest import approx
 
 from workbench import SOLVERS, as_problem, load
 from workbench.arena import contest, match, search
@@ -79,7 +80,7 @@ def test_the_budget_ends_the_search_and_a_fit_ends_the_run(problem, clock):
     # better.
     cheap = found(problem, budget=15.0, fit=1.5)
     assert len(cheap["trials"]) == 2 and 15.0 <= cheap["search_cpu"] < 17.0
-    assert cheap["rounds"] == 3 and cheap["cpu"] == pytest.approx(0.3)
+    assert cheap["rounds"] == 3 and cheap["cpu"] == approx(0.3)
     # Rounds that take longer than a fit may do not count, and the search says so.
     with refuses(r"no round ended within 1\.5 s", RuntimeError):
         found(problem, budget=15.0, fit=1.5, cost=2.5)
@@ -107,7 +108,7 @@ def test_a_run_ends_when_its_best_round_lies_far_behind(problem, clock):
         ),  # the bounds are apart: it is not the end
     ):
         run = search._run(toy, given, problem.split(0.2, 0), fit=fit)
-        assert run.spent == pytest.approx(spent) and run.cut == cut
+        assert run.spent == approx(spent) and run.cut == cut
 
 
 def test_an_ended_run_keeps_its_error_and_an_endless_round_stops():
@@ -236,7 +237,7 @@ def test_own_data_give_a_table_a_picture_and_a_note_on_ties(
     found = done.table()
     assert found["data"].tolist() == ["trees"] * 4 + ["odd + name"] * 4
     assert found["done"].tolist() == [1, 1, 1, 0] * 2
-    assert found.loc[0, "test_error"] == pytest.approx(found.loc[4, "test_error"])
+    assert found.loc[0, "test_error"] == approx(found.loc[4, "test_error"])
     assert found["tied"][0] and not found["tied"][3] and found["test_error"][0] < 0.3
     assert found["worst_case"][:4].notna().any(), "the minimax risk joined"
     assert "takes at most 1 training rows" in found["reason"][3]

@@ -236,10 +236,8 @@ def test_an_svc_of_three_classes_is_the_sum_of_its_pairs(kernel, weights):
     for name in ("objective", "lower", "upper"):
         total = sum(getattr(part, name) for part in parts)
         assert getattr(whole, name) == approx(total, rel=1e-6)
-    assert (
-        whole.at_most - whole.at_least < 1e-4
-        and "the sum of 3 such problems" in str(whole)
-    )
+    assert whole.at_most - whole.at_least < 1e-4
+    assert "the sum of 3 such problems" in str(whole)
     error = 1 - model.score(X, THREE, weights)
     assert whole.errors["training error"][0] == approx(error, abs=1e-12)
 
@@ -367,10 +365,8 @@ def test_nothing_is_changed_and_held_out_rows_are_compared(capsys):
     assert np.array_equal(pipeline[-1].coef_, before[0])
     assert pipeline[-1].get_params() == before[1]
     said = capsys.readouterr()
-    assert (
-        said.out == ""
-        and "certify: 89 rows of 13 features, 3 classes, up to 60 s\n" in said.err
-    )
+    assert said.out == ""
+    assert "certify: 89 rows of 13 features, 3 classes, up to 60 s\n" in said.err
     error = 1 - pipeline.score(held[0].copy(), held[1])
     assert found.errors["held-out error"][0] == approx(error)
     assert "held-out error" in str(found) and "proved to be in [" in str(found)

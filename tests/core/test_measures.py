@@ -1,9 +1,9 @@
 """The judge where classes are many, against scikit-learn and by hand."""
 
 import numpy as np
-import pytest
 from helpers import each, refuses
 from numpy.testing import assert_array_equal
+from pytest import approx
 from sklearn.metrics import f1_score, precision_score, recall_score
 
 from workbench import as_problem
@@ -39,11 +39,11 @@ def test_macro_is_scikit_learns_and_maf1_is_of_means(k, seed):
     problem, state = with_test_rows(k=k, n_test=50, seed=seed)
     row, predicted = macro(problem)(state), np.argmax(problem.X_test @ state.W, axis=1)
     both = problem.y_test, predicted
-    assert row["test_error"] == pytest.approx(np.mean(predicted != problem.y_test))
-    assert row["macro_f1"] == pytest.approx(f1_score(*both, average="macro"))
+    assert row["test_error"] == approx(np.mean(predicted != problem.y_test))
+    assert row["macro_f1"] == approx(f1_score(*both, average="macro"))
     P = precision_score(*both, average="macro", zero_division=0)
     R = recall_score(*both, average="macro", zero_division=0)
-    assert row["maf1"] == pytest.approx(2 * P * R / (P + R))
+    assert row["maf1"] == approx(2 * P * R / (P + R))
 
 
 @each("held, most", [(40 * 90, 90), (40 * 90 - 1, 89), (40 * 7, 7), (5, 1)])

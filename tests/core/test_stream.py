@@ -4,9 +4,9 @@ import math
 import time
 
 import numpy as np
-import pytest
 from helpers import each
 from helpers.streams import Count, count
+from pytest import approx
 
 from workbench import below, rounds
 from workbench.core import stream
@@ -21,7 +21,7 @@ def test_only_the_solver_is_on_the_clock(clock):
         time.sleep(0.05)
     assert [row["round"] for row in rows] == [0, 1, 2, 3]
     # Round 0 counts too: its set-up is the solver's work.
-    assert [row["seconds"] for row in rows] == pytest.approx([0.02, 0.04, 0.06, 0.08])
+    assert [row["seconds"] for row in rows] == approx([0.02, 0.04, 0.06, 0.08])
     assert row["value"] == 1.0 and row["error"] == 0.25
     *_, (row, _) = until(watch(count(20, pause=0.01), judge), stream.seconds(0.055))
     assert row["stopped_by"] == "0.055 seconds" and row["round"] == 5
@@ -106,10 +106,8 @@ def test_a_stream_that_ends_by_itself_is_unmarked():
         row for row, _ in until(watch(count(values=[math.inf, math.inf])), rounds(100))
     ]
     assert len(rows) == 2 and "stopped_by" not in rows[-1]  # infinite is not diverged
-    assert (
-        stream.diverged(rows[-1]) is None
-        and list(until(watch(iter(())), rounds(3))) == []
-    )
+    assert stream.diverged(rows[-1]) is None
+    assert list(until(watch(iter(())), rounds(3))) == []
 
 
 def pause(duration):
@@ -119,6 +117,6 @@ def pause(duration):
 
 def test_a_solver_may_pause_the_clock(clock):
     rows = [row for row, _ in watch((pause(0.2), s)[1] for s in count(2, pause=0.01))]
-    assert rows[-1]["seconds"] == pytest.approx(0.03)
+    assert rows[-1]["seconds"] == approx(0.03)
     row, _ = next(watch(count(pause=0.5), seconds=100.0, cpu=50.0))  # of a resumed run
     assert row["seconds"] == 100.5 and 50 <= row["cpu"] < 51

@@ -219,9 +219,8 @@ def test_libsvm_files(tmp_path, name, pack, lines):
     problem = data.load(path)
     assert problem.is_sparse and (problem.X.toarray() == X[:4]).all()
     assert problem.classes.tolist() == [-1, 1] and problem.y.tolist() == [1, 0, 1, 0]
-    assert (
-        data.load(path, n_features=5).d == 5 and data.load(path, zero_based=True).d == 4
-    )
+    assert data.load(path, n_features=5).d == 5
+    assert data.load(path, zero_based=True).d == 4
     other = tmp_path / "test"
     other.write_text("-1 1:2\n")
     for files in ((path, other), (str(path), str(other))):

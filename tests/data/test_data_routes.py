@@ -74,10 +74,8 @@ def test_planes_of_colour_become_pixels(tmp_path):
     (tmp_path / "rgb").write_text("1 1:1 2:2 3:3 4:4 5:5 6:6\n0 1:7\n")
     source = Source("", (2, 6, 2), route="libsvm planes")
     rows = source.parse([tmp_path / "rgb"])
-    assert (
-        rows.X.tolist() == [[1, 3, 5, 2, 4, 6], [7, 0, 0, 0, 0, 0]]
-        and rows.n_train is None
-    )
+    assert rows.X.tolist() == [[1, 3, 5, 2, 4, 6], [7, 0, 0, 0, 0, 0]]
+    assert rows.n_train is None
 
 
 def test_idx_files(tmp_path):
@@ -106,9 +104,8 @@ def test_features_of_resnet18_in_parts(tmp_path):
             for i, rows in enumerate(("1.5,2,0\n", "3,4,1\n5,6,0\n"))
         ]
         rows = parse(name, *paths)
-        assert (
-            rows.X.tolist() == [[1.5, 2], [3, 4], [5, 6]] and rows.X.dtype == np.float32
-        )
+        assert rows.X.tolist() == [[1.5, 2], [3, 4], [5, 6]]
+        assert rows.X.dtype == np.float32
         assert rows.y.tolist() == [0, 1, 0] and rows.n_train is None
 
 

@@ -161,10 +161,8 @@ def test_columns_onto_a_range(wrap, expected):
     assert_allclose(as_dense(scaled.X), expected, atol=1e-12)
     assert scaled.X.dtype == problem.X.dtype and scaled.X_test.shape == (1, 4)
     pixels = features.over_maximum(problem)
-    assert (
-        abs(pixels.X).max() == 1
-        and abs(pixels.X_test - problem.X_test / 6).max() < 1e-12
-    )
+    assert abs(pixels.X).max() == 1
+    assert abs(pixels.X_test - problem.X_test / 6).max() < 1e-12
     nothing = as_problem(wrap(np.zeros((2, 2))), [0, 1])
     assert abs(features.over_maximum(nothing).X).max() == 0
 

@@ -29,10 +29,8 @@ def twins(blobs, tmp_path):
 def test_the_file_is_mapped_and_not_copied(twins, tmp_path, capsys):
     memory, file = twins
     assert isinstance(file.X.base, np.memmap) and not file.X.flags.owndata
-    assert (
-        file.checksum == memory.checksum
-        and file.classes.tolist() == memory.classes.tolist()
-    )
+    assert file.checksum == memory.checksum
+    assert file.classes.tolist() == memory.classes.tolist()
     for name in ("ls_accelerated", "ww_walrus", "memoir_pegasos"):
         one, other = (next(islice(SOLVERS[name].steps(p), 3, None)) for p in twins)
         assert one.info() == other.info()

@@ -5,8 +5,10 @@ from copy import copy
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from helpers import each
 from helpers.solvers import objective
 from numpy.testing import assert_allclose
+from pytest import approx
 from sklearn.base import clone
 from sklearn.datasets import load_iris
 from sklearn.exceptions import ConvergenceWarning
@@ -43,17 +45,14 @@ def risky():
     return MinimaxRiskClassifier(tol=1e-5).fit(IRIS, SPECIES)
 
 
-@pytest.mark.parametrize(
-    "solver", ["interior_point", "pdhg", "ccg", "ccg_fast", "lp", "splitting"]
-)
-@pytest.mark.parametrize("lambda0", [0.01, 0.3])
+@each("solver", ["interior_point", "pdhg", "ccg", "ccg_fast", "lp", "splitting"])
+@each("lambda0", [0.01, 0.3])
 def test_every_solver_reaches_the_tolerance_and_one_bound(solver, lambda0, risky):
     other = MinimaxRiskClassifier(lambda0, solver=solver).fit(IRIS, SPECIES)
     assert other.trace_.header["solver"] == f"mrc_{solver}" and 0 <= other.gap_ <= 1e-3
     if lambda0 == 0.01:
-        assert (
-            other.lower_ - 1e-8 <= risky.upper_ and risky.lower_ <= other.upper_ + 1e-8
-        )
+        assert other.lower_ - 1e-8 <= risky.upper_
+        assert risky.lower_ <= other.upper_ + 1e-8
     wrong = 1 - other.predict_proba(IRIS)[np.arange(150), SPECIES].mean()
     assert wrong <= other.upper_ + 1e-9  # the training rows' distribution is in the set
     assert 1 - other.score(IRIS, SPECIES) <= 2 * wrong + 1e-9
@@ -65,8 +64,8 @@ def test_probabilities_are_those_of_the_minimax_rule(risky):
     psi = ((scores @ subsets.T - 1) / subsets.sum(axis=1)).max(axis=1)
     risk = minimax_risk(as_problem(IRIS, SPECIES))
     M = np.column_stack([risky.coef_, risky.intercept_])
-    assert risk.upper(M) == pytest.approx(risky.upper_, abs=1e-9)
-    assert risky.phi_ == pytest.approx(psi.max(), abs=1e-12)
+    assert risk.upper(M) == approx(risky.upper_, abs=1e-9)
+    assert risky.phi_ == approx(psi.max(), abs=1e-12)
     p = risky.predict_proba(IRIS)
     excess = np.maximum(risky.decision_function(IRIS) - risky.phi_, 0)
     assert np.all(excess.sum(axis=1) <= 1 + 1e-9)  # which makes upper_ a bound
@@ -96,15 +95,15 @@ def test_bounds_are_those_of_the_coefficients():
     assert iris.trace_.header["parameters"] == {"C": 1.0, "seed": 0}
     M = np.column_stack([iris.coef_, iris.intercept_])
     claimed = objective("ww_walrus", as_problem(IRIS, SPECIES), M, {})
-    assert iris.upper_ == pytest.approx(claimed, rel=1e-12)
+    assert iris.upper_ == approx(claimed, rel=1e-12)
     with pytest.warns(ConvergenceWarning, match="1e-09 seconds"):
         svm = WestonWatkinsClassifier(max_seconds=1e-9).fit(IRIS, SPECIES)
     assert not svm.coef_.any() and 300 <= svm.upper_ < 300 + 1e-9
 
 
-@pytest.mark.parametrize("sparse", [False, True])
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("kind", [WestonWatkinsClassifier, WorkingSetClassifier])
+@each("sparse", [False, True])
+@each("dtype", [np.float32, np.float64])
+@each("kind", [WestonWatkinsClassifier, WorkingSetClassifier])
 def test_the_intercept_is_the_coefficient_of_a_column_of_ones(
     blobs, sparse, dtype, kind
 ):
@@ -115,17 +114,17 @@ def test_the_intercept_is_the_coefficient_of_a_column_of_ones(
     other = kind(fit_intercept=False, random_state=0).fit(appended, y)
     coef, expected = (sp.csr_matrix(one.coef_).toarray() for one in (svm, other))
     assert np.array_equal(np.column_stack([coef, svm.intercept_]), expected)
-    assert (
-        svm.intercept_.any() and svm.upper_ == other.upper_ and svm.n_features_in_ == 4
-    )
+    assert svm.intercept_.any()
+    assert svm.upper_ == other.upper_
+    assert svm.n_features_in_ == 4
     svm.set_params(fit_intercept=False)  # for the next fit
     expected = other.decision_function(appended)
     assert_allclose(svm.decision_function(X), expected, rtol=1e-5, atol=1e-6)
     assert np.array_equal(svm.predict(X), other.predict(appended))
 
 
-@pytest.mark.parametrize("solver", ["walrus_fast", "walrus"])
-@pytest.mark.parametrize("X", [np.eye(3), np.pi * np.eye(3)])
+@each("solver", ["walrus_fast", "walrus"])
+@each("X", [np.eye(3), np.pi * np.eye(3)])
 def test_an_optimal_first_round_is_the_last(X, solver):
     bare = {"fit_intercept": False, "random_state": 0}
     svm = WestonWatkinsClassifier(solver=solver, **bare).fit(X, [0, 1, 2])
@@ -140,10 +139,8 @@ def test_working_sets_take_sparse_and_dense_rows():
     assert isinstance(dense.coef_, np.ndarray)
     assert_allclose(dense.coef_, fitted.coef_.toarray(), atol=1e-3)
     loose = WorkingSetClassifier(tol=0.3).fit(TEXT.X, TEXT.y)
-    assert (
-        loose.n_iter_ < fitted.n_iter_
-        and loose.trace_.stopped_by == "relative gap <= 0.3"
-    )
+    assert loose.n_iter_ < fitted.n_iter_
+    assert loose.trace_.stopped_by == "relative gap <= 0.3"
     whole, thresholded, cut = (
         WorkingSetClassifier(l1=l1, truncate=truncate, random_state=0).fit(
             TEXT.X, TEXT.y
@@ -183,7 +180,7 @@ def test_a_kernel_model_is_its_expansion(cuts):
     decision = cuts.decision_function(IRIS)
     assert_allclose(decision, K @ cuts.dual_coef_.T, atol=1e-9)
     assert cuts.score(IRIS, SPECIES) > 0.93
-    assert cuts.gamma_ == pytest.approx(1 / (4 * IRIS.var()))
+    assert cuts.gamma_ == approx(1 / (4 * IRIS.var()))
     later = copy(cuts).set_params(kernel="linear")  # for the next fit
     assert np.array_equal(later.decision_function(IRIS), decision)
 
@@ -203,7 +200,7 @@ def test_bounds_of_a_kernel_model_are_those_of_its_objective(cuts):
     assert optimum * (1 - 1e-5) <= value < 1.3 * optimum
     assert np.isnan(cuts.upper_) == (cuts.basis == "constant_time")
     if cuts.basis != "constant_time":
-        assert cuts.upper_ == pytest.approx(value, rel=1e-5)
+        assert cuts.upper_ == approx(value, rel=1e-5)
     if cuts.basis == "exact":
         assert cuts.gap_ == cuts.upper_ - cuts.lower_ <= 150 * 5e-3
         assert cuts.lower_ <= optimum
@@ -216,10 +213,10 @@ def test_a_kernel_model_of_two_classes_has_one_coefficient_row(cuts):
     svm = clone(cuts).fit(X, y)
     assert svm.dual_coef_.shape == (1, len(svm.support_)) and svm.score(X, y) > 0.9
     if cuts.basis != "constant_time":
-        assert svm.upper_ == pytest.approx(cuts_objective(svm, X, y), rel=1e-5)
+        assert svm.upper_ == approx(cuts_objective(svm, X, y), rel=1e-5)
 
 
-@pytest.mark.parametrize("link", LINKS)
+@each("link", LINKS)
 def test_probabilities_are_those_of_the_link(link):
     model = GeneralizedLeastSquares(link, alpha=1e-2, tol=1e-12, max_iter=10_000)
     model.fit(IRIS, SPECIES)

@@ -12,6 +12,7 @@ import pandas as pd
 import pytest
 from helpers import each, refuses
 from PIL import Image
+from pytest import approx
 
 from workbench import load, rounds, run
 from workbench.figures import reference
@@ -111,8 +112,8 @@ def test_a_mean_at_the_margin_agrees_in_one_case_of_twenty(runs):
         ours = np.round(rng.normal(90.5, 0.02, runs), 9)
         own = Number(np.mean(ours), np.std(ours, ddof=1), "%")
         tones.append(compare("accuracy", Number(90.0, None, "%"), own, runs=runs).tone)
-    assert tones.count("agrees") / len(tones) == pytest.approx(0.05, abs=0.015)
-    assert tones.count("differs") / len(tones) == pytest.approx(0.05, abs=0.015)
+    assert tones.count("agrees") / len(tones) == approx(0.05, abs=0.015)
+    assert tones.count("differs") / len(tones) == approx(0.05, abs=0.015)
 
 
 def test_only_like_and_like_is_a_claim():
@@ -220,10 +221,8 @@ def test_the_command_of_a_number_runs_what_it_is_made_of(
     }
     assert not make([notebook.name], overrides=given, **options)
     again = of(side_by_side(reference.printed(), measurements(collect(tmp_path)[0])))
-    assert (
-        again.number == of(committed).number
-        and again.row["runs"] == of(committed).row["runs"]
-    )
+    assert again.number == of(committed).number
+    assert again.row["runs"] == of(committed).row["runs"]
 
 
 def test_every_printed_number_has_one_standing(committed):
@@ -258,9 +257,8 @@ def test_every_printed_number_has_one_standing(committed):
     assert by_names["pulsar", "samples"].standing == "settings"
     assert by_names["pulsar", "samples"].remarks == ["here 17,898"]
     lost = by_names["dmoz", "training time"]
-    assert (
-        lost.standing == "not reached" and "lshtc.iit.demokritos.gr" in lost.remarks[0]
-    )
+    assert lost.standing == "not reached"
+    assert "lshtc.iit.demokritos.gr" in lost.remarks[0]
     assert len(rows) == len(reference.printed())
 
 

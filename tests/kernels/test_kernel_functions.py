@@ -4,10 +4,10 @@ kept."""
 from dataclasses import replace
 
 import numpy as np
-import pytest
 import scipy.sparse as sp
 from helpers import each, single_or_double
 from numpy.testing import assert_allclose
+from pytest import approx
 from sklearn.metrics.pairwise import linear_kernel, polynomial_kernel, rbf_kernel
 from sklearn.svm import SVC
 
@@ -50,7 +50,7 @@ def test_products_with_a_kernel_are_those_of_scikit_learn(kind, d, sparse, dtype
     diagonal = MATRICES[kind](X[:9], X[:9]).diagonal()
     assert_allclose(kernel.diagonal(left[:9]), diagonal, rtol=0, atol=20 * rounding)
     one = kernel.times(left[5:6], right[[3, 3]], np.ones((2, 1)))
-    assert one[0, 0] == pytest.approx(2 * K[5, 3], abs=2 * rounding)
+    assert one[0, 0] == approx(2 * K[5, 3], abs=2 * rounding)
     with_none = kernel.times(left, right[:0], B[:0])
     assert with_none.shape == (701, 3) and not with_none.any()
 
@@ -116,9 +116,7 @@ def test_gamma_is_scikit_learn_s_and_weights_repeat_rows(wrap, offset, blobs):
         np.repeat(rows, times, axis=0), problem.y.repeat(times)
     )
     weighed = replace(as_problem(X, problem.y), weights=1e6 * times)
-    assert scale(weighed) == pytest.approx(
-        expected._gamma, rel=1e-12 if not offset else 1e-7
-    )
+    assert scale(weighed) == approx(expected._gamma, rel=1e-12 if not offset else 1e-7)
     assert (
         scale(as_problem(0 * X, problem.y))
         == scale(as_problem(0 * rows + 0.1, problem.y))

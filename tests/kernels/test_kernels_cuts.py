@@ -2,9 +2,9 @@
 by step."""
 
 import numpy as np
-import pytest
 from helpers import each
 from numpy.testing import assert_allclose
+from pytest import approx
 
 from workbench.sampled_cuts.qp import best_of_face, objective, pairwise, solve_qp
 
@@ -37,7 +37,7 @@ def check_optimal(G, h, C, alpha, tolerance):
     tolerance."""
     value = solve_qp(G, h, C, alpha)
     assert (alpha >= 0).all() and alpha.sum() <= C * (1 + 1e-12)
-    assert value == pytest.approx(objective(G, h, alpha), rel=1e-10, abs=1e-12 * C)
+    assert value == approx(objective(G, h, alpha), rel=1e-10, abs=1e-12 * C)
     q = h - G @ alpha
     assert C * max(0.0, q.max()) - alpha @ q <= tolerance * C
     return value
@@ -47,8 +47,8 @@ def test_the_optimum_is_found_from_any_start():
     for G, h, C in programs():
         for alpha in starts(len(h), C):
             value = check_optimal(G, h, C, alpha, 2e-9)
-            assert value == pytest.approx(objective(G, h, alpha), rel=1e-14, abs=1e-14)
-            assert value == pytest.approx(
+            assert value == approx(objective(G, h, alpha), rel=1e-14, abs=1e-14)
+            assert value == approx(
                 h @ alpha - alpha @ G @ alpha / 2, rel=1e-11, abs=1e-11
             )
 

@@ -3,9 +3,9 @@
 from itertools import islice
 
 import numpy as np
-import pytest
 from helpers import each
 from numpy.testing import assert_allclose, assert_array_equal
+from pytest import approx
 
 from workbench import as_problem
 from workbench.mrc import splitting
@@ -45,7 +45,7 @@ def test_the_prox_of_the_maximum_from_any_start(mass):
     for start in (threshold, 0.0, t.max(), t.max() + 2.0, -30.0, t[4], ROWS[3, 0]):
         P, phi = prox_of_max(ROWS, mass, start)
         assert_allclose(P, expected, rtol=0, atol=1e-12 * max(mass, 1.0))
-        assert phi == pytest.approx(threshold, abs=1e-12 * max(mass, 1.0))
+        assert phi == approx(threshold, abs=1e-12 * max(mass, 1.0))
     assert_array_equal(ROWS, before)
 
 
@@ -53,7 +53,7 @@ def test_newton_s_method_goes_on_until_the_mass_is_right():
     Z = np.linspace(-1.0, 1.0, 60).reshape(20, 3) ** 3
     for scale, mass in ((1.0, 0.01), (1.0, 0.3), (1.0, 2.0), (1.0, 10.0), (1e-5, 1e-6)):
         P, _ = prox_of_max(scale * Z, mass, -1.0)
-        assert P.sum() == pytest.approx(mass, rel=1e-12 if scale == 1.0 else 1e-8)
+        assert P.sum() == approx(mass, rel=1e-12 if scale == 1.0 else 1e-8)
 
 
 def test_splitting_goes_on_where_no_row_is_above_phi(rng):
@@ -64,7 +64,7 @@ def test_splitting_goes_on_where_no_row_is_above_phi(rng):
     P, _ = splitting.prox_of_max(s.Z_S, risk.n / s.weight, s.phi)
     assert set(np.flatnonzero(P.any(axis=1))) <= set(splitting.working_rows(s))
     _, state = islice(splitting.split(risk, s, steps=3, repairs=0), 2)
-    assert state.round == 1 and state.p.sum() == pytest.approx(1.0)
+    assert state.round == 1 and state.p.sum() == approx(1.0)
 
 
 def test_relaxation_and_soft_thresholds_by_hand():

@@ -8,6 +8,7 @@ import scipy.sparse as sp
 from helpers import each, sparse_or_not
 from numba import config
 from numpy.testing import assert_allclose, assert_array_equal
+from pytest import approx
 
 from workbench import as_problem
 from workbench.kernels.rows import lanes
@@ -41,9 +42,9 @@ def vectors():
 def test_sweep_and_newton_s_method_find_the_root(C):
     for v in vectors():
         g = root(v, C)
-        assert sweep(v, C) == pytest.approx(g, rel=1e-14, abs=1e-15), v
+        assert sweep(v, C) == approx(g, rel=1e-14, abs=1e-15), v
         for start in (0.0, g, g / 2, 2 * g + 0.1, -1.0, v.max() + 1.0, 1e300):
-            assert threshold(v, C, start) == pytest.approx(g, rel=1e-14, abs=1e-15), (
+            assert threshold(v, C, start) == approx(g, rel=1e-14, abs=1e-15), (
                 v,
                 start,
             )
@@ -69,7 +70,7 @@ def test_newton_s_method_takes_few_passes_and_rarely_the_sweep(monkeypatch):
         assert len(passes) <= 2 and not swept, v
         passes.clear()
     v = np.array([1.3, 2.0, -0.8, 2.0, 1.8])  # from 0 it would go to 4, and back
-    assert threshold(v, 1.0, 0.0) == pytest.approx(root(v, 1.0), rel=1e-14)
+    assert threshold(v, 1.0, 0.0) == approx(root(v, 1.0), rel=1e-14)
     assert len(passes) == 2 and len(swept) == 1
 
 

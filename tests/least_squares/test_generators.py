@@ -5,6 +5,7 @@ import pytest
 import scipy.sparse as sp
 from helpers import each, single_or_double
 from numpy.testing import assert_allclose
+from pytest import approx
 from scipy.spatial.distance import cdist
 from scipy.special import expit
 
@@ -46,9 +47,7 @@ def test_waves_approximate_the_gaussian_kernel(kind, problem):
     Z = made(generator, problem.X, 0)
     kernel = np.exp(-cdist(problem.X, problem.X, "sqeuclidean") / generator.s)
     assert abs(Z @ Z.T / 20_000 - kernel).max() < 0.05
-    assert generator.s == pytest.approx(
-        np.median(cdist(problem.X, problem.X)) ** 2, rel=0.1
-    )
+    assert generator.s == approx(np.median(cdist(problem.X, problem.X)) ** 2, rel=0.1)
 
 
 @each("mean", [0.0, 1e4])
@@ -121,6 +120,4 @@ def test_equal_rows_have_a_bandwidth_and_landmarks_repeat(problem):
     X = np.ones((20, 3))
     assert fitted(as_problem(X, np.arange(20) % 2), "fourier", 4, 4, 2.0).s == 2.0
     X[:5] += 3.0  # most pairs are equal
-    assert fitted(as_problem(X, np.arange(20) % 2), "fourier", 4, 4).s == pytest.approx(
-        27.0
-    )
+    assert fitted(as_problem(X, np.arange(20) % 2), "fourier", 4, 4).s == approx(27.0)

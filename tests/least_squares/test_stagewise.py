@@ -5,9 +5,9 @@ from dataclasses import replace
 from itertools import islice
 
 import numpy as np
-import pytest
 from helpers import each, sparse_or_not
 from numpy.testing import assert_allclose
+from pytest import approx
 from sklearn.datasets import make_moons
 
 from workbench import as_problem, load
@@ -42,7 +42,7 @@ def test_passes_lead_to_the_solution_for_all_features(link, blobs):
         problem, next(ls_stagewise_passes(problem, **settings)).generator, 0.1, link
     )
     assert primal[1] > 1.01 * exact.primal  # one pass is not the joint solution
-    assert primal[-1] == pytest.approx(exact.primal, rel=1e-2)
+    assert primal[-1] == approx(exact.primal, rel=1e-2)
     if link == "identity":
         assert (np.diff(primal) < 1e-6).all()
 
@@ -76,7 +76,7 @@ def test_steps_that_raise_the_objective_are_taken_again(blobs, monkeypatch):
     monkeypatch.setattr(products.Factor, "raised", raised)
     steps = [state.primal for state in ls_stagewise_passes(problem, **SMALL)]
     assert (np.diff(steps) < 1e-6).all() and len(long) == 3
-    assert steps[-1] == pytest.approx(expected, rel=1e-6)
+    assert steps[-1] == approx(expected, rel=1e-6)
 
 
 @each("solver", [ls_stagewise, ls_stagewise_passes, ls_columns, ls_columns_logistic])
@@ -120,7 +120,7 @@ def test_columns_lead_to_the_solution_for_all_columns(solver, link, sparse, blob
     steps = solver(problem, alpha=0.05, block=4, passes=40)
     seen = [s.primal for s in steps]
     assert len(seen) == 40 * 3 + 1
-    assert seen[-1] == pytest.approx(exact.primal, rel=1e-4)
+    assert seen[-1] == approx(exact.primal, rel=1e-4)
 
 
 def test_columns_come_by_the_length_of_their_gradient(blobs):

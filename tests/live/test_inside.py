@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from helpers.solvers import DENSE_ONLY, NAMES, SHORT, TWO_CLASSES
+from numpy.testing import assert_allclose
 from sklearn.metrics import confusion_matrix
 
 from workbench.core.problem import as_problem
@@ -212,10 +213,8 @@ def test_a_plane_of_one_point_and_weights_of_any_shape(kind):
     assert np.array_equal(weights(kind(W[:5]), "few").values, W[:5].T)
     image = weights(kind(W), "many")
     largest = np.sort(np.argsort(-np.linalg.norm(W, axis=1))[:MAX_BARS])
-    assert (
-        np.array_equal(image.values, W[largest].T)
-        and "40 largest of 200" in image.columns
-    )
+    assert np.array_equal(image.values, W[largest].T)
+    assert "40 largest of 200" in image.columns
 
 
 def test_pictures_are_finite_and_large_problems_are_cut(
@@ -325,5 +324,5 @@ def test_pictures_say_what_the_state_says(says, solver, problem, rounds, given, 
     problem = load(problem, test=0.3) if isinstance(problem, str) else blobs(**problem)
     state, shown = last(solver, problem, rounds, **given)
     for found, expected in says(state, problem, shown):
-        np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-9)
+        assert_allclose(found, expected, rtol=1e-6, atol=1e-9)
         assert np.any(expected) or np.size(expected) == 2

@@ -46,9 +46,9 @@ def test_a_curve_sends_each_point_once_and_the_latest_row_always():
     ]
     curve.add(rows[:2])
     words, sent = curve.news()
-    assert (
-        words["at"] == 0 and words["name"] == "toy" and words["numbers"]["round"] == 1
-    )
+    assert words["at"] == 0
+    assert words["name"] == "toy"
+    assert words["numbers"]["round"] == 1
     assert points(sent)[:, :4].tolist() == [
         [0, 0, 0, 4],
         [0.5, 1, 1, 3],
@@ -416,9 +416,8 @@ def test_solvers_run_side_by_side_for_the_same_seconds(sent):
     content, (buffer, _) = sent[-1]
     shown, (*_, lower, upper, error) = content["curves"][0], points(buffer)[-1]
     assert content["error"] == "" and shown["numbers"]["lower"].startswith("0.4")
-    assert (
-        shown["settings"] == [iris.name, "n_max = 20"] and shown["ended"] == ccg.ended
-    )
+    assert shown["settings"] == [iris.name, "n_max = 20"]
+    assert shown["ended"] == ccg.ended
     assert lower <= upper <= lower + 1e-2 and 0 < error < 0.5
     dashboard.watched.value = "mrc_subgradient"
     assert dashboard.inside.shown[0]["title"].startswith(

@@ -10,6 +10,7 @@ import scipy.sparse as sp
 from helpers import each, refuses
 from helpers.problems import documents
 from numpy.testing import assert_allclose, assert_array_equal
+from pytest import approx
 
 from workbench import SOLVERS as ENTRIES
 from workbench import as_problem, load
@@ -110,9 +111,7 @@ def test_every_iterate_is_that_of_the_printed_box(case, form):
         own = as_dense(state.model())
         assert_allclose(own, W, atol=near * max(abs(W).max(), 1e-9), rtol=0)
         assert state.step == place * (problem.n if averaged else every)
-        assert averaged or state.info()["norm"] == pytest.approx(
-            np.linalg.norm(W), rel=1e-6
-        )
+        assert averaged or state.info()["norm"] == approx(np.linalg.norm(W), rel=1e-6)
 
 
 def after(count, kind, problem, **given):
@@ -172,9 +171,7 @@ def test_the_defaults_are_those_of_table_4(name):
     of = table["method"].isin(["MEMOIR-*", own]) & (table["setting"] != "parameter=T")
     for row in table[of].itertuples():
         parameter = row.setting.removeprefix("parameter=")
-        assert given[NAMES.get(parameter, parameter)] == pytest.approx(
-            row.value, rel=2e-3
-        )
+        assert given[NAMES.get(parameter, parameter)] == approx(row.value, rel=2e-3)
     assert of.sum() == 5 * (5 if name == "memoir_lsh" else 4)
 
 
@@ -209,4 +206,4 @@ def sector():
 def test_accuracies_on_sector(kind, count, dense, accuracy, sector):
     state = after(count, kind, sector, dense=dense if dense is None else bool(dense))
     reached = 1 - error(state.scores(sector.X_test), sector.y_test)
-    assert reached == pytest.approx(accuracy, abs=0.015)
+    assert reached == approx(accuracy, abs=0.015)

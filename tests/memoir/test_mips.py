@@ -221,10 +221,8 @@ def test_the_exponent_is_that_of_the_bits(rng):
         1
     ) / np.pi
     codes = lsh.hash_rows(np.stack([x, -x]))
-    assert (
-        differing_bits(codes[:1], codes[:1]) == 0
-        and differing_bits(*codes[:, None]) == 100_000
-    )
+    assert differing_bits(codes[:1], codes[:1]) == 0
+    assert differing_bits(*codes[:, None]) == 100_000
 
 
 @each_storage

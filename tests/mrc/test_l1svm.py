@@ -7,6 +7,7 @@ import scipy.sparse as sp
 from helpers import each, refuses
 from helpers.oracles import PRECISION, optimum
 from helpers.problems import tiny as of_mrc
+from pytest import approx
 
 from workbench import SOLVERS, as_problem, run
 from workbench.core.stream import watch
@@ -59,7 +60,7 @@ def test_machines_of_two_classes_agree_with_cvxpy(name, parameters, answers):
         for key in (
             ("lower", "upper", "objective") if parameters.get("eps") != 0.1 else ()
         ):
-            assert row[key] == pytest.approx(exact, abs=1e-6), problem.name
+            assert row[key] == approx(exact, abs=1e-6), problem.name
     assert seen > len(answers) + 10 or name != "svm_ccg"
 
 
@@ -70,7 +71,7 @@ def test_the_multiclass_machine_agrees_with_cvxpy(k, rng):
         exact = exact_value("svm_multi", problem, lam)
         trace, state = run("svm_multi", problem, parameters={"lam": lam})
         for key in ("lower", "upper", "objective"):
-            assert trace.last[key] == pytest.approx(exact, abs=1e-6), problem.name
+            assert trace.last[key] == approx(exact, abs=1e-6), problem.name
         assert abs(state.W_best.sum(axis=0)).max() < 1e-9
         for scale in (0.0, 0.1, 1.0, 10.0):  # any alpha gives a lower bound
             alpha = scale * rng.normal(size=(problem.n, k))

@@ -12,6 +12,7 @@ import cvxpy as cp
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
+from pytest import approx
 
 from workbench import load, rounds, run
 from workbench.figures.report import claims as module
@@ -102,7 +103,7 @@ def test_the_examples_of_the_readme_print_its_words_and_numbers(capsys):
             for t in (capsys.readouterr().out, printed)
         ]
         found, known = ([float(n) for n in re.findall(number, t)] for t in texts)
-        assert found == pytest.approx(known, rel=1e-5, abs=1e-5) and len(known) >= 2
+        assert found == approx(known, rel=1e-5, abs=1e-5) and len(known) >= 2
         assert re.sub(number, "", texts[0]) == re.sub(number, "", texts[1])
 
 
@@ -173,7 +174,7 @@ def test_the_reparametrised_dual_is_the_dual(seed, blobs):
     second = cp.Problem(cp.Maximize(gain), box)
     for solved in (first, second):
         solved.solve(solver=cp.CLARABEL)
-    assert first.value == pytest.approx(second.value, rel=1e-6)
+    assert first.value == approx(second.value, rel=1e-6)
     assert_allclose(X.T @ alpha.value, X.T @ image.value, atol=1e-4)
     beta.value = rest.value
     assert_allclose(image.value, alpha.value, atol=1e-6)

@@ -4,10 +4,10 @@ definition."""
 from itertools import combinations
 
 import numpy as np
-import pytest
 import scipy.sparse as sp
 from helpers import each
 from numpy.testing import assert_allclose, assert_array_equal
+from pytest import approx
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.svm import SVC, LinearSVC
 
@@ -68,7 +68,7 @@ def test_libsvms_objectives_are_those_of_its_pairs(k, blobs):
         hinges = np.maximum(0.0, 1.0 - z * (f + model.intercept_[0])).sum()
         primal += a @ f[model.support_] / 2 + C * hinges
         pairs += C * len(rows)
-    assert last.info()["primal"] == pytest.approx(primal, rel=1e-6)
+    assert last.info()["primal"] == approx(primal, rel=1e-6)
     assert before == pairs  # at w = 0
     loose = fitted("libsvm", problem, C=C, tol=0.5, **GAUSSIAN)
     assert loose.primal > last.primal and loose.iterations < last.iterations
@@ -96,7 +96,7 @@ def test_the_control_is_a_linear_svm_of_features(k, blobs):
     parameters = {"C": 0.5, "gamma": 0.3, "landmarks": 15, "eps": 1e-6, "seed": 3}
     trace, _ = run("cuts_nystroem", problem, parameters=parameters)
     assert trace.last["span_lower"] - 1e-6 <= state.primal
-    assert state.primal == pytest.approx(trace.last["span_upper"], rel=1e-4)
+    assert state.primal == approx(trace.last["span_upper"], rel=1e-4)
     if k == 2:  # with all rows as landmarks the space is the kernel's own
         exact, _ = run(
             "cuts_exact", problem, parameters={"gamma": 0.3, "C": 0.5, "eps": 1e-5}
@@ -104,4 +104,4 @@ def test_the_control_is_a_linear_svm_of_features(k, blobs):
         whole = fitted(
             "nystroem_svm", problem, gamma=0.3, landmarks=1000, **settings
         ).primal
-        assert state.primal > whole == pytest.approx(exact.last["upper"], rel=1e-4)
+        assert state.primal > whole == approx(exact.last["upper"], rel=1e-4)

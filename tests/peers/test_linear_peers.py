@@ -7,10 +7,10 @@ from itertools import islice
 
 import cvxpy as cp
 import numpy as np
-import pytest
 import scipy.sparse as sp
 from helpers import each, oracles
 from numpy.testing import assert_allclose, assert_array_equal
+from pytest import approx
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.multiclass import OneVsRestClassifier
@@ -113,9 +113,8 @@ def test_ridge_is_the_normal_equations_and_scikit_learns(k, blobs):
         *_, last = STREAMS["ridge"](as_problem(made, problem.y), alpha=alpha)
         exact = np.linalg.solve(X.T @ X / 50 + alpha * np.eye(6), X.T @ Y / 50)
         assert_allclose(last.W, exact, atol=1e-6)
-        assert (
-            last.W.dtype == made.dtype and last.round == last.info()["iterations"] == 1
-        )
+        assert last.W.dtype == made.dtype
+        assert last.round == last.info()["iterations"] == 1
     model = Ridge(alpha=50 * alpha, fit_intercept=False).fit(X.astype("f4"), Y)
     assert_allclose(last.W.T, model.coef_, atol=1e-6)
 
@@ -127,7 +126,7 @@ def test_the_objective_is_that_of_the_definition(name, k, blobs, monkeypatch):
     problem, weight = blobs(50, 3, k), "alpha" if name == "ridge" else "C"
     for s in islice(STREAMS[name](problem, **{weight: 0.7}), 5):
         expected = definition(name, problem, s.W, 0.7)
-        assert s.info()["primal"] == pytest.approx(expected, rel=1e-12)
+        assert s.info()["primal"] == approx(expected, rel=1e-12)
 
 
 @each("name", PEERS)
@@ -146,7 +145,7 @@ def test_larger_budgets_come_closer_and_the_last_suffices(name, blobs):
     )
     other = {a: b for pair in pairs for a, b in (pair, pair[::-1])}.get(name, name)
     _, W = fitted(other, problem, C=0.3, tol=1e-9, max_iter=10**5)
-    assert primal[-1] == pytest.approx(definition(name, problem, W.T, 0.3), rel=1e-7)
+    assert primal[-1] == approx(definition(name, problem, W.T, 0.3), rel=1e-7)
     assert primal[-1] < 0.8 * primal[0]
     assert [linear.budget(r) for r in range(10)] == [0, 1, 2, 3, 4, 6, 8, 11, 16, 23]
 

@@ -5,9 +5,9 @@ from dataclasses import replace
 from itertools import islice
 
 import numpy as np
-import pytest
 from helpers import each
 from numpy.testing import assert_allclose
+from pytest import approx
 from sklearn import ensemble
 from sklearn.metrics import log_loss
 
@@ -48,14 +48,12 @@ def test_the_trees_are_scikit_learns(name, k, blobs):
     if name == "boosting":
         expected = model.decision_function(new)
         expected = expected if k > 2 else np.stack([0 * expected, expected], axis=1)
-        assert s.primal == pytest.approx(
-            log_loss(problem.y, model.predict_proba(problem.X))
-        )
+        assert s.primal == approx(log_loss(problem.y, model.predict_proba(problem.X)))
     else:
         expected = model.predict_proba(new)
         one_hot = np.eye(k)[problem.y]
         squared = ((model.predict_proba(problem.X) - one_hot) ** 2).sum(axis=1).mean()
-        assert s.primal == pytest.approx(squared, abs=1e-12)
+        assert s.primal == approx(squared, abs=1e-12)
         few = last(name, problem, 1, mtry=0.1).model.estimators_[0]
         assert few.max_features == 1
     assert_allclose(s.scores(new), expected, atol=1e-12)

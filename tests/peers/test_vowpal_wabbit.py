@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from helpers import dense_or_sparse, each, refuses
 from numpy.testing import assert_allclose
+from pytest import approx
 
 from workbench import as_problem
 from workbench.peers.vowpal_wabbit import vw, vw_recall_tree
@@ -44,7 +45,7 @@ def test_the_weights_are_those_that_it_predicts_with(k, blobs):
     assert_allclose(s.scores(problem.X), theirs, rtol=1e-4, atol=1e-4)
     z = np.where(np.eye(k)[problem.y] > 0, 1, -1) * (problem.X @ s.W)
     expected = np.log1p(np.exp(-z)).sum() / problem.n
-    assert s.info()["primal"] == pytest.approx(expected, rel=1e-12)
+    assert s.info()["primal"] == approx(expected, rel=1e-12)
 
 
 @needs_vw
@@ -54,7 +55,7 @@ def test_the_tree_learns_many_classes(kind, rng):
     X = centres[y] + 0.3 * rng.standard_normal((len(y), 40))
     problem = as_problem(kind(X[:640]), y[:640])
     states = vw_recall_tree(problem, seed=1)
-    assert next(states).primal == pytest.approx(63 / 64)
+    assert next(states).primal == approx(63 / 64)
     state = list(islice(states, 5))[-1]
     assert state.round == 5 and state.primal < 0.1
     scores = state.scores(kind(X[640:]))

@@ -306,9 +306,8 @@ def test_bounds_of_many_blocks():
     X, y, header, arrays = svm(n=2500)
     optimum = solve(header, X, y)[0]
     verdict = checker.verify(checker.Proof(header, arrays), X, y)
-    assert (
-        verdict.lower <= optimum * (1 + 1e-8) and optimum * (1 - 1e-8) <= verdict.upper
-    )
+    assert verdict.lower <= optimum * (1 + 1e-8)
+    assert optimum * (1 - 1e-8) <= verdict.upper
     assert 0 < verdict.gap < 1e-6
 
 

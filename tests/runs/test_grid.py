@@ -178,10 +178,8 @@ def test_values_as_people_write_yaml_are_numbers_or_refused(text, tmp_path):
             read_points(path)
     else:
         [point] = read_points(path)
-        assert (
-            point.parameters["n_max"] == value
-            and type(point.parameters["n_max"]) is int
-        )
+        assert point.parameters["n_max"] == value
+        assert type(point.parameters["n_max"]) is int
         assert point.data == "no" and point.stop == {"rounds": 10}
 
 

@@ -88,10 +88,8 @@ def test_one_run_asked_for_by_two_names_is_found_by_both(tmp_path, no_workers, r
     other = Trace(trace.header | {"data": names[1]}, trace.rows)
     write_results(tmp_path / "z.parquet", [trace, other], {})
     found, _ = read_results(tmp_path / "z.parquet")
-    assert (
-        sorted(t.header["data"] for t in found) == names
-        and found[0].rows == found[1].rows
-    )
+    assert sorted(t.header["data"] for t in found) == names
+    assert found[0].rows == found[1].rows
     redraw(tmp_path / "z.parquet")
     assert there(", ".join(names)) == names
 
@@ -160,11 +158,9 @@ def test_a_table_has_a_row_for_each_row_and_the_columns_of_all(tmp_path):
     }
     for given, read_back in zip(ROWS, rows["a"], strict=True):
         assert str(read_back) == str(read_back | given | {"stopped_by": "2 rounds"})
-        assert (
-            read_back["p_C"] == 1.0
-            and read_back["timed"] is True
-            and read_back["n"] == 60
-        )
+        assert read_back["p_C"] == 1.0
+        assert read_back["timed"] is True
+        assert read_back["n"] == 60
 
 
 def test_the_committed_results_name_real_parameters():

@@ -96,10 +96,8 @@ def test_the_header_says_all_that_a_repetition_needs(blobs, tmp_path):
         solver
     ) in SOLVERS:  # strict JSON except for infinities, which the trace spells out
         plain = header(solver, problem, resolve(solver, {})[1])
-        assert (
-            json.loads(json.dumps(plain)) == plain
-            and "state" not in plain["parameters"]
-        )
+        assert json.loads(json.dumps(plain)) == plain
+        assert "state" not in plain["parameters"]
     end = {
         "load_at_end": head["load_at_end"]
     }  # the file was begun before the end was known

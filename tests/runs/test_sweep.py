@@ -207,10 +207,8 @@ def test_the_same_run_shares_a_file_and_another_stop_does_not(tmp_path, no_worke
         "mrc_ccg", "wine, missing.csv or wine", stop={"rounds": 2}, seeds=3, test=None
     )
     done = sweep(points, folder=tmp_path / "same")
-    assert (
-        len(done.frame()) == 6
-        and done.frame()["key"].nunique() == len(done.traces()) == 1
-    )
+    assert len(done.frame()) == 6
+    assert done.frame()["key"].nunique() == len(done.traces()) == 1
     assert list(summary(done)["runs"]) == [1, 1]
     for spec in (
         "wine",
@@ -224,9 +222,8 @@ def test_the_same_run_shares_a_file_and_another_stop_does_not(tmp_path, no_worke
         point for stop in stops for point in grid("mrc_ccg", "iris", stop=stop, seeds=2)
     ]
     table = summary(sweep(points, folder=tmp_path / "stops"))
-    assert (
-        list(table["runs"]) == [2, 2, 2] and table["gap"][1] <= 1e-3 < table["gap"][0]
-    )
+    assert list(table["runs"]) == [2, 2, 2]
+    assert table["gap"][1] <= 1e-3 < table["gap"][0]
     for folder, files in (("shared", 6), ("same", 1), ("stops", 6)):
         assert len(list(tmp_path.glob(f"{folder}/*/*.jsonl"))) == files
 
@@ -253,9 +250,8 @@ def test_a_failure_is_a_row_with_its_reason_and_is_retried(tmp_path, no_workers)
     assert len(done.traces()) == 2 and len(list(tmp_path.glob("*/*.jsonl"))) == 2
     assert any("FAILED, ValueError: eps1" in line for line in said)
     table = summary(done)
-    assert (
-        list(table["failed"]) == [1, 0, 0, 1, 1, 1] and list(table["runs"]) == [1] * 6
-    )
+    assert list(table["failed"]) == [1, 0, 0, 1, 1, 1]
+    assert list(table["runs"]) == [1] * 6
     sweep(points[:4], folder=tmp_path, say=said.append)
     assert "4 points, 2 done before, 2 to run" in said
 
@@ -323,9 +319,8 @@ def test_timing_runs_each_setting_three_times_and_says_so(
         "WORKBENCH_JOBS", "2"
     )  # next to other notebooks nothing is timed
     beside = sweep(points, timing=True, folder=tmp_path, say=said.append)
-    assert (
-        said[-1] == "2 points, 2 done before, 0 to run" and not beside.points[0].timed
-    )
+    assert said[-1] == "2 points, 2 done before, 0 to run"
+    assert not beside.points[0].timed
 
 
 REFUSED = {  # test_grid.py has the mistakes of grids

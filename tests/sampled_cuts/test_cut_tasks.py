@@ -4,9 +4,9 @@ problems."""
 from itertools import islice, pairwise, product
 
 import numpy as np
-import pytest
 from helpers import each, refuses, single_or_double
 from numpy.testing import assert_allclose, assert_array_equal
+from pytest import approx
 
 from workbench import SOLVERS, as_problem, load, rounds, run
 from workbench.core.measures import errors
@@ -82,7 +82,7 @@ def test_gains_are_inner_products_with_the_cut(make, seed):
         ):
             cut = task.cut(answers, units, 0.3)
             found = np.vdot(phi[cut.parts].T @ cut.B, weights) + cut.explicit @ explicit
-            assert found == pytest.approx(0.3 * gains[units].sum(), abs=1e-12)
+            assert found == approx(0.3 * gains[units].sum(), abs=1e-12)
     units = np.array([3, 0, 3, task.n - 1])
     some = task.of(units)
     at = {part: place for place, part in enumerate(task.parts)}
@@ -115,9 +115,9 @@ def test_viterbi_finds_the_best_path(K, seed, dtype):
         losses = (every != y).sum(axis=1) / (17 / 5)
         best = (losses + scores).argmax()
         assert_array_equal(answers.outputs[part], every[best])
-        assert answers.losses[i] == pytest.approx(losses[best], abs=1e-15)
+        assert answers.losses[i] == approx(losses[best], abs=1e-15)
         gain = path_scores(F[part], moves, y[None])[0] - scores[best]
-        assert answers.gains[i] == pytest.approx(gain, abs=1e-5)
+        assert answers.gains[i] == approx(gain, abs=1e-5)
 
 
 def some_sequences(n=12):
@@ -146,10 +146,8 @@ def test_parts_of_sequences_are_whole_and_have_every_class(tmp_path):
     rows = Rows(problem.X, problem.y, int(problem.starts[10]), starts=problem.starts)
     write_npz(tmp_path / "few.npz", rows)
     read = load(str(tmp_path / "few.npz"))
-    assert (
-        read.starts.tolist() == problem.starts[:11].tolist()
-        and len(read.starts_test) == 3
-    )
+    assert read.starts.tolist() == problem.starts[:11].tolist()
+    assert len(read.starts_test) == 3
     bad = rows._replace(starts=problem.starts + 0.5)
     write_npz(tmp_path / "bad.npz", bad)
     for use, message in (

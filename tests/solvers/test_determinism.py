@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from helpers import each
 from helpers.solvers import NAMES, SHORT, TWO_CLASSES
+from pytest import approx
 
 import workbench
 
@@ -92,6 +93,6 @@ def test_processes_agree_to_the_bit_and_threads_nearly(name, runs):
     for row, other in zip(rows, others, strict=True):
         words = {column for column, value in row.items() if isinstance(value, str)}
         assert [row.pop(word) for word in words] == [other.pop(word) for word in words]
-        assert row == pytest.approx(other, **close)
+        assert row == approx(other, **close)
     for score, other in zip(scores, other_scores, strict=True):
-        assert score == pytest.approx(other, **close)
+        assert score == approx(other, **close)

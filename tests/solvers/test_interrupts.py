@@ -51,10 +51,8 @@ def test_ctrl_c_at_any_statement_leaves_a_whole_round(name, blobs, record_proper
         after = state if found else None
         if after is not None:
             last = trace.last["round"]
-            assert (
-                state.round == last
-                and state.scores(problem.X).tobytes() == whole[last][1]
-            )
+            assert state.round == last
+            assert state.scores(problem.X).tobytes() == whole[last][1]
             pressed += trace.stopped_by == "interrupted"
         else:  # cut before its first state, or at its end
             assert (

@@ -25,6 +25,7 @@ from helpers.solvers import (
     suited,
     weight,
 )
+from pytest import approx
 
 from workbench import SOLVERS, below, rounds, run
 from workbench.runs.run import resolve
@@ -205,7 +206,7 @@ def check_objective(name, problem, branch, parameters):
     for row, s in branch[:: 1 if len(branch) < 20 else 6]:
         claim = stated(name, problem, s, parameters)
         if claim is not None:
-            assert lowered(name, row) == pytest.approx(claim, rel=1e-4, abs=1e-6)
+            assert lowered(name, row) == approx(claim, rel=1e-4, abs=1e-6)
 
 
 def check_bounds(rows, interval):
@@ -224,7 +225,7 @@ def check_gaps(rows, fresh):
     last = rows[-1]
     if "gap_ratio" in last:  # over the gap after round 1 of a run with the new value
         gaps = [row["primal"] - row["dual"] for row in (last, fresh[1])]
-        assert last["gap_ratio"] == pytest.approx(gaps[0] / gaps[1], abs=1e-9)
+        assert last["gap_ratio"] == approx(gaps[0] / gaps[1], abs=1e-9)
     assert last["gap"] <= 3 * fresh[-1]["gap"] + 3e-3 * last["upper"]
 
 
@@ -262,7 +263,7 @@ def test_the_interior_point_method_outlives_a_large_lambda0(blobs):
     after = {"lambda0": 0.01}
     state = halted(name, problem, {"lambda0": 1.0}, 60)
     assert not len(state.J)
-    assert state.upper == pytest.approx(0.75)
+    assert state.upper == approx(0.75)
     rows = [row for row, _ in seen(name, problem, after, state)]
     check_bounds(rows, optimum(name, problem, after, state))
     assert rows[-1]["gap"] < 1e-3

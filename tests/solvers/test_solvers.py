@@ -126,10 +126,8 @@ def test_parameters_are_keywords_and_wrong_ones_are_refused(name, blobs):
     first, *rest = inspect.signature(steps).parameters.values()
     assert first.name == "problem" and rest[-1].name == "state"
     for parameter in rest:
-        assert (
-            parameter.kind is parameter.KEYWORD_ONLY
-            and parameter.default is not parameter.empty
-        )
+        assert parameter.kind is parameter.KEYWORD_ONLY
+        assert parameter.default is not parameter.empty
     with refuses(rf"{name} has no 'lambda_0'; .*{weight(name)}"):
         run(name, problem, parameters={"lambda_0": 0.1})
     refused = f"{weight(name)}: must be a positive number, got .* are accepted"
@@ -299,10 +297,8 @@ def test_awkward_data_give_bounds_around_the_right_answer(
     least, most = optimum(name, problem, parameters, state)
     assert most - least <= 10 * PRECISION * max(1.0, most)  # the oracle has an answer
     for row in map(plain, trace.rows):
-        assert (
-            row["lower"] <= row["upper"]
-            and row["lower"] <= most
-            and least <= row["upper"]
-        )
+        assert row["lower"] <= row["upper"]
+        assert row["lower"] <= most
+        assert least <= row["upper"]
     assert not EXACT.fullmatch(name) or trace.last["gap"] <= 1e-6
     record_property("certified rounds against independent optima", len(trace.rows))

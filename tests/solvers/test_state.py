@@ -263,6 +263,6 @@ def test_a_copy_during_which_a_round_ends_is_refused(blobs):
 def test_bounds_that_cross_by_one_rounding_end_a_run(blobs):
     stream = until(watch(counting(lambda s: None)(blobs(n=30))), rounds(9))
     *_, (row, _) = stream
-    assert (
-        row["round"] == 2 and row["stopped_by"] == "bounds crossed" and row["gap"] < 0
-    )
+    assert row["round"] == 2
+    assert row["stopped_by"] == "bounds crossed"
+    assert row["gap"] < 0
