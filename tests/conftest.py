@@ -104,7 +104,8 @@ def clock(monkeypatch):
     now = [0.0]
     for module in ("core.stream", "peers.linear"):
         monkeypatch.setattr(f"workbench.{module}.perf_counter", lambda: now[0])
-    sleep, here = time.sleep, threading.get_ident()
+    sleep = time.sleep
+    here = threading.get_ident()
 
     def pass_time(seconds):
         if threading.get_ident() == here:
@@ -170,7 +171,8 @@ def execute():
         return last and eval(compile(ast.Expression(last), name, "eval"), namespace)
 
     def run(path, values=(), after=lambda cell, namespace: None):
-        namespace, ran = {"__name__": "__main__", "display": print}, []
+        namespace = {"__name__": "__main__", "display": print}
+        ran = []
         notebook = path if isinstance(path, dict) else nbformat.read(path, as_version=4)
         with matplotlib.rc_context():
             for number, cell in enumerate(notebook.cells):
@@ -219,7 +221,8 @@ def dask(tmp_path_factory):
     """Start a Dask scheduler on a free port; return its address and a starter of
     processes."""
     pytest.importorskip("distributed", reason="needs the extra `cluster`")
-    folder, processes = tmp_path_factory.mktemp("dask"), []
+    folder = tmp_path_factory.mktemp("dask")
+    processes = []
     contact = folder / "scheduler.json"
 
     def start(role, *options):

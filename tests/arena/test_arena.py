@@ -130,7 +130,8 @@ def test_no_entry_sees_test_rows(blobs, monkeypatch, tmp_path, rng):
     with refuses("must not be given test rows"):
         search.search(toy, {}, {}, whole, budget=1.0, fit=1.0)
     monkeypatch.setattr(search, "MAX_TRIALS", 4)
-    seen, chosen = [], []
+    seen = []
+    chosen = []
     scrambled = replace(
         whole, y_test=rng.permutation(whole.y_test), X_test=whole.X_test + 3.0
     )
@@ -140,7 +141,8 @@ def test_no_entry_sees_test_rows(blobs, monkeypatch, tmp_path, rng):
         return steps(problem, **parameters)
 
     steps = SOLVERS["centroid"].steps
-    spying.__kwdefaults__, spying.__module__ = steps.__kwdefaults__, steps.__module__
+    spying.__kwdefaults__ = steps.__kwdefaults__
+    spying.__module__ = steps.__module__
     for problem in (whole, scrambled):
         monkeypatch.setattr(match, "problem_of", lambda data, seed, test, p=problem: p)
         task = Match("x", 0, "centroid", ENTRIES["centroid"], MANY, MANY, 0.3, False)
@@ -193,7 +195,8 @@ def test_a_failure_stops_no_other_match_and_nothing_runs_twice(tmp_path, no_work
 def test_a_contest_from_results_runs_nothing_and_reads_no_data(
     tmp_path, monkeypatch, no_workers, redraw
 ):
-    entries, settings = ["mrc_splitting", "centroid"], {"partitions": 2, "budget": 0.2}
+    entries = ["mrc_splitting", "centroid"]
+    settings = {"partitions": 2, "budget": 0.2}
     done = contest(["text 150x3"], entries, **settings, folder=tmp_path)
     before = done.frame().drop(columns="key")
     assert before["status"].tolist() == ["refused", "done"] * 2
@@ -212,12 +215,9 @@ def test_a_contest_from_results_runs_nothing_and_reads_no_data(
 
 
 def test_own_data_give_a_table_a_picture_and_a_note_on_ties(
-    tmp_path, no_workers, monkeypatch
+    tmp_path, no_workers, monkeypatch, rng
 ):
-    rng, kind = (
-        np.random.default_rng(0),
-        np.array(["oak", "elm", "ash"])[np.arange(90) % 3],
-    )
+    kind = np.array(["oak", "elm", "ash"])[np.arange(90) % 3]
     X = rng.normal(0, 0.4, (90, 2)) + np.arange(90)[:, None] % 3
     frame = pd.DataFrame(X, columns=["height", "girth"])
     frame.insert(0, "kind", kind)  # not the last column, nor one called label
@@ -266,7 +266,8 @@ def test_ties_are_within_one_standard_error_of_the_lowest(monkeypatch):
 
 
 def test_all_that_decides_a_match_is_in_its_key(blobs, monkeypatch):
-    problem, e = blobs(), ENTRIES["libsvm"]
+    problem = blobs()
+    e = ENTRIES["libsvm"]
     first = Match("iris", 0, "libsvm", e, 1.0, 0.2, None, False)
     changed = [replace(first, entry=e._replace(ranges={"C": (1.0, 2.0)}))]
     changed += [

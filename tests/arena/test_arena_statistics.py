@@ -39,10 +39,8 @@ def test_a_table_has_every_match_or_infinity():
 
 def test_marks_stand_one_standard_error_above_the_best():
     nan = math.nan
-    error, spread = (
-        [0.2, 0.5, nan, 0.3, 0.1, 0.1, nan, nan],
-        [0.04, 0.05, nan, 0.02] + [0.01] * 4,
-    )
+    error = [0.2, 0.5, nan, 0.3, 0.1, 0.1, nan, nan]
+    spread = [0.04, 0.05, nan, 0.02] + [0.01] * 4
     status = ["failed" if math.isnan(e) else "done" for e in error]
     cut = [nan if math.isnan(e) else False for e in error]
     rows = frame(

@@ -73,7 +73,8 @@ def losses(name, F, y):
 def stated(name, rows, y, K, cost=1.0, alpha=1.0, l1=0.0, intercept=None, matrix=None):
     """Return the problem of a documentation in cvxpy, and its variables; `intercept` is
     b's."""
-    W, b = cp.Variable((rows.shape[1], K)), cp.Variable((1, K))
+    W = cp.Variable((rows.shape[1], K))
+    b = cp.Variable((1, K))
     F = rows @ W + np.ones((len(y), 1)) @ b
     square = (
         cp.sum_squares(W)
@@ -101,7 +102,8 @@ def weighted(y, heavy, K):
 BY_CLASS = np.array([HEAVY[c] for c in THREE])[:, None]
 BALANCED = (75 / (3 * np.bincount(THREE)))[THREE][:, None]
 BALANCED_TWO = (75 / (2 * np.bincount(TWO)))[TWO][:, None]
-PAIR, FREE = {0: 2.0, 1: 0.5}, {"intercept": "free"}
+PAIR = {0: 2.0, 1: 0.5}
+FREE = {"intercept": "free"}
 SAGA = {"solver": "saga", "tol": 1e-7, "max_iter": 10_000, "random_state": 0}
 STEADY = SGD | {"learning_rate": "constant", "eta0": 1e-3}
 MODELS = {
@@ -194,7 +196,10 @@ def checked(found, problem, W, b, given, ridge=1.0):
 @each("case", MODELS)
 def test_the_optimum_of_the_stated_problem_is_in_the_interval(case, weights):
     model, (y, loss, how) = MODELS[case], DOCUMENTED[case]
-    rows, matrix, K, how = X, None, 1 if y is TWO else 3, dict(how)
+    rows = X
+    matrix = None
+    K = 1 if y is TWO else 3
+    how = dict(how)
     if case == "kernel" and weights is not None:
         with refuses("must be positive, or SVC misnumbers its rows"):
             certify(clone(model).fit(X, y), X, y, sample_weight=weights)
@@ -288,7 +293,8 @@ def test_columns_are_those_of_the_fit_in_their_order(model, other):
     if model is None:
         fitted = np.zeros((4, 1))
     else:
-        how, fitted = {}, clone(model)
+        how = {}
+        fitted = clone(model)
         with quiet():
             fitted.fit(FRAME, TWO)
         with refuses("feature"):
@@ -340,7 +346,8 @@ def test_our_own_estimators_are_as_close_as_they_say(model, y):
 @dense_or_sparse
 def test_weights_are_certified_with_and_without_intercepts(loss, kind):
     rng = np.random.default_rng(1)
-    W, b = rng.standard_normal((2, 4, 3))[0] / 4, rng.standard_normal(3) / 4
+    W = rng.standard_normal((2, 4, 3))[0] / 4
+    b = rng.standard_normal(3) / 4
     for intercepts, how in ((None, {}), (b, {}), (b, {"intercept": 2.0})):
         if intercepts is not None and loss == "crammer_singer" and not how:
             continue  # a free b of several classes has a wide interval
@@ -356,7 +363,9 @@ def test_nothing_is_changed_and_held_out_rows_are_compared(capsys):
     pipeline = make_pipeline(StandardScaler(copy=False), LinearSVC(dual=True, **FEW))
     raw, y = load_wine(return_X_y=True)
     y = np.array(["a", "b", "c"])[y]
-    rows, labels, held = raw[::2].copy(), y[::2], (raw[1::2].copy(), y[1::2])
+    rows = raw[::2].copy()
+    labels = y[::2]
+    held = (raw[1::2].copy(), y[1::2])
     with quiet():
         pipeline.fit(rows.copy(), labels)
     before = pipeline[-1].coef_.copy(), pipeline.get_params()["linearsvc"].get_params()
@@ -384,7 +393,8 @@ ADVISED = {
 @each("advice", ADVISED)
 def test_all_of_an_advice_has_been_tried(advice, monkeypatch):
     (rows, y), model = load_wine(return_X_y=True), ADVISED[advice]
-    tried, fit = [], LinearSVC.fit
+    tried = []
+    fit = LinearSVC.fit
     with quiet():
         model = clone(model).fit(rows, y)
     given = getattr(model, "steps", [("", model)])[-1][1].get_params().items()
@@ -439,7 +449,8 @@ def test_ctrl_c_keeps_what_is_proved(case, monkeypatch, interrupt):
         model, y = OURS[0]
         model = clone(model).set_params(tol=0.5)
     else:
-        model, y = MODELS[case], DOCUMENTED[case][0]
+        model = MODELS[case]
+        y = DOCUMENTED[case][0]
     with quiet():
         model = clone(model).fit(X, y)
     whole = certify(model, X, y)
@@ -535,7 +546,8 @@ REFUSED = [  # a model or weights, the message, and options if any
 def test_what_cannot_be_stated_is_refused(model, message, how):
     weights = isinstance(model, np.ndarray)
     usual = {"y": THREE, "loss": "hinge"} if weights else {"y": TWO}
-    how, fitted = {"X": X} | usual | how, model
+    how = {"X": X} | usual | how
+    fitted = model
     with quiet(), refuses(message):
         if isinstance(model, BaseEstimator):
             fitted = clone(model).fit(X, how.pop("of", TWO))

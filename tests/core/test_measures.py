@@ -16,7 +16,8 @@ class Linear:
     asked."""
 
     def __init__(self, W):
-        self.W, self.asked = W, []
+        self.W = W
+        self.asked = []
 
     def scores(self, X):
         self.asked.append(X.shape[0])
@@ -27,7 +28,8 @@ def with_test_rows(n=300, d=5, k=40, n_test=90, seed=0):
     rng = np.random.default_rng(seed)
     y = np.concatenate([np.arange(k), rng.integers(k, size=n - k)])
     y_test = rng.integers(k, size=n_test)
-    X, X_test = rng.normal(size=(n, d)), rng.normal(size=(n_test, d))
+    X = rng.normal(size=(n, d))
+    X_test = rng.normal(size=(n_test, d))
     return as_problem(X, y, X_test=X_test, y_test=y_test), Linear(
         rng.normal(size=(d, k))
     )
@@ -37,7 +39,8 @@ def with_test_rows(n=300, d=5, k=40, n_test=90, seed=0):
 @each("k", [2, 7, 40])
 def test_macro_is_scikit_learns_and_maf1_is_of_means(k, seed):
     problem, state = with_test_rows(k=k, n_test=50, seed=seed)
-    row, predicted = macro(problem)(state), np.argmax(problem.X_test @ state.W, axis=1)
+    row = macro(problem)(state)
+    predicted = np.argmax(problem.X_test @ state.W, axis=1)
     both = problem.y_test, predicted
     assert row["test_error"] == approx(np.mean(predicted != problem.y_test))
     assert row["macro_f1"] == approx(f1_score(*both, average="macro"))

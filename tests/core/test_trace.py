@@ -73,7 +73,8 @@ def test_a_trace_survives_the_disk_exactly_as_strict_json(tmp_path):
 
 
 def test_a_reader_s_own_interrupt_is_recorded(tmp_path):
-    path, trace = tmp_path / "t.jsonl", Trace(HEADER)
+    path = tmp_path / "t.jsonl"
+    trace = Trace(HEADER)
     with pytest.raises(KeyboardInterrupt):
         for seen, (row, _) in enumerate(record(watch(toys()), trace, path), 1):
             assert [row["round"] for row in read_trace(path).rows] == list(range(seen))
@@ -84,7 +85,8 @@ def test_a_reader_s_own_interrupt_is_recorded(tmp_path):
 
 
 def test_a_trace_cut_anywhere_is_read_to_its_last_whole_line(tmp_path):
-    path, none = tmp_path / "t.jsonl", Trace(HEADER)
+    path = tmp_path / "t.jsonl"
+    none = Trace(HEADER)
     assert list(record(iter(()), none, path)) == [] and none.stopped_by is None
     list(record(watch(toys(2)), Trace(HEADER), path))
     whole = path.read_bytes()
@@ -133,10 +135,8 @@ DAMAGE = {
 
 @each("damage", DAMAGE)
 def test_a_damaged_line_is_named_wherever_it_is(tmp_path, damage):
-    path, message = (
-        tmp_path / "t.jsonl",
-        r"t\.jsonl: (line \d is damaged|not a trace|is the trace)",
-    )
+    path = tmp_path / "t.jsonl"
+    message = r"t\.jsonl: (line \d is damaged|not a trace|is the trace)"
     for place in range(5):
         write_trace(path, Trace({"key": "k"}, ROWS))
         lines = path.read_text().splitlines()
@@ -147,7 +147,8 @@ def test_a_damaged_line_is_named_wherever_it_is(tmp_path, damage):
 
 
 def test_a_trace_is_finished_only_whole_and_under_its_key(tmp_path):
-    path, problem = tmp_path / "t.jsonl", {"n": 9, "d": 2, "k": 2, "checksum": "c"}
+    path = tmp_path / "t.jsonl"
+    problem = {"n": 9, "d": 2, "k": 2, "checksum": "c"}
     write_trace(path, Trace({"key": "k", "problem": problem}, ROWS))
     assert same(read_finished(path, "k").rows, ROWS)
     for header, rows, key, message in (

@@ -12,7 +12,7 @@ from types import SimpleNamespace
 
 import nbformat
 import pytest
-from helpers import each_path, refuses, wait
+from helpers import each_path, module_fixture, refuses, slow, wait
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
 import course
@@ -21,7 +21,8 @@ import marking
 from markup import PARTS
 from workbench.live.replay import SCRIPT, hashed
 
-LESSONS, SHEETS = course.lessons(), course.sheets()
+LESSONS = course.lessons()
+SHEETS = course.sheets()
 HEADINGS = "Problem Dual Update Cost Certificate".split()
 HEADINGS += ["When to use it (and when not)", "Here"]
 EMPTY = {"br", "hr", "img", "input", "link", "meta"}
@@ -34,7 +35,10 @@ class Reader(HTMLParser):
 
     def __init__(self, text):
         super().__init__()
-        self.open, self.ids, self.links, self.tags = [], [], [], []
+        self.open = []
+        self.ids = []
+        self.links = []
+        self.tags = []
         self.feed(text)
         assert not self.open, self.open
 
@@ -134,7 +138,7 @@ def test_the_weeks_are_even_and_begin_with_lessons():
     assert len(hours) == 12 and 4 <= min(hours) and max(hours) < 5.5
 
 
-@pytest.mark.slow
+@slow
 def test_the_instructor_has_what_students_have_not(tmp_path):
     path = course.LEARN / "one_equation.ipynb"
     rest = course.read(path)
@@ -167,7 +171,7 @@ def test_the_instructor_has_what_students_have_not(tmp_path):
     assert (tmp_path / "exam_1_answers.md").read_text().count("*Answer.*") == 10
 
 
-@pytest.mark.slow
+@slow
 def test_a_notebook_that_cannot_be_marked_does_not_stop_others(
     tmp_path, monkeypatch, capsys
 ):
@@ -177,7 +181,8 @@ def test_a_notebook_that_cannot_be_marked_does_not_stop_others(
     exercise = new_code_cell(
         right, id="bound-yours"
     )  # all others of the lesson were deleted
-    dead, foreign = new_code_cell("import os\n\nos._exit(1)"), new_code_cell("1")
+    dead = new_code_cell("import os\n\nos._exit(1)")
+    foreign = new_code_cell("1")
     handed_in = {"dead": [dead, exercise], "foreign": [foreign]}
     handed_in["loops"] = [new_code_cell(loop), exercise, new_code_cell(deaf)]
     for name, cells in handed_in.items():
@@ -205,7 +210,8 @@ def test_a_copy_for_colab_is_set_up_again_after_a_restart(monkeypatch):
     cell = (
         course.student_copy(LESSONS[0], colab="https://example.org/w").cells[1].source
     )
-    ran, folders = [], []
+    ran = []
+    folders = []
     monkeypatch.setattr("os.path.isdir", lambda folder: bool(ran))
     monkeypatch.setattr("os.chdir", folders.append)
     monkeypatch.setattr(sys, "path", [])
@@ -222,7 +228,7 @@ def test_a_copy_for_colab_is_set_up_again_after_a_restart(monkeypatch):
     assert sys.path == 2 * ["/content/workbench"]
 
 
-@pytest.mark.slow
+@slow
 def test_pages_fit_their_window_and_search_from_files(browser, tmp_path):
     found = []
     for path in (*LESSONS, SYLLABUS):
@@ -248,7 +254,7 @@ def test_pages_fit_their_window_and_search_from_files(browser, tmp_path):
     wait(lambda: "P7 · Hoeffding for sampled cuts" in browser.execute_script(links), 20)
 
 
-@pytest.mark.slow
+@slow
 def test_every_cheat_sheet_prints_on_one_page(browser, printed, tmp_path):
     page = tmp_path / "sheet.html"
     for path in SHEETS:
@@ -268,7 +274,8 @@ def lines(texts):
 
 @each_path(LESSONS)
 def test_student_copies_have_no_solutions(path):
-    ours, theirs = course.read(path).cells, course.student_copy(path).cells
+    ours = course.read(path).cells
+    theirs = course.student_copy(path).cells
     hidden = [cell.source for cell in tagged(ours, "solution")]
     for cell in ours:
         folded = course.DETAILS.finditer(cell.source)
@@ -323,7 +330,7 @@ Replay(record("ww_walrus", load("iris"), rounds(3)))"""
 ANSWERS = {"ww_1_a": "4", "ww_2_b": "5", "ww_3_c": "1 / 0", "ww_4_d": "4"}
 
 
-@pytest.fixture(scope="module")
+@module_fixture
 def build(tmp_path_factory):
     """Build a course of four lessons, of which one is not asked for and two fail."""
     folder = tmp_path_factory.mktemp("learn")
@@ -346,14 +353,14 @@ def build(tmp_path_factory):
     return folder / "out", said.getvalue()
 
 
-@pytest.mark.slow
+@slow
 def test_a_build_names_what_fails(build):
     _, said = build
     assert "ww_2_b failed: cell" in said and "is not accepted: not yet" in said
     assert "ww_3_c failed: " in said and "ZeroDivisionError" in said
 
 
-@pytest.mark.slow
+@slow
 def test_a_build_writes_what_succeeds(build):
     out, _ = build
     files = {p.relative_to(out).as_posix() for p in out.rglob("*") if p.is_file()}

@@ -4,8 +4,7 @@ grade."""
 import re
 
 import numpy as np
-import pytest
-from helpers import each, exact
+from helpers import each, exact, slow
 from helpers.solvers import objective
 from sklearn.linear_model import LogisticRegression
 from sklearn.svm import LinearSVC
@@ -22,7 +21,8 @@ STATED = {  # the exercise of each paper, by the solver that makes its proof
     "mrc_ccg": {"lambda0": WEIGHT, "eps1": 0.0},
     "cuts_exact": {"kernel": "linear", "C": WEIGHT, "eps": 1e-9},
 }
-GAP, CREDIT = 1e-3, re.compile(r": ([\d.]+) of 3 decades\. (.*)")
+GAP = 1e-3
+CREDIT = re.compile(r": ([\d.]+) of 3 decades\. (.*)")
 
 
 def value(name, problem, W):
@@ -77,7 +77,8 @@ RIGHT = {
 
 def wrong(name, problem, best, least):
     """Yield weights that are not optimal, with a part of the hint that answers them."""
-    rng, mrc = np.random.default_rng(0), name == "mrc_ccg"
+    rng = np.random.default_rng(0)
+    mrc = name == "mrc_ccg"
     axis = 0 if mrc else 1  # of the classes
     for t in (0.0, 0.125, 0.25, 0.5, 0.75, 1.5, 2.0, 4.0, 8.0, -1.0):
         yield t * best, "times it is far better" if t >= 4 else ""
@@ -87,7 +88,9 @@ def wrong(name, problem, best, least):
         for _ in range(2):
             yield best + size * abs(best).max() * rng.normal(size=best.shape), ""
     for excess in (1.5 * GAP, 4 * GAP, 20 * GAP):  # nearly good enough
-        D, low, high = rng.normal(size=best.shape), 0.0, 1.0
+        D = rng.normal(size=best.shape)
+        low = 0.0
+        high = 1.0
         for _ in range(60):
             t = (low + high) / 2
             near = value(name, problem, best + t * D) < (1 + excess) * least
@@ -103,10 +106,11 @@ def wrong(name, problem, best, least):
         yield less, ""
 
 
-@pytest.mark.slow
+@slow
 @each("name", STATED)
 def test_every_way_to_the_optimum_is_right(name, blobs, capsys):
-    problem, told = blobs(60, 5, 4), []
+    problem = blobs(60, 5, 4)
+    told = []
 
     def answer(W):
         check_certified(W, problem, name, **STATED[name])

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from helpers import each_path, refuses, wait
+from helpers import each_path, refuses, slow, wait
 from pytest import approx
 
 import course
@@ -243,7 +243,8 @@ def test_an_answer_is_given_until_the_exercise_is_solved(capsys, tmp_path, monke
 
 @each_path(LESSONS)
 def test_every_exercise_has_its_check_and_a_hidden_solution(path):
-    kinds, cells = [], course.read(path).cells
+    kinds = []
+    cells = course.read(path).cells
     waiting = False  # for the cells of the last exercise announced
     for cell, after in zip(cells, [*cells[1:], None]):
         announced = re.findall(r"^### Exercise (\d+) · (\w+)$", cell.source, flags=re.M)
@@ -277,7 +278,7 @@ def test_a_problem_set_runs_without_its_solutions(path):
         exec("\n".join(cell.source for cell in copy if cell.cell_type == "code"), {})
 
 
-@pytest.mark.slow
+@slow
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")  # of wrong answers
 @each_path([*NOTEBOOKS, *SETS])
 def test_a_lesson_runs_and_its_checks_know_right_from_wrong(path, execute, monkeypatch):

@@ -24,7 +24,9 @@ def images(n=30, side=12, channels=3, seed=0):
 def test_equals_correlation_by_brute_force(channels, side):
     X = images(3, side, channels)
     bank = filters(X, 5, "random")
-    positions, t, pool = side - 4 + 1, convolutions.THRESHOLD, convolutions.POOL
+    positions = side - 4 + 1
+    t = convolutions.THRESHOLD
+    pool = convolutions.POOL
     Z = convolve(X, bank).reshape(3, 5, pool, pool, 2)
     ends = [
         (i * positions // pool, -(-(i + 1) * positions // pool)) for i in range(pool)

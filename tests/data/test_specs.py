@@ -28,7 +28,8 @@ def test_lists_as_text():
 
 
 def test_given_test_rows_are_kept():
-    given, drawn = load("wine | 30 % test", seed=1), load("wine", seed=1, test=0.5)
+    given = load("wine | 30 % test", seed=1)
+    drawn = load("wine", seed=1, test=0.5)
     assert with_test_rows("wine | 30 % test", 0.5, seed=1).checksum == given.checksum
     assert (
         with_test_rows("wine", 0.5, seed=1).checksum == drawn.checksum != given.checksum

@@ -1,8 +1,7 @@
 """Generated documents of many classes: what they say they are."""
 
 import numpy as np
-import pytest
-from helpers import each, refuses
+from helpers import each, module_fixture, refuses
 from pytest import approx
 
 from workbench import load
@@ -11,7 +10,7 @@ from workbench.data.features import tfidf
 from workbench.data.text import zipf_text
 
 
-@pytest.fixture(scope="module")
+@module_fixture
 def many():
     return zipf_text(3000, 200, 1, n_test=500)
 
@@ -53,7 +52,8 @@ def test_impossible_numbers_of_documents_are_refused(name, value):
 
 
 def test_generated_documents_follow_their_seed():
-    first, again = zipf_text(400, 30, 5), zipf_text(400, 30, 5)
+    first = zipf_text(400, 30, 5)
+    again = zipf_text(400, 30, 5)
     assert first.checksum == again.checksum != zipf_text(400, 30, 6).checksum
     more = zipf_text(400, 30, 5, n_test=7)
     assert (more.X != first.X).nnz == 0 and more.X_test.shape[0] == 7
@@ -77,7 +77,8 @@ def test_validation_rows_are_training_rows():
     assert not any(
         (row.indices.tobytes(), row.data.tobytes()) in rows for row in part.X_test
     )
-    sizes, held = np.bincount(whole.y), np.bincount(part.y_test, minlength=300)
+    sizes = np.bincount(whole.y)
+    held = np.bincount(part.y_test, minlength=300)
     assert abs(held - 0.25 * sizes).max() < 2
     small = (sizes < 4) & (sizes > 1)
     assert held[small].sum() > 0.15 * sizes[small].sum()

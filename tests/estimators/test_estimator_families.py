@@ -5,7 +5,7 @@ from copy import copy
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from helpers import each
+from helpers import each, module_fixture
 from helpers.solvers import objective
 from numpy.testing import assert_allclose
 from pytest import approx
@@ -40,7 +40,7 @@ BASES = ["linear_time", "constant_time", "exact", "nystroem"]
 SMALL = {"r": 60, "random_state": 0}
 
 
-@pytest.fixture(scope="module")
+@module_fixture
 def risky():
     return MinimaxRiskClassifier(tol=1e-5).fit(IRIS, SPECIES)
 
@@ -107,7 +107,8 @@ def test_bounds_are_those_of_the_coefficients():
 def test_the_intercept_is_the_coefficient_of_a_column_of_ones(
     blobs, sparse, dtype, kind
 ):
-    X, y = (problem := blobs(n=60, d=4, sparse=sparse, dtype=dtype)).X, problem.y
+    X = (problem := blobs(n=60, d=4, sparse=sparse, dtype=dtype)).X
+    y = problem.y
     stack = sp.hstack if sparse else np.hstack
     appended = stack([X, np.ones((60, 1), dtype=dtype)])
     svm = kind(random_state=0).fit(X, y)
@@ -209,7 +210,8 @@ def test_bounds_of_a_kernel_model_are_those_of_its_objective(cuts):
 
 
 def test_a_kernel_model_of_two_classes_has_one_coefficient_row(cuts):
-    X, y = IRIS[50:], SPECIES[50:]
+    X = IRIS[50:]
+    y = SPECIES[50:]
     svm = clone(cuts).fit(X, y)
     assert svm.dual_coef_.shape == (1, len(svm.support_)) and svm.score(X, y) > 0.9
     if cuts.basis != "constant_time":
@@ -226,7 +228,8 @@ def test_probabilities_are_those_of_the_link(link):
             model.predict_proba(IRIS)
         assert f"link='{link}' has no probabilities" in str(caught.value.__cause__)
         return
-    P, F = model.predict_proba(IRIS), model.decision_function(IRIS)
+    P = model.predict_proba(IRIS)
+    F = model.decision_function(IRIS)
     expected = np.exp(F)
     assert_allclose(P, expected / expected.sum(axis=1, keepdims=True), atol=1e-12)
     # The same model as scikit-learn's, with the intercept penalised.

@@ -11,7 +11,7 @@ import pandas as pd
 import polars as pl
 import pytest
 import scipy.sparse as sp
-from helpers import refuses
+from helpers import module_fixture, refuses
 from helpers.solvers import objective
 from numpy.testing import assert_allclose
 from sklearn.base import clone
@@ -76,7 +76,7 @@ def test_scikit_learn_s_own_checks(estimator, check):
         check(estimator)
 
 
-@pytest.fixture(scope="module")
+@module_fixture
 def fitted():
     """Return every estimator fitted on standardised rows, without a warning."""
     kinds = {type(estimator).__name__ for estimator in CASES.values()}
@@ -113,8 +113,10 @@ def test_a_fit_predicts_by_its_scores(name, fitted):
 def test_a_fit_is_its_solver_s_stream_row_by_row(name, fitted):
     """So solvers' own tests hold for estimators."""
     model = fitted[name]
-    trace, problem = model.trace_, as_problem(model._widened(SCALED), SPECIES)
-    solver, given = trace.header["solver"], trace.header["parameters"]
+    trace = model.trace_
+    problem = as_problem(model._widened(SCALED), SPECIES)
+    solver = trace.header["solver"]
+    given = trace.header["parameters"]
     again, state = run(solver, problem, rounds(trace.last["round"]), parameters=given)
     clocks = dict.fromkeys(("seconds", "cpu", "stopped_by"))
     assert [row | clocks for row in again.rows] == [row | clocks for row in trace.rows]
@@ -178,7 +180,8 @@ def test_two_classes_have_one_column_of_scores(name):
     assert decision.shape == (75,) and two.score(SCALED, SPECIES > 0) > 0.9
     assert np.array_equal(two.predict(SCALED), decision > 0)
     if hasattr(two, "predict_proba"):
-        shares, sure = two.predict_proba(SCALED), np.abs(decision) > 1e-9
+        shares = two.predict_proba(SCALED)
+        sure = np.abs(decision) > 1e-9
         assert shares.shape == (75, 2)
         if name != "minimax risk":  # whose probabilities may be equal
             assert np.array_equal((shares[:, 1] > 0.5)[sure], (decision > 0)[sure])
@@ -186,7 +189,8 @@ def test_two_classes_have_one_column_of_scores(name):
 
 @each
 def test_fits_are_repeatable_by_their_seed(name, fitted):
-    model, decision = fitted[name], fitted[name].decision_function(SCALED)
+    model = fitted[name]
+    decision = fitted[name].decision_function(SCALED)
     again = clone(model).fit(SCALED, SPECIES)
     assert np.array_equal(again.decision_function(SCALED), decision)
     assert getattr(again, "upper_", 0) == getattr(model, "upper_", 0)
@@ -282,11 +286,13 @@ def check_interrupted(model, whole):
     assert model.lower_ <= min(model.upper_, whole.upper_)
     assert whole.lower_ <= model.upper_
     if hasattr(model, "coef_"):
-        M, X = np.column_stack([model.coef_, model.intercept_]), SCALED
+        M = np.column_stack([model.coef_, model.intercept_])
+        X = SCALED
         if getattr(model, "fit_intercept", False):  # of a constant feature
             M = np.column_stack([M, np.zeros(len(M))])
             X = np.column_stack([X, np.ones(len(X))])
-        header, rows = model.trace_.header, as_problem(X, SPECIES)
+        header = model.trace_.header
+        rows = as_problem(X, SPECIES)
         value = objective(header["solver"], rows, M, header["parameters"])
         assert value <= model.upper_ * (1 + 1e-5)
         risk = isinstance(model, MinimaxRiskClassifier)
@@ -359,7 +365,8 @@ def test_weights_are_repeated_rows(estimator, tolerance, form):
         repeated = clone(estimator).fit(X[rows], y[rows])
         without = clone(estimator).fit(X[HOW_OFTEN > 0], y[HOW_OFTEN > 0])
     assert weighted.classes_.tolist() == [0, 1, 2]
-    found, expected = weighted.decision_function(X), repeated.decision_function(X)
+    found = weighted.decision_function(X)
+    expected = repeated.decision_function(X)
     if np.isfinite(tolerance):
         assert_allclose(found, expected, atol=tolerance)
         assert np.abs(without.decision_function(X) - expected).max() > 2 * tolerance
@@ -379,7 +386,8 @@ def test_weights_are_repeated_rows(estimator, tolerance, form):
 
 @each
 def test_a_damaged_sparse_matrix_is_refused_before_it_is_read(name, fitted):
-    model, X = fitted[name], SCALED
+    model = fitted[name]
+    X = SCALED
     asked = ("predict", "decision_function", "predict_proba")
     calls = [getattr(model, method) for method in asked if hasattr(model, method)]
     calls += [

@@ -11,7 +11,7 @@ from unittest.mock import MagicMock
 
 import nbformat
 import pytest
-from helpers import each, each_path
+from helpers import each, each_path, slow
 from matplotlib.figure import Figure
 from nbformat.v4 import new_output
 from papermill import inspect_notebook
@@ -161,7 +161,7 @@ def rough(monkeypatch):
     monkeypatch.setattr(Figure, "get_tightbbox", lambda figure: figure.bbox_inches)
 
 
-@pytest.mark.slow
+@slow
 @each("name", COMMITTED)
 def test_every_figure_notebook_runs_at_its_smallest_scale(
     name, execute, tmp_path, no_workers, monkeypatch, request
@@ -192,7 +192,7 @@ def test_every_hyper_parameter_has_its_sweep():
     assert {*"eps1 eps2 n_max batch_size lam lambda0 C".split()} <= swept
 
 
-@pytest.mark.slow
+@slow
 @each_path(SWEEPS)
 def test_every_notebook_runs_over_a_grid_of_its_parameters(path, execute):
     """As tests/runs/test_fanout.py holds of any notebook, each run is then kept as
@@ -210,7 +210,8 @@ def test_make_lab_saves_committed_notebooks_without_outputs():
     settings = runpy.run_path(
         CHECKOUT / ".jupyter/jupyter_lab_config.py", {"get_config": config}
     )
-    save, manager = settings["without_outputs"], SimpleNamespace(root_dir=str(CHECKOUT))
+    save = settings["without_outputs"]
+    manager = SimpleNamespace(root_dir=str(CHECKOUT))
     assert config().ContentsManager.pre_save_hook is save
     for name in ("notebooks/00_start_here.ipynb", "notebooks/mine.ipynb"):
         content = nbformat.read(

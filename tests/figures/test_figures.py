@@ -9,7 +9,7 @@ import matplotlib.pyplot as plt
 import nbformat
 import numpy as np
 import pytest
-from helpers import each, refuses
+from helpers import each, module_fixture, refuses
 from helpers.notebooks import printed
 from PIL import Image
 
@@ -89,7 +89,7 @@ print(numba.get_num_threads(), {pool["num_threads"] for pool in threadpool_info(
 """
 
 
-@pytest.fixture(scope="module")
+@module_fixture
 def three(tmp_path_factory):
     """Run a good notebook next to two bad ones; return the folder and what was said."""
     place = tmp_path_factory.mktemp("three")
@@ -256,7 +256,7 @@ LOADS = (  # of a run with one thread: timing mode, changes of its header, the r
 CALM = {"timed": True, "load": 0.5, "load_at_end": 0.5, "threads": {"openblas": 1}}
 
 
-@pytest.fixture(scope="module")
+@module_fixture
 def whole():
     return run("mrc_interior_point", load("iris", test=0.3), rounds(2))[0]
 

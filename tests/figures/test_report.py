@@ -10,7 +10,7 @@ from html.parser import HTMLParser
 import numpy as np
 import pandas as pd
 import pytest
-from helpers import each, refuses
+from helpers import each, module_fixture, refuses
 from PIL import Image
 from pytest import approx
 
@@ -95,7 +95,8 @@ training time | 2 s | 0 s | none |
 @each("case", AGREEMENT.strip().splitlines())
 def test_agreement(case):
     quantity, paper, ours, tone, shown = (text.strip() for text in case.split("|"))
-    paper, ours = read(paper), read(ours)
+    paper = read(paper)
+    ours = read(ours)
     verdict = compare(quantity, paper, ours, runs=20)
     assert (verdict.tone, verdict.amount) == (tone, shown)
     if tone not in ("none", "context"):
@@ -106,8 +107,8 @@ def test_agreement(case):
 
 
 @each("runs", (2, 3, 10))
-def test_a_mean_at_the_margin_agrees_in_one_case_of_twenty(runs):
-    rng, tones = np.random.default_rng(0), []
+def test_a_mean_at_the_margin_agrees_in_one_case_of_twenty(runs, rng):
+    tones = []
     for _ in range(2000):
         ours = np.round(rng.normal(90.5, 0.02, runs), 9)
         own = Number(np.mean(ours), np.std(ours, ddof=1), "%")
@@ -142,7 +143,7 @@ def test_only_like_and_like_is_a_claim():
     )
 
 
-@pytest.fixture(scope="module")
+@module_fixture
 def committed():
     """Return the papers' numbers with those of the committed figures."""
     return side_by_side(
@@ -167,7 +168,8 @@ def test_every_number_has_a_command_for_its_own_data_and_setting(committed):
     assert len(rows) > 150
     for row in rows:
         notebook, given = given_by(row.ours.command)
-        usual, values = notebook.values("paper"), notebook.values("paper", given)
+        usual = notebook.values("paper")
+        values = notebook.values("paper", given)
         narrowed = any(values[name] != usual[name] for name in given)
         assert narrowed or notebook.name == "ls_recipe", (
             row.ours.command
@@ -474,7 +476,8 @@ class Page(HTMLParser):
 
     def __init__(self, text):
         super().__init__()
-        self.elements, self.text = [], ""
+        self.elements = []
+        self.text = ""
         self.handle_data = lambda data: setattr(self, "text", self.text + data)
         self.feed(text)
 
@@ -492,7 +495,8 @@ def hostile(value):
 
 def test_nothing_hostile_is_active_in_the_report(tmp_path, capsys):
     place = EVIL.replace("/", "|")  # a file's name cannot hold a slash
-    name, folder = f"{place}javascript:alert(3)", tmp_path / "figures" / place
+    name = f"{place}javascript:alert(3)"
+    folder = tmp_path / "figures" / place
     write(folder.parent, place, name)
     row = dict.fromkeys((*room.KEYS, "unit", "reason", "data", "only"), "words")
     texts = "caption command commit date profile".split()

@@ -45,7 +45,8 @@ WEIGHTED = "mrc", "ww", "elastic net", *LINKS
 
 def hard(pick, X, y, family):
     """Return a problem made harder by chance, as `pick` of a list of options has it."""
-    n, k = len(y), y.max() + 1
+    n = len(y)
+    k = y.max() + 1
     kind = pick(["", "", "duplicates", "singletons", "zero rows", "own scales"])
     if kind == "duplicates":
         X[n // 2 :] = X[: n - n // 2]
@@ -110,8 +111,10 @@ def test_bounds_hold_or_an_error_says_why_not(family, data):
     def pick(options):
         return data.draw(st.sampled_from(options))
 
-    n, k = data.draw(st.integers(4, 14)), data.draw(st.integers(2, 4))
-    X, y = data.draw(values(n, data.draw(st.integers(1, 4)))), np.arange(n) % k
+    n = data.draw(st.integers(4, 14))
+    k = data.draw(st.integers(2, 4))
+    X = data.draw(values(n, data.draw(st.integers(1, 4))))
+    y = np.arange(n) % k
     size = 10.0 ** pick(LAMBDAS if family == "mrc" else SCALES)
     try:
         problem = hard(pick, X, y, family)

@@ -45,7 +45,8 @@ class Bomb:
 
 def seeds():
     """Return valid files by suffix, whose mutations are tried."""
-    X, y = np.arange(24.0).reshape(8, 3), np.arange(8) % 2
+    X = np.arange(24.0).reshape(8, 3)
+    y = np.arange(8) % 2
     npz, csr, trace = (
         FOLDER / name for name in ("seed.npz", "sparse.npz", "seed.jsonl")
     )

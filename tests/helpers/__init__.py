@@ -8,6 +8,8 @@ import pytest
 import scipy.sparse as sp
 
 each = pytest.mark.parametrize
+slow = pytest.mark.slow
+module_fixture = pytest.fixture(scope="module")
 dense_or_sparse = each("kind", [np.asarray, sp.csr_matrix])
 single_or_double = each("dtype", [np.float32, np.float64])
 sparse_or_not = each("sparse", [False, True])

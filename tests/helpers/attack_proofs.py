@@ -42,7 +42,8 @@ def npz(header, arrays):
 
 def draw_rows(rng):
     """Return rows of several scales, offsets and types, and labels that all occur."""
-    k, d = int(rng.integers(2, 4)), int(rng.integers(1, 4))
+    k = int(rng.integers(2, 4))
+    d = int(rng.integers(1, 4))
     n = k + int(rng.integers(2, 6))
     y = rng.permutation(np.concatenate([np.arange(k), rng.integers(0, k, n - k)]))
     X = rng.normal(size=(n, d)) + np.eye(k, d)[y] * 2
@@ -64,7 +65,8 @@ def draw_header(rng, X, y, k):
     )
     loss = str(rng.choice(LOSSES))
     single = k == 2 and loss in SINGLE and rng.random() < 0.5
-    over, of_class = str(rng.choice(["sum", "mean"])), rng.random() < 0.3
+    over = str(rng.choice(["sum", "mean"]))
+    of_class = rng.random() < 0.3
     C = (
         rng.uniform(0.1, 3, k).tolist()
         if of_class
@@ -93,7 +95,9 @@ def draw_header(rng, X, y, k):
 def draw_point(rng, header, y, k):
     """Return a dual point of cost 1, balanced up to rounding where the intercept is
     free."""
-    n, K, loss = len(y), header["outputs"], header["loss"]
+    n = len(y)
+    K = header["outputs"]
+    loss = header["loss"]
     own = y[:, None] == (np.arange(k) if K > 1 else [1])
     costs = np.broadcast_to(np.asarray(header["C"]), k)[y][:, None]
     if header["intercept"] != "free":
@@ -123,7 +127,8 @@ def balance(loss, stated, W):
     scores = np.array(
         [[float(exact.dot(x, w)) for w in zip(*exact.exact(W))] for x in stated.X]
     )
-    own, costs = np.array(stated.own, float), np.array(stated.c, float)
+    own = np.array(stated.own, float)
+    costs = np.array(stated.c, float)
     b = cp.Variable((1, stated.K))
     losses = exact.smooth(loss)(scores + np.ones((stated.n, 1)) @ b, own)
     cp.Problem(cp.Minimize(costs @ losses)).solve(cp.CLARABEL)
@@ -151,7 +156,8 @@ def check_case(rng):
     v = checker.verify(proof, X, y)
     weights, free = exact_weights(header, arrays)
     best = stated.dual(dual_points(header, stated, arrays, weights, free))
-    low, high = Q(v.lower), Q(v.upper)
+    low = Q(v.lower)
+    high = Q(v.upper)
     assert low <= best + exact.UNIT, (header, float(low - best), v)
     assert best <= high + exact.UNIT, (header, v)
     if weighed:
@@ -173,7 +179,9 @@ def in_kernel(header):
 
 def draw_weights(rng, header, stated, length):
     """Return W, its basis if it is of a kernel, and b if there is one."""
-    n, K, arrays = stated.n, header["outputs"], {}
+    n = stated.n
+    K = header["outputs"]
+    arrays = {}
     scale = np.sqrt(float(max(stated.gram(i, i) for i in range(n)))) or 1.0
     unit = scale
     if header["family"] == "kernel":
@@ -199,7 +207,8 @@ def balanced(header, stated, arrays):
 
 def exact_weights(header, arrays):
     """Return the exact weights, a constant's among them, and the free intercepts."""
-    weights, free = exact.exact(arrays["W"]), [Q(0)] * header["outputs"]
+    weights = exact.exact(arrays["W"])
+    free = [Q(0)] * header["outputs"]
     if header["intercept"] == "free":
         free = exact.exact(arrays["b"])
     elif "b" in arrays:
@@ -237,7 +246,8 @@ def check_minimax(rng, X, y, k):
     arrays = {"M": M.astype("f4")} | sparse_arrays(p)
     v = checker.verify(checker.Proof(header, arrays), X, y)
     stated = exact.MinimaxRisk(header, X, y)
-    value, best = stated.primal(exact.exact(arrays["M"])), stated.dual(exact.exact(p))
+    value = stated.primal(exact.exact(arrays["M"]))
+    best = stated.dual(exact.exact(p))
     assert Q(v.lower) <= best + exact.UNIT and value <= Q(v.upper) + exact.UNIT, (
         header,
         v,
@@ -252,7 +262,9 @@ def check_minimax(rng, X, y, k):
 def base_proofs(rng):
     """Yield rows, header, arrays and the optimum of small problems of all kinds,
     solved."""
-    n, d, k = 12, 3, 3
+    n = 12
+    d = 3
+    k = 3
     rbf = {"name": "rbf", "gamma": 0.5}
     kinds = [{"loss": loss, "intercept": s} for loss in LOSSES for s in (None, "free")]
     kinds += [
@@ -324,7 +336,9 @@ class Forgery:
     """A proof that is damaged or forged: in an array, in its header, or as a file."""
 
     def __init__(self, rng, header, arrays, trap):
-        self.rng, self.trap, self.header = rng, trap, dict(header)
+        self.rng = rng
+        self.trap = trap
+        self.header = dict(header)
         self.arrays = {name: array.copy() for name, array in arrays.items()}
         self.name = self.pick(list(arrays))
         self.array = self.arrays[self.name]
@@ -363,7 +377,8 @@ class Forgery:
             self.put(self.array + 1)
 
     def reshaped(self):
-        flat, array = self.flat, self.array
+        flat = self.flat
+        array = self.array
         longer = np.append(flat, flat[-1:])
         self.put(self.pick([flat, flat[:-1], longer, array.T, array[None]]))
 
@@ -464,7 +479,8 @@ class Attack:
 
     def __init__(self, seed, folder):
         self.rng = np.random.default_rng(seed)
-        self.file, self.trap = folder / "p", folder / "trap"
+        self.file = folder / "p"
+        self.trap = folder / "trap"
         self.base = list(base_proofs(self.rng))
         self.optima = {}
         self.judged = []  # files, rows, labels and verdicts, None if refused

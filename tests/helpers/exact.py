@@ -54,18 +54,24 @@ class Stated:
     """
 
     def __init__(self, header, X, y):
-        self.h, self.y = header, [int(c) for c in y]
-        self.X, self.n, self.k = exact(X), len(y), max(self.y) + 1
-        self.K, self.loss = header["outputs"], header["loss"]
+        self.h = header
+        self.y = [int(c) for c in y]
+        self.X = exact(X)
+        self.n = len(y)
+        self.k = max(self.y) + 1
+        self.K = header["outputs"]
+        self.loss = header["loss"]
         self.N = self.n if header["over"] == "mean" else 1
         C = header["C"] if isinstance(header["C"], list) else [header["C"]] * self.k
         self.c = [Q(C[label]) for label in self.y]
         self.of_class = [
             sum(c for c, l in zip(self.c, self.y) if l == j) for j in range(self.k)
         ]
-        self.alpha, self.l1 = Q(header["alpha"]), Q(header.get("l1") or 0)
+        self.alpha = Q(header["alpha"])
+        self.l1 = Q(header.get("l1") or 0)
         s = header.get("intercept")
-        self.free, self.s = s == "free", Q(0) if s in (None, "free") else Q(s)
+        self.free = s == "free"
+        self.s = Q(0) if s in (None, "free") else Q(s)
         self.kernel = header.get("kernel")
         if self.kernel is None and self.s:
             self.X = [[*row, self.s] for row in self.X]
@@ -73,7 +79,8 @@ class Stated:
         self.own = [[Q(label == c) for c in classes] for label in self.y]
 
     def gram(self, i, j):
-        kernel, inner = self.kernel or {"name": "linear"}, dot(self.X[i], self.X[j])
+        kernel = self.kernel or {"name": "linear"}
+        inner = dot(self.X[i], self.X[j])
         if kernel["name"] == "rbf":
             square = sum((a - b) ** 2 for a, b in zip(self.X[i], self.X[j]))
             inner = exp(-Q(kernel["gamma"]) * square)
@@ -89,7 +96,8 @@ class Stated:
             l1 = sum(abs(v) for w in columns for v in w)
         else:
             rows = [[self.gram(i, j) for j in basis] for i in range(self.n)]
-            scores, l1 = [[dot(row, w) for w in columns] for row in rows], 0
+            scores = [[dot(row, w) for w in columns] for row in rows]
+            l1 = 0
             square = sum(
                 dot(w, [scores[i][c] for i in basis]) for c, w in enumerate(columns)
             )
@@ -131,7 +139,8 @@ class Stated:
 
     def expand(self, i, p):
         """Return A_i and the gain of a dual point of cost 1; it must be feasible."""
-        own, tiny = self.own[i], UNIT
+        own = self.own[i]
+        tiny = UNIT
         signed = [v if o else -v for v, o in zip(p, own)]
         if self.loss == "squared":
             return p, sum(v * o - v * v / 2 for v, o in zip(p, own))
@@ -157,7 +166,8 @@ class Stated:
             [c * a for a in self.expand(i, p)[0]]
             for i, (c, p) in enumerate(zip(self.c, points))
         ]
-        rest, total = [sum(column) for column in zip(*A)], sum(self.of_class)
+        rest = [sum(column) for column in zip(*A)]
+        total = sum(self.of_class)
         t = min(Q(1), 4 * max(map(abs, rest)) / min(self.of_class) * Q(1001, 1000))
         if not t:
             return points
@@ -207,9 +217,13 @@ class MinimaxRisk:
     """The minimax risk problem of a header for these rows, at exact points."""
 
     def __init__(self, header, X, y):
-        self.X, self.y = [[*row, Q(1)] for row in exact(X)], [int(c) for c in y]
-        self.n, self.k, self.d = len(y), max(y) + 1, len(self.X[0])
-        self.tau, self.lam = [], []
+        self.X = [[*row, Q(1)] for row in exact(X)]
+        self.y = [int(c) for c in y]
+        self.n = len(y)
+        self.k = max(y) + 1
+        self.d = len(self.X[0])
+        self.tau = []
+        self.lam = []
         for c in range(self.k):
             phi = [
                 [v if label == c else Q(0) for v in x]
@@ -253,11 +267,9 @@ def solve(header, X, y):
     With a kernel, W has coefficients of all rows. A smooth loss has no dual point,
     None.
     """
-    X, k, n = (
-        X.toarray() if sp.issparse(X) else np.asarray(X, float),
-        int(max(y)) + 1,
-        len(y),
-    )
+    X = X.toarray() if sp.issparse(X) else np.asarray(X, float)
+    k = int(max(y)) + 1
+    n = len(y)
     if header["family"] == "mrc":
         *_, value, M, p = oracles.minimax_risk(
             X, np.eye(k)[y], np.ones(n), header["lambda0"]
@@ -265,8 +277,11 @@ def solve(header, X, y):
         if M is None:
             raise ArithmeticError("the oracle finds no optimum")
         return value, M, np.zeros(k), np.maximum(p, 0)
-    s, K, loss = header.get("intercept"), header["outputs"], header["loss"]
-    kernel, factor = header.get("kernel"), None
+    s = header.get("intercept")
+    K = header["outputs"]
+    loss = header["loss"]
+    kernel = header.get("kernel")
+    factor = None
     if kernel:
         exactly = Stated(header, X, y)
         gram = [[float(exactly.gram(i, j)) for j in range(n)] for i in range(n)]
@@ -276,7 +291,8 @@ def solve(header, X, y):
         X = vectors[:, kept] * np.sqrt(values[kept])
     elif s not in (None, "free"):
         X = np.hstack([X, np.full((n, 1), s)])
-    W, b = cp.Variable((X.shape[1], K)), cp.Variable((1, K))
+    W = cp.Variable((X.shape[1], K))
+    b = cp.Variable((1, K))
     F = X @ W + (np.ones((n, 1)) @ b if s == "free" else 0)
     own = (np.asarray(y)[:, None] == (np.arange(k) if K > 1 else [1])).astype(float)
     c = np.broadcast_to(np.asarray(header["C"], float), k)[y][:, None]

@@ -99,7 +99,9 @@ ARRAY_HEADERS = {  # of W, which is (4, 3)
         "'<f8', 'fortran_order': 0, 'shape': (4, 3), }",
     ],
 }
-END, ENTRY, MEMBER = b"PK\5\6", b"PK\1\2", b"PK\3\4"
+END = b"PK\5\6"
+ENTRY = b"PK\1\2"
+MEMBER = b"PK\3\4"
 # that are changed in the end record, in the last entry and in the last member
 BYTES = {
     True: {ENTRY: [4, 6, 12, 36], MEMBER: [4, 6, 8, 14, 18, 22]},

@@ -74,7 +74,8 @@ def logistic(V, Y):
     return cp.sum(cp.logistic(V), axis=1) - own(V, Y)[:, 0]
 
 
-WW, CS = Family(("C", 1.0), weston_watkins), Family(("C", 1.0), crammer_singer)
+WW = Family(("C", 1.0), weston_watkins)
+CS = Family(("C", 1.0), crammer_singer)
 L1 = Family(("lam", 0.01), hinge, of_loss=False, norm="l1")
 LS = Family(("alpha", 1e-5), LINKS["softmax"], of_loss=False)
 FAMILIES = {
@@ -120,7 +121,8 @@ def optimum(name, problem, parameters=None, state=None):
     """
     parameters = parameters or {}
     X = problem.X.toarray() if problem.is_sparse else problem.X
-    X, Y = X.astype(float), np.eye(problem.k)[problem.y]
+    X = X.astype(float)
+    Y = np.eye(problem.k)[problem.y]
     weights = problem.weights
     if name.startswith("mrc"):
         low, high, *_ = minimax_risk(X, Y, weights, parameters.get("lambda0", 0.01))
@@ -143,8 +145,10 @@ def terms(name, k, weights, parameters):
     """Return the costs of rows, their loss, ridge and l1, and whether the intercept is
     free."""
     family = FAMILIES[name]
-    lam, loss = parameters.get(*family.weight), family.loss
-    ridge, l1 = (1.0, parameters.get("l1", 0.02 if name == "cs_working_set" else 0.0))
+    lam = parameters.get(*family.weight)
+    loss = family.loss
+    ridge = 1.0
+    l1 = parameters.get("l1", 0.02 if name == "cs_working_set" else 0.0)
     if family.of_loss:
         costs = lam * weights
     else:
@@ -176,12 +180,14 @@ def regularised(X, Y, costs, loss, ridge, l1, intercept):
         U, size, _ = np.linalg.svd(X, full_matrices=False)
         X = (U * size)[:, size >= 1e-12 * size.max()]  # the others are rounding
     spread = np.eye(k) - 1.0 / k if intercept else np.eye(k)  # scores that sum to zero
-    total, size = costs.sum(), np.sqrt(np.mean(X**2, axis=0))
+    total = costs.sum()
+    size = np.sqrt(np.mean(X**2, axis=0))
     size[size == 0.0] = 1.0
     # At W = t U the objective over `total` is of a moderate size, and so is U.
     t = np.minimum(1.0, total * size**2 / ridge) / size if ridge else 1.0 / size
     t = np.minimum(t, total / l1) if l1 else t
-    U, b = cp.Variable((X.shape[1], k)), cp.Variable((1, k))
+    U = cp.Variable((X.shape[1], k))
+    b = cp.Variable((1, k))
     V = X * t @ U @ spread
     if intercept:
         V = V + np.ones((n, 1)) @ b @ spread
@@ -224,12 +230,12 @@ def minimax_risk(X, Y, weights, lambda0):
     deviation = np.sqrt(np.einsum("i,icj->cj", shares, (parts - tau) ** 2))
     seen = parts.any(axis=0)
     size = np.sqrt(np.mean(X**2, axis=0)) + ~X.any(axis=0)
-    X, tau, lam = X / size, tau / size, lambda0 * deviation / size
-    M, phi, above = (
-        cp.Variable(tau.shape),
-        cp.Variable(),
-        cp.Variable(Y.shape, nonneg=True),
-    )
+    X = X / size
+    tau = tau / size
+    lam = lambda0 * deviation / size
+    M = cp.Variable(tau.shape)
+    phi = cp.Variable()
+    above = cp.Variable(Y.shape, nonneg=True)
     V = X @ cp.multiply(seen, M).T
     value = (
         1
@@ -282,7 +288,8 @@ def solved(value, constraints):
 def features(X, parameters, state, nystroem):
     """Return rows whose inner products are those of a state's kernel, or of its
     Nystroem space."""
-    kind, gamma = parameters.get("kernel", "rbf"), state.gamma
+    kind = parameters.get("kernel", "rbf")
+    gamma = state.gamma
     if kind == "rbf":
         K = np.exp(-gamma * ((X[:, None] - X[None]) ** 2).sum(axis=2))
     else:

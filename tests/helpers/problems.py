@@ -24,7 +24,8 @@ def tiny(seed, k=None):
     """A problem of k or 2 to 5 classes and at most 12 rows; every third has ties and
     duplicates."""
     rng = np.random.default_rng(seed)
-    k, d = k or int(rng.integers(2, 6)), int(rng.integers(1, 5))
+    k = k or int(rng.integers(2, 6))
+    d = int(rng.integers(1, 5))
     n = int(rng.integers(k, 13))
     y = rng.permutation(np.r_[np.arange(k), rng.integers(k, size=n - k)])
     X = rng.normal(size=(n, d)) + rng.normal(size=(k, d))[y]

@@ -26,7 +26,8 @@ def check(path):
 
 
 def work(does, lock, path, limits):
-    folder, key = path.parent, path.stem
+    folder = path.parent
+    key = path.stem
     with open(folder / f"{key}.log", "a") as log:
         log.write(f"{os.getpid()}\n")
     first = begun(folder, key) == 1

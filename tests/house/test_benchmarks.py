@@ -60,7 +60,8 @@ def test_every_case_names_solvers_and_parameters_that_exist():
 
 
 def test_an_arm_of_each_family_says_what_it_cost(tmp_path):
-    iris, rows = data.load("iris", scale="standard"), tmp_path / "rows.npz"
+    iris = data.load("iris", scale="standard")
+    rows = tmp_path / "rows.npz"
     measuring.save_rows(rows, iris.X, iris.y)  # for child processes
     record = mrc.measure(Arm("mrc_ccg", {"eps1": 0.0}), rows, tmp_path / "arm")
     assert record["stopped_by"] == "gap <= 1e-06" and set(
@@ -71,7 +72,8 @@ def test_an_arm_of_each_family_says_what_it_cost(tmp_path):
     record = weston_watkins.measure("iris", "ww_walrus_fast", 1.0, rows, 20.0)
     assert len(record.marks) == len(weston_watkins.MARKS) and 0 < record.cpu < 20
     assert least_squares.measured("linear", iris, 64)["operations"] > 0
-    board, texts = checkers(300, seed=1), load("text 300x9", test=0.25)
+    board = checkers(300, seed=1)
+    texts = load("text 300x9", test=0.25)
     board = as_problem(board.X, board.y, X_test=board.X, y_test=board.y)
     for arm in ("LIBSVM", "linear time"):
         assert (

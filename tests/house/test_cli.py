@@ -111,7 +111,8 @@ ADVICE = {  # what a message advises, and a table that needs it
 def test_run_and_judge_take_the_option_that_a_message_advises(
     advised, capsys, tmp_path
 ):
-    table, weights = tmp_path / "rows.csv", tmp_path / "w.npz"
+    table = tmp_path / "rows.csv"
+    weights = tmp_path / "w.npz"
     table.write_bytes(ADVICE[advised].encode("latin-1"))
     np.savez(weights, W=np.ones(2))
     for command in (

@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from helpers import module_fixture, slow
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
@@ -148,7 +149,7 @@ def test_the_public_workflow_calls_the_targets_of_our_own_ci():
     assert own == public == {"lint", "test", "test-browser", "dist"}
 
 
-@pytest.fixture(scope="module")
+@module_fixture
 def built(tmp_path_factory):
     """Return the wheel and the sdist, built as `make dist` does."""
     folder = tmp_path_factory.mktemp("dist")
@@ -203,7 +204,7 @@ print(workbench.__version__)
 """
 
 
-@pytest.mark.slow
+@slow
 @pytest.mark.skipif(
     not os.environ.get("WORKBENCH_INSTALL_TEST"),
     reason="installs everything once more, two minutes: set WORKBENCH_INSTALL_TEST=1",

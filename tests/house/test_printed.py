@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import yaml
-from helpers import each
+from helpers import each, module_fixture
 
 from workbench import SOLVERS, below, certify, cli, load, rounds, run
 from workbench.arena import contest
@@ -94,7 +94,7 @@ def text_of(path):
     return text
 
 
-@pytest.fixture(scope="module")
+@module_fixture
 def texts():
     paths = [CHECKOUT / "Makefile"]
     for kind in ("*.md", "*.toml", "*.yml"):
@@ -190,7 +190,8 @@ def follow(command, place):
         command = re.sub(r"[\[\]]|\.\.\.| or ", " ", command)  # optional arguments
     words = [STANDS_FOR.get(word, word) for word in shlex.split(command, comments=True)]
     if "&&" in words:
-        first, rest = words[: words.index("&&")], words[words.index("&&") + 1 :]
+        first = words[: words.index("&&")]
+        rest = words[words.index("&&") + 1 :]
         return follow(shlex.join(first), place) or follow(shlex.join(rest), place)
     for end in {"|", ">"} & {*words}:
         words = words[: words.index(end)]
@@ -212,7 +213,8 @@ def follow(command, place):
 
 
 def test_every_command_in_print_runs(texts, here, capsys):
-    seen, faults = {}, []
+    seen = {}
+    faults = []
     for name, text in texts.items():
         for found in PRINTED.finditer(text):
             command = found[found.lastgroup].replace("\\\n", " ").removesuffix("</pre>")
@@ -284,7 +286,9 @@ def examples(texts):
 @pytest.mark.filterwarnings("ignore:Liblinear failed to converge")  # as the README says
 def test_every_example_in_print_runs(texts, here):
     """Calls within sentences, and LONG_CODE, are only compared with the signatures."""
-    faults, state, count = [], {}, 0
+    faults = []
+    state = {}
+    count = 0
     usual = PUBLIC | {
         "problem": load("iris"),
         "points": [],

@@ -9,7 +9,7 @@ import subprocess
 
 import numpy as np
 import pytest
-from helpers import wait
+from helpers import module_fixture, wait
 from nbformat.v4 import new_notebook
 
 import course
@@ -17,7 +17,7 @@ from workbench import load, rounds, run
 from workbench.runs.notebooks import CHECKOUT, find
 
 
-@pytest.fixture(scope="module")
+@module_fixture
 def site(tmp_path_factory):
     """Return a site of three figure notebooks, with stubs of the course, the API and
     others."""

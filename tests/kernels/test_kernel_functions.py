@@ -42,7 +42,8 @@ def test_products_with_a_kernel_are_those_of_scikit_learn(kind, d, sparse, dtype
     kernel = at(X, kind, dtype)
     K = MATRICES[kind](X, Z)
     rounding = {np.float32: 4e-6, np.float64: 1e-13}[dtype] * max(1.0, abs(K).max())
-    left, right = kernel.points(X), kernel.points(Z)
+    left = kernel.points(X)
+    right = kernel.points(Z)
     found = kernel.times(left, right, B)
     assert found.dtype == dtype and kernel.values == 701 * 203
     assert_allclose(found, K @ B, rtol=0, atol=rounding * abs(B).sum(axis=0).max())
@@ -67,10 +68,8 @@ def test_a_row_of_the_kernel_matrix_stands_alone(kind, sparse, d, dtype, blobs, 
         some = rng.permutation(501)[:r]
         assert np.array_equal(gram.rows(some), whole[some])
     dense = X.toarray() if sparse else X
-    exact, rounding = (
-        MATRICES[kind](dense, dense),
-        1e-12 if dtype is np.float64 else 3e-4,
-    )
+    exact = MATRICES[kind](dense, dense)
+    rounding = 1e-12 if dtype is np.float64 else 3e-4
     assert_allclose(whole, exact, rtol=0, atol=rounding * abs(exact).max())
 
 
@@ -109,7 +108,8 @@ def test_the_exponential_is_exact_to_its_last_digits(dtype, digits, least):
 @each("wrap", [np.asarray, sp.csr_matrix, np.float32])
 @each("offset", [0.0, 1e7])
 def test_gamma_is_scikit_learn_s_and_weights_repeat_rows(wrap, offset, blobs):
-    problem, times = blobs(n=30), np.arange(30) % 3 + 1
+    problem = blobs(n=30)
+    times = np.arange(30) % 3 + 1
     X = wrap(problem.X + offset)
     rows = X.toarray() if sp.issparse(X) else X.astype(float)
     expected = SVC(gamma="scale").fit(

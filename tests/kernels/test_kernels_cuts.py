@@ -67,7 +67,8 @@ def one_pair(G, h, C, alpha):
     i = q.argmax()
     if (q > q[i] - 1e-9).sum() > 1:
         return None
-    gains, moves = np.zeros(len(q)), np.zeros(len(q))
+    gains = np.zeros(len(q))
+    moves = np.zeros(len(q))
     for j in range(len(q)):
         if alpha[j] > 0 and q[j] < q[i]:
             curved = max(
@@ -94,7 +95,8 @@ def test_each_step_is_the_second_order_choice():
 
 
 def test_steps_end_when_no_pair_violates_the_tolerance():
-    G, h = np.diag([1.0, 2.0]), np.array([1.0, 0.5])
+    G = np.diag([1.0, 2.0])
+    h = np.array([1.0, 0.5])
     alpha = np.zeros(2)
     assert (
         pairwise(G, h, 10.0, alpha, 1.0, 50) == 0
@@ -140,9 +142,11 @@ def test_a_face_ends_at_its_best_point_or_where_it_meets_zero(case):
 
 def test_one_alone_leaves_a_face_and_is_zero_without_rounding(rng):
     for _ in range(20):
-        C, negative = 10.0 * rng.random(), rng.integers(3)
+        C = 10.0 * rng.random()
+        negative = rng.integers(3)
         alpha = C * rng.dirichlet(np.ones(3)) * rng.choice([0.7, 1.0, 1 + 1e-13])
-        before, h = alpha.copy(), C * (3.0 + 0.3 * rng.random(3))
+        before = alpha.copy()
+        h = C * (3.0 + 0.3 * rng.random(3))
         h[negative] = -4.0 * C
         best_of_face(np.eye(3), h, C, alpha)
         assert (alpha == 0).tolist() == (np.arange(3) == negative).tolist()
@@ -158,9 +162,13 @@ def test_no_feasible_point_is_better_than_the_one_found(rng):
         V = rng.normal(size=(T, rng.integers(0, T + 1))) * 10.0 ** rng.uniform(-2, 1)
         if trial % 4 == 0 and T > 1:
             V[1:] = V[rng.integers(T, size=T - 1)]  # the same cut again
-        h, C = rng.uniform(-0.3, 1.0, T), 10.0 ** rng.uniform(-2, 2)
+        h = rng.uniform(-0.3, 1.0, T)
+        C = 10.0 ** rng.uniform(-2, 2)
         if trial >= 100:
-            V, h, C = 30.0 * rng.normal(size=(12, 3)), rng.random(12), 300.0
-        G, T = V @ V.T, len(V)
+            V = 30.0 * rng.normal(size=(12, 3))
+            h = rng.random(12)
+            C = 300.0
+        G = V @ V.T
+        T = len(V)
         alpha = C * rng.dirichlet(np.ones(T + 1))[:T] if trial % 2 else np.zeros(T)
         check_optimal(G, h, C, alpha, 1e-6)

@@ -33,14 +33,17 @@ Y = np.array([2, 0, 1, 0])
 def by_formula(name, F, T, weights):
     """The weighted loss of all rows and its gradient."""
     if name == "identity":
-        losses, R = ((F - T) ** 2).sum(axis=1) / 2, F - T
+        losses = ((F - T) ** 2).sum(axis=1) / 2
+        R = F - T
     elif name == "softmax":
         logs = log_softmax(F, axis=1)
-        losses, R = -(T * logs).sum(axis=1), np.exp(logs) - T
+        losses = -(T * logs).sum(axis=1)
+        R = np.exp(logs) - T
     else:
         t = 2 * T - 1
         short = np.maximum(1 - t * F, 0)
-        losses, R = (short**2).sum(axis=1), -2 * t * short
+        losses = (short**2).sum(axis=1)
+        R = -2 * t * short
     return weights @ losses, weights[:, None] * R
 
 
@@ -83,7 +86,8 @@ def test_projections_by_hand():
 
 
 def test_momentum_by_hand():
-    W, before = np.array([[1.0, 3.0]]), np.array([[0.5, 1.0]])
+    W = np.array([[1.0, 3.0]])
+    before = np.array([[0.5, 1.0]])
     point, after = extrapolated(W, before, -np.ones((1, 2)), 2.0)
     assert after == (1 + np.sqrt(17)) / 2
     assert_allclose(point, W + (W - before) / after, rtol=1e-15)
@@ -100,11 +104,15 @@ def test_momentum_by_hand():
 def test_the_rounds_of_algorithm_1(link, solver, blobs):
     problem, n, T = weighted(blobs(n=20, d=3))
     settings = {"alpha": 0.3, "link": link}
-    X, alpha, weights = problem.X, 0.3, problem.weights
+    X = problem.X
+    alpha = 0.3
+    weights = problem.weights
     l = LINKS[link].L
     H = X.T @ (weights[:, None] * X) / n + alpha / l * np.eye(3)
     W = stepped = np.zeros((3, 3))
-    theta, lower, upper = 1.0, 0.0, np.inf
+    theta = 1.0
+    lower = 0.0
+    upper = np.inf
 
     def at(W, alpha):
         loss, R = by_formula(link, X @ W, T, weights)
@@ -114,12 +122,14 @@ def test_the_rounds_of_algorithm_1(link, solver, blobs):
 
     for s in islice(solver(problem, **settings), 8):
         gradient, loss, primal, bound = at(W, alpha)
-        lower, upper = max(lower, bound), min(upper, primal)
+        lower = max(lower, bound)
+        upper = min(upper, primal)
         assert_allclose(s.W, W, atol=1e-12)
         found = s.loss, s.primal, s.lower, s.upper, s.theta
         assert_allclose(found, [loss, primal, lower, upper, theta], atol=1e-12)
         assert_allclose(s.stepped, stepped, atol=1e-12)
-        before, stepped = stepped, W - np.linalg.solve(H, gradient) / l
+        before = stepped
+        stepped = W - np.linalg.solve(H, gradient) / l
         W = stepped
         if solver is ls_accelerated:
             W, theta = extrapolated(stepped, before, gradient, theta)
@@ -137,9 +147,13 @@ def test_the_rounds_of_algorithm_1(link, solver, blobs):
 @each("power, hinges", [(1, False), (2, False), (3, False), (3, True)])
 def test_the_rounds_of_algorithm_2(power, hinges, blobs):
     problem, n, T = weighted(blobs(n=20, d=3))
-    X, alpha, k, weights = problem.X, 0.1, 3, problem.weights[:, None]
+    X = problem.X
+    alpha = 0.1
+    k = 3
+    weights = problem.weights[:, None]
     P = between = refitted = np.zeros((20, k))
-    Ws, Vs = [], []
+    Ws = []
+    Vs = []
 
     def squared_error(P):
         return approx((weights * (T - P) ** 2).sum() / n, abs=1e-9)
@@ -184,17 +198,22 @@ def test_the_rounds_of_algorithm_2(power, hinges, blobs):
 @each("link", ["identity", "softmax"])
 def test_the_rounds_of_algorithm_3(link, features, solver, calibrated, blobs):
     problem, n, T = weighted(blobs(n=30, d=3))
-    k, alpha, L, weights = 3, 0.2, LINKS[link].L, problem.weights
+    k = 3
+    alpha = 0.2
+    L = LINKS[link].L
+    weights = problem.weights
     sizes = {"features": features, "n_features": 8, "block": 4}
     generator = fitted(problem, features, 8, 4, 1.0, 0)
-    Z, M = [], []
+    Z = []
+    M = []
     for b in range(2):
         Z.append(np.empty((30, generator.width(b)), "f4"))
         generator.make(b)(problem.X, Z[b])
         penalty = generator.penalty(b)
         M.append(np.eye(Z[b].shape[1]) if penalty is None else penalty)
     parts = [generator.part(b) for b in range(2)]
-    W, F = np.zeros((generator.n_features, k)), np.zeros((30, k))
+    W = np.zeros((generator.n_features, k))
+    F = np.zeros((30, k))
     passes = 2 if solver is ls_stagewise_passes else 1
     settings = sizes | {"alpha": alpha, "link": link, "inner": 3}
     settings |= {"passes": 2} if passes == 2 else {"calibrate": calibrated}
@@ -210,20 +229,25 @@ def test_the_rounds_of_algorithm_3(link, features, solver, calibrated, blobs):
         assert again.primal == approx(s.primal, rel=1e-12)
         seen.append(s.round)
         b = s.round % 2
-        ZF, V, m = Z[b].astype(float), np.zeros((Z[b].shape[1], k)), M[b]
+        ZF = Z[b].astype(float)
+        V = np.zeros((Z[b].shape[1], k))
+        m = M[b]
         old = W[parts[b]]
         if calibrated:
-            ZF, V = np.hstack([ZF, F]), np.vstack([V, np.zeros((k, k))])
+            ZF = np.hstack([ZF, F])
+            V = np.vstack([V, np.zeros((k, k))])
             old = np.vstack([old, np.zeros((k, k))])
             m = np.block(
                 [[m, np.zeros((len(m), k))], [np.zeros((k, len(m))), np.eye(k)]]
             )
         H = ZF.T @ (weights[:, None] * ZF) / n + alpha / L * m
-        stepped, theta = V, 1.0
+        stepped = V
+        theta = 1.0
         for _ in range(1 if link == "identity" else 3):
             R = by_formula(link, F + ZF @ V, T, weights)[1]
             gradient = ZF.T @ R / n + alpha * m @ (old + V)
-            before, stepped = stepped, V - np.linalg.solve(H, gradient) / L
+            before = stepped
+            stepped = V - np.linalg.solve(H, gradient) / L
             V = stepped
             if passes == 2:
                 V, theta = extrapolated(stepped, before, gradient, theta)
@@ -237,7 +261,8 @@ def test_the_rounds_of_algorithm_3(link, features, solver, calibrated, blobs):
 
 
 def test_a_block_stays_where_every_step_leads_uphill(blobs, monkeypatch):
-    solve, shares = products.Factor.solve, []
+    solve = products.Factor.solve
+    shares = []
     monkeypatch.setattr(
         products.Factor, "solve", lambda self, G: -0.05 * solve(self, G)
     )

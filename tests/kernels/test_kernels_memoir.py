@@ -61,7 +61,8 @@ def test_a_step_ends_in_the_ball():
 
 
 def test_a_small_scale_is_multiplied_into_the_weights():
-    b, scale = dense(np.full((2, 3), 4.0, "f4")), 5e-4
+    b = dense(np.full((2, 3), 4.0, "f4"))
+    scale = 5e-4
     steps.fold(b, numbers := np.array([scale, 16.0]))
     assert_allclose(b.values, 4.0 * scale, rtol=1e-6)
     assert_allclose(numbers, [1.0, 16.0 * scale**2], rtol=1e-12)
@@ -75,9 +76,11 @@ def visited(b, batch, numbers, taken):
 def walk():
     """Return four rows, four classes, blocks after their steps, and what was taken."""
     X = np.array([[3.0, 0.0], [0.0, 1.0], [1.0, 1.0], [2.0, 0.0]], "f4")
-    y, eta = np.array([0, 1, 2, 0], "i4"), np.array([0.8, 0.8, 0.3, 0.3])
+    y = np.array([0, 1, 2, 0], "i4")
+    eta = np.array([0.8, 0.8, 0.3, 0.3])
     batch = Batch(rows_of(X), y, np.arange(4), NO_ANSWERS, eta, 5)
-    b, numbers = dense(np.zeros((2, 4), "f4"), sums=True), np.array([0.5, 0.0])
+    b = dense(np.zeros((2, 4), "f4"), sums=True)
+    numbers = np.array([0.5, 0.0])
     taken = none_taken(4)
     assert visited(b, batch, numbers, taken) == (4, 0)
     return X, batch, b, numbers, taken
@@ -86,11 +89,15 @@ def walk():
 @uncompiled
 def test_steps_are_those_of_dense_matrices(walk):
     X, batch, b, numbers, taken = walk
-    W, S, scale, eye = np.zeros((2, 4)), np.zeros((2, 4)), 0.5, np.eye(4)
+    W = np.zeros((2, 4))
+    S = np.zeros((2, 4))
+    scale = 0.5
+    eye = np.eye(4)
     answers = []
     violated = 0
     for i, y in enumerate(batch.y):
-        scores, step = X[i] @ W, batch.eta[i] / scale
+        scores = X[i] @ W
+        step = batch.eta[i] / scale
         r = np.argmax(np.where(eye[y], -np.inf, scores))
         answers.append(r)
         if scale * (scores[y] - scores[r]) < 1:
@@ -142,7 +149,8 @@ def test_a_margin_of_one_is_enough_and_scores_are_precise(walk):
 
 def test_blocks_grow_when_they_are_nearly_full():
     k = 100
-    b, first = empty(1, k, sums=True, slots=250), 50
+    b = empty(1, k, sums=True, slots=250)
+    first = 50
     b.end[0] = first
     b.values[:] = b.sums[:] = 7.0  # which blocks that take these slots do not hold
     sizes = []
@@ -173,10 +181,13 @@ def test_blocks_grow_when_they_are_nearly_full():
 
 @uncompiled
 def test_a_row_lacks_what_more_classes_would_take():
-    k, rows = 40, rows_of(sp.csr_matrix([[1.0, 0, 0], [0, 1, 0], [1, 1, 0], [0, 0, 1]]))
+    k = 40
+    rows = rows_of(sp.csr_matrix([[1.0, 0, 0], [0, 1, 0], [1, 1, 0], [0, 0, 1]]))
     assert lacks_room(empty(3, k), rows_of(np.ones((2, 3))), np.uint64(1), 2) == 3 * 4
     assert lacks_room(empty(3, 2, slots=3), rows, np.uint64(0), 2) == 4
-    b, g, one = empty(1, k, slots=4 + 8), np.empty(2), rows_of(np.ones((1, 1)))
+    b = empty(1, k, slots=4 + 8)
+    g = np.empty(2)
+    one = rows_of(np.ones((1, 1)))
     for c in range(4):  # the pool has no slot left, and the block has room for two more
         add_outer(b, one, np.uint64(0), np.ones(1), np.array([c]), 0.0)
     batch = Batch(one, np.array([30]), np.array([0]), NO_ANSWERS, np.ones(1))
@@ -206,7 +217,9 @@ def fill(k, *, sums=False):
     feature 0 none.
     """
     rng = np.random.default_rng(0)
-    b, W, S = empty(D, k, sums=sums, slots=8), np.zeros((D, k)), np.zeros((D, k))
+    b = empty(D, k, sums=sums, slots=8)
+    W = np.zeros((D, k))
+    S = np.zeros((D, k))
     pools = 1
     for _ in range(500 if config.DISABLE_JIT else 1500):
         f = 1 + int((D - 1) * rng.random() ** 0.5)
@@ -217,7 +230,8 @@ def fill(k, *, sums=False):
         size = slots_for(b.sizes[f], b.used[f] + 1, k)
         need = 0 if size == b.sizes[f] else blocks.length_of(size, k)
         if len(b.values) - b.end[0] < need:
-            b, pools = roomier(b, need), pools + 1
+            b = roomier(b, need)
+            pools = pools + 1
         p = slot_of(b, f, c, k)
         b.values[p] += value
         W[f, c] += value
@@ -274,10 +288,8 @@ def test_blocks_are_the_matrix_whose_changes_they_took(k):
     assert_array_equal(b.used[hashed], (W != 0).sum(axis=1)[hashed])
     assert (b.used[hashed] <= blocks.FULL * lengths[hashed]).all()
     order = np.argsort(b.starts[lengths > 0])
-    starts, ends = (
-        b.starts[lengths > 0][order],
-        (b.starts + lengths)[lengths > 0][order],
-    )
+    starts = b.starts[lengths > 0][order]
+    ends = (b.starts + lengths)[lengths > 0][order]
     assert (starts[1:] >= ends[:-1]).all() and ends[-1] <= b.end[0] <= len(b.values)
 
 
@@ -290,7 +302,9 @@ def test_a_new_pool_is_without_gaps_and_zeros(k):
     b = b._replace(sums=b.sums[:0])
     for zeros in (0.0, 0.9):
         b.values[np.random.default_rng(1).random(len(b.values)) < zeros] = 0.0
-        W, new, same = matrix_of(b), blocks.compacted(b, 77), roomier(b, 77)
+        W = matrix_of(b)
+        new = blocks.compacted(b, 77)
+        same = roomier(b, 77)
         hashed = new.sizes < WHOLE
         assert_array_equal(new.used[hashed], np.diff(W.indptr)[hashed])
         assert new.end[0] < same.end[0] or not zeros or k == 2
@@ -323,7 +337,8 @@ def test_scores_are_the_product_with_values_towards_zero(k, kind):
             assert_allclose(entries(b, l1=l1 or 0.0), nearer, atol=1e-5)
         for X, rows in documents():
             for i in range(len(X)):
-                out, g = np.full(k + 1, 2, "f4"), np.empty(2)
+                out = np.full(k + 1, 2, "f4")
+                g = np.empty(2)
                 add_scores(b, rows, np.uint64(i), l1, out)
                 assert_allclose(out[:k] - 2, X[i] @ nearer, atol=1e-4)
                 assert (
@@ -347,10 +362,8 @@ def test_a_row_finds_the_room_that_was_reserved(k, kind, sums):
                 assert need > len(b.values) - b.end[0]
                 b = roomier(b, need)
                 need = lacks_room(b, rows, np.uint64(i), 2)
-            pair, steps = (
-                np.random.default_rng(i).choice(k, 2, replace=False),
-                (0.5, -2.0),
-            )
+            pair = np.random.default_rng(i).choice(k, 2, replace=False)
+            steps = (0.5, -2.0)
             add_outer(b, rows, np.uint64(i), np.array(steps), pair, 3.0)
             W[:, pair] += np.outer(X[i], steps)
             S[:, pair] += 3.0 * np.outer(X[i], steps)

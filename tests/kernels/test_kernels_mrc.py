@@ -28,7 +28,8 @@ ROWS = np.array(
 def thresholded(Z, mass):
     """P by bisection for phi, and phi."""
     clipped = np.minimum(Z, psi(Z)[:, None])
-    low, high = clipped.min() - mass, clipped.max()
+    low = clipped.min() - mass
+    high = clipped.max()
     for _ in range(200):
         phi = (low + high) / 2
         low, high = (
@@ -68,11 +69,11 @@ def test_splitting_goes_on_where_no_row_is_above_phi(rng):
 
 
 def test_relaxation_and_soft_thresholds_by_hand():
-    Z, S, P = np.array([[1.0, 2.0]]), np.array([[4.0, 0.5]]), np.array([[0.25, 0.0]])
+    Z = np.array([[1.0, 2.0]])
+    S = np.array([[4.0, 0.5]])
+    P = np.array([[0.25, 0.0]])
     relax(Z, S, P, 1.5)
     assert Z.tolist() == [[1.0 + 1.5 * 3.25, 2.0 + 1.5 * -1.5]]
-    M, t = (
-        np.array([[3.0, -3.0, 0.5, -0.5, 0.0]]),
-        np.array([[1.0, 1.0, 1.0, 0.25, 1.0]]),
-    )
+    M = np.array([[3.0, -3.0, 0.5, -0.5, 0.0]])
+    t = np.array([[1.0, 1.0, 1.0, 0.25, 1.0]])
     assert soft_threshold(M, t).tolist() == [[2.0, -2.0, 0.0, -0.25, 0.0]]

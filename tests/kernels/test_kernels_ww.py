@@ -54,7 +54,8 @@ def test_sweep_and_newton_s_method_find_the_root(C):
     not config.DISABLE_JIT, reason="counts calls, with NUMBA_DISABLE_JIT=1"
 )
 def test_newton_s_method_takes_few_passes_and_rarely_the_sweep(monkeypatch):
-    passes, swept = [], []
+    passes = []
+    swept = []
     monkeypatch.setattr(
         fast, "evaluate", lambda *given: (passes.append(1), evaluate(*given))[1]
     )
@@ -82,12 +83,17 @@ def test_f_and_its_free_indices_by_hand():
 
 
 def test_breakpoints_are_met_in_the_order_of_subroutine_3():
-    v, C, met, n_u, n_m = np.array([5.0, 4.5, 1.0]), 1.0, [], 0, 0
+    v = np.array([5.0, 4.5, 1.0])
+    C = 1.0
+    met = []
+    n_u = 0
+    n_m = 0
     for _ in range(6):
         g, enters = breakpoint(v, C, n_u, n_m)
         met.append((g, enters))
         n_u, n_m = (n_u, n_m + 1) if enters else (n_u + 1, n_m - 1)
-    entries, exits = [(g, True) for g in v], [(g - C, False) for g in v]
+    entries = [(g, True) for g in v]
+    exits = [(g - C, False) for g in v]
     assert met == sorted([*entries, *exits], reverse=True)
 
 
@@ -104,7 +110,8 @@ def epoch_by_hand(X, y, costs, order, W, B):
     """Algorithm 1 with whole vectors; return how many blocks changed."""
     changed = 0
     for i in order:
-        x, own = X[i], y[i]
+        x = X[i]
+        own = y[i]
         if not x @ x:
             continue
         v = (1.0 - x @ W[:, [own]] + x @ W) / (x @ x) + B[i] + B[i].sum()
@@ -120,11 +127,10 @@ def epoch_by_hand(X, y, costs, order, W, B):
 
 def test_the_arguments_of_a_block_by_hand():
     data = samples(as_problem([[2.0, 1.0], [1.0, 0.0], [0.0, 1.0]], [1, 0, 2]), 1.0)
-    i, z = np.uint64(0), np.empty(4)
-    W, B = (
-        np.array([[1.0, 2.0, 0.5, 0.0], [0.0, 1.0, 3.0, 0.0]]),
-        np.array([[0.25, 0.0, 0.5, 0.0]]),
-    )
+    i = np.uint64(0)
+    z = np.empty(4)
+    W = np.array([[1.0, 2.0, 0.5, 0.0], [0.0, 1.0, 3.0, 0.0]])
+    B = np.array([[0.25, 0.0, 0.5, 0.0]])
     margins(data, i, W, z)  # scores 2, 5, 4
     assert z.tolist() == [-2.0, -1.0, 0.0, -4.0]
     assert arguments(data, i, B, z) == 0.75
@@ -135,16 +141,20 @@ def test_the_arguments_of_a_block_by_hand():
 @sparse_or_not
 def test_an_epoch_of_walrus(sparse, k):
     rng = np.random.default_rng(k)
-    n, d = 12, 7
-    X, y = rng.normal(size=(n, d)), (np.arange(n) % k).astype("i4")
+    n = 12
+    d = 7
+    X = rng.normal(size=(n, d))
+    y = (np.arange(n) % k).astype("i4")
     X[3] = 0.0
     if sparse:
         X[rng.random((n, d)) < 0.6] = 0.0
     X[5] = 10.0 * np.eye(d)[0]
     problem = as_problem(sp.csr_matrix(X) if sparse else X, y)
     problem = replace(problem, classes=np.arange(k))  # of 66 only the first have rows
-    W, B = np.zeros((d, lanes(k))), np.zeros((n, lanes(k)))
-    W_own, B_own = np.zeros((d, k)), np.zeros((n, k))
+    W = np.zeros((d, lanes(k)))
+    B = np.zeros((n, lanes(k)))
+    W_own = np.zeros((d, k))
+    B_own = np.zeros((n, k))
     for C, weights in (
         (0.05, np.ones(n)),
         (0.3, np.ones(n)),
@@ -162,9 +172,8 @@ def test_an_epoch_of_walrus(sparse, k):
 
 
 def test_a_row_that_is_solved_changes_nothing():
-    data, order = (
-        samples(as_problem(2.0 * np.eye(2), [0, 1]), 10.0),
-        np.arange(2, dtype=np.uint64),
-    )
-    W, B = np.zeros((2, 4)), np.zeros((2, 4))
+    data = samples(as_problem(2.0 * np.eye(2), [0, 1]), 10.0)
+    order = np.arange(2, dtype=np.uint64)
+    W = np.zeros((2, 4))
+    B = np.zeros((2, 4))
     assert [epoch(data, W, B, order) for _ in range(2)] == [2, 0]

@@ -44,11 +44,9 @@ def test_rows_are_multiplied_and_subtracted(kind, dtype, columns):
     assert rows.shift == (kind == "dense") and not rows.data.flags.writeable
     assert (given.data if kind == "CSR" else given).flags.writeable  # as it was
     rng = np.random.default_rng(1)
-    W, delta, out = (
-        rng.normal(size=(11, columns)),
-        rng.normal(size=columns),
-        np.ones(columns),
-    )
+    W = rng.normal(size=(11, columns))
+    delta = rng.normal(size=columns)
+    out = np.ones(columns)
     few = np.where(np.arange(columns) % 7 == 1, delta, 0)
     for i in range(5):
         times(rows, np.uint64(i), W, out, width(columns))

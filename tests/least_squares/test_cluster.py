@@ -8,7 +8,7 @@ from itertools import islice
 
 import numpy as np
 import pytest
-from helpers import each, refuses
+from helpers import each, module_fixture, refuses
 from numpy.testing import assert_allclose
 
 from workbench import SOLVERS, as_problem, load
@@ -16,10 +16,11 @@ from workbench.least_squares.cluster import CLUSTERS, Cluster, on_cluster
 
 distributed = pytest.importorskip("distributed", reason="needs the extra `cluster`")
 
-N, D = 20_000, 6
+N = 20_000
+D = 6
 
 
-@pytest.fixture(scope="module")
+@module_fixture
 def memory():
     rng = np.random.default_rng(0)
     y = rng.integers(3, size=N)
@@ -27,7 +28,7 @@ def memory():
     return as_problem(X.astype("f4"), y)
 
 
-@pytest.fixture(scope="module")
+@module_fixture
 def file(memory, tmp_path_factory):
     path = tmp_path_factory.mktemp("rows") / "rows.npy"
     np.save(path, memory.X)
@@ -35,7 +36,7 @@ def file(memory, tmp_path_factory):
     return load(path)
 
 
-@pytest.fixture(scope="module")
+@module_fixture
 def processes(dask):
     """Return the scheduler of two workers, each a process of its own, and a client of
     them."""
@@ -86,10 +87,12 @@ def test_rows_in_memory_and_a_file_that_has_moved_are_refused(
 
 def test_a_lost_worker_costs_a_moment(memory, file, processes, monkeypatch):
     scheduler, client = processes
-    whole, there = infos("ls_accelerated", memory, 9), on_cluster(file, client)
+    whole = infos("ls_accelerated", memory, 9)
+    there = on_cluster(file, client)
     steps = SOLVERS["ls_accelerated"].steps(there)
     found = [next(steps).info() for _ in range(4)]
-    ask, asked = Cluster.ask, []
+    ask = Cluster.ask
+    asked = []
 
     def killing(self, function):
         holder, *_ = client.who_has(self.parts[:1]).popitem()[

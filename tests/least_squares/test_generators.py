@@ -1,9 +1,8 @@
 """Random features by blocks: their kernels, their independence of how rows are cut."""
 
 import numpy as np
-import pytest
 import scipy.sparse as sp
-from helpers import each, single_or_double
+from helpers import each, module_fixture, single_or_double
 from numpy.testing import assert_allclose
 from pytest import approx
 from scipy.spatial.distance import cdist
@@ -19,7 +18,7 @@ from workbench.least_squares.generators import (
 )
 
 
-@pytest.fixture(scope="module")
+@module_fixture
 def problem():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(120, 9)).astype("f4")

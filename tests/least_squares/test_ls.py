@@ -37,7 +37,8 @@ each_link = each("link", LINKS)
 def test_the_lipschitz_constant_holds_and_is_attained(link):
     rng = np.random.default_rng(1)
     L, of = LINKS[link]
-    y, steepest = np.zeros(2, int), 0.0
+    y = np.zeros(2, int)
+    steepest = 0.0
     # The softmax is steepest where two classes share all: at the ends of a very
     # negative third.
     near = [np.array([0.0, 0.0, -40.0]) + 1e-4 * rng.normal(size=3) for _ in range(200)]
@@ -51,8 +52,10 @@ def test_the_lipschitz_constant_holds_and_is_attained(link):
 
 def cvxpy_optimum(problem, link, alpha):
     X = (problem.X.toarray() if problem.is_sparse else problem.X).astype(float)
-    mean, share = X.mean(axis=0), problem.weights / problem.weights.sum()
-    W, offset = cp.Variable((problem.d, problem.k)), cp.Variable((1, problem.k))
+    mean = X.mean(axis=0)
+    share = problem.weights / problem.weights.sum()
+    W = cp.Variable((problem.d, problem.k))
+    offset = cp.Variable((1, problem.k))
     U = (X - mean) @ W + np.ones((problem.n, 1)) @ offset
     loss = share @ oracles.LINKS[link](U, np.eye(problem.k)[problem.y])
     size = np.linalg.norm(mean)  # scores of the mean row are variables of their own
@@ -115,12 +118,14 @@ def test_the_loss_falls_whatever_the_condition_of_the_rows(
 def test_irls_diverges_where_algorithm_1_makes_progress():
     """Two rows x = 1 of labels 0 and 1: the slope is tanh(w / 2) / 2, and w - sinh(w)
     is IRLS."""
-    w, start = 2.25, np.full((1, 1), 2.25)
+    w = 2.25
+    start = np.full((1, 1), 2.25)
     state = Iterate(0, start, start, 1.0)
     steps = updates(
         state, lambda W: np.tanh(W / 2) / 2, products.Factor(np.eye(1)), 0.25, False
     )
-    irls, ours = [w], [w]
+    irls = [w]
+    ours = [w]
     for _ in range(4):
         irls.append(irls[-1] - np.sinh(irls[-1]))
         ours.append(next(steps).W.item())
@@ -130,7 +135,8 @@ def test_irls_diverges_where_algorithm_1_makes_progress():
 
 def test_the_accelerated_form_has_the_rate_of_section_4(iris):
     best = next(islice(ls_accelerated(iris, alpha=1e-4), 2000, None))
-    t, L = np.arange(1, 500), LINKS["softmax"].L
+    t = np.arange(1, 500)
+    L = LINKS["softmax"].L
     H = iris.X.T @ iris.X / iris.n + 1e-4 / L * np.eye(iris.d)
     size = (
         2 * L * np.vdot(best.W, H @ best.W)

@@ -136,11 +136,9 @@ def test_confusion_counts_rows_as_scikit_learn_does(k, blobs):
     state, pictures = last("ridge", problem, 1)
     X, y = (problem.X_test, problem.y_test) if k == 10 else (problem.X, problem.y)
     rows = np.linspace(0, len(y) - 1, min(500, len(y))).astype(int)
-    said, y, image = (
-        state.scores(X[rows]).argmax(axis=1),
-        y[rows],
-        pictures["Confusion"],
-    )
+    said = state.scores(X[rows]).argmax(axis=1)
+    y = y[rows]
+    image = pictures["Confusion"]
     often = np.argsort(-np.bincount(y, minlength=k), kind="stable")[:40]
     truth = confusion_matrix(y, said, labels=np.sort(often))
     assert np.array_equal(image.values, truth)
@@ -152,7 +150,7 @@ def test_confusion_counts_rows_as_scikit_learn_does(k, blobs):
     assert ("40 of 50 classes" in image.title) == (k == 50)
 
 
-def test_regions_are_the_classes_of_highest_score():
+def test_regions_are_the_classes_of_highest_score(rng):
     problem = load("checkers 2000", test=0.3)
     state, _ = last("cuts_linear_time", problem, 12)
     marked = np.array([1999, 3, 17])
@@ -160,14 +158,13 @@ def test_regions_are_the_classes_of_highest_score():
     check(picture)
     h, w = picture.regions.shape
     left, right, bottom, top = picture.extent
-    low, high = problem.X.min(axis=0), problem.X.max(axis=0)
+    low = problem.X.min(axis=0)
+    high = problem.X.max(axis=0)
     assert left < low[0] and bottom < low[1] and right > high[0] and top > high[1]
-    rng = np.random.default_rng(0)
-    i, j = rng.integers(0, h, 200), rng.integers(0, w, 200)
-    x, y = (
-        left + (j + 0.5) / w * (right - left),
-        bottom + (i + 0.5) / h * (top - bottom),
-    )
+    i = rng.integers(0, h, 200)
+    j = rng.integers(0, w, 200)
+    x = left + (j + 0.5) / w * (right - left)
+    y = bottom + (i + 0.5) / h * (top - bottom)
     said = state.scores(np.stack([x, y], axis=1).astype(np.float32)).argmax(axis=1)
     assert len(np.unique(said)) == 2 and np.array_equal(picture.regions[i, j], said)
     rows = rows_of(problem, picture.points)
@@ -197,7 +194,8 @@ def test_a_plane_of_one_point_and_weights_of_any_shape(kind):
     down, across = (np.array(image.values.shape) + 1) // 6
     assert down * across >= 7
     for c in range(7):  # square images side by side
-        top, left = 6 * (c // across), 6 * (c % across)
+        top = 6 * (c // across)
+        left = 6 * (c % across)
         assert np.array_equal(
             image.values[top : top + 5, left : left + 5], W[:, c].reshape(5, 5)
         )
@@ -242,7 +240,8 @@ def test_pictures_are_finite_and_large_problems_are_cut(
 
 
 def margins(s, problem, shown):
-    bars, F = shown["Margins"], s.scores(problem.X)
+    bars = shown["Margins"]
+    F = s.scores(problem.X)
     ends = np.array([float(label) for label in bars.labels])  # the lower ones
     width = ends[1] - ends[0]
     margin = [f[c] - np.delete(f, c).max() for f, c in zip(F, problem.y)]
@@ -253,10 +252,16 @@ def margins(s, problem, shown):
 
 def subproblem(s, problem, shown):
     """The line is the subproblem of the row with most of the gap."""
-    C, k, line, held = s.level, problem.k, shown["F(γ)"], shown["Its"]
+    C = s.level
+    k = problem.k
+    line = shown["F(γ)"]
+    held = shown["Its"]
     i = int(re.search(r"row (\d+)", line.title)[1])
     X = problem.X.toarray() if problem.is_sparse else problem.X
-    x, y, W, B = X[i], problem.y[i], s.W[:, :k], s.B[i, :k]
+    x = X[i]
+    y = problem.y[i]
+    W = s.W[:, :k]
+    B = s.B[i, :k]
     Z = 1 + X @ W - np.sum(X * W.T[problem.y], axis=1)[:, None]
     gaps = np.where(np.eye(k)[problem.y], 0, C * np.maximum(Z, 0) - s.B[:, :k] * Z)
     yield i, gaps.sum(axis=1).argmax()
@@ -276,7 +281,8 @@ def parts_of_the_gap(s, problem, shown):
 
 
 def constraints(s, problem, shown):
-    slack, alpha = shown["Slack"], shown["Multipliers"]
+    slack = shown["Slack"]
+    alpha = shown["Multipliers"]
     yield slack.values.sum(), problem.n
     yield slack.values[slack.marked != 0].sum(), np.sum(s.psi + 1 > s.nu)
     yield alpha.values[[0, -1]], [s.alpha.max(), s.alpha.min()]
@@ -284,7 +290,8 @@ def constraints(s, problem, shown):
 
 
 def worst_distribution(s, problem, shown):
-    values, p = shown["Worst"].values, s.p
+    values = shown["Worst"].values
+    p = s.p
     yield values.sum(), 1
     yield values, -np.sort(-p.sum(axis=1) / p.sum())[: len(values)]
 
@@ -298,7 +305,8 @@ def cuts(s, problem, shown):
 def heaviest_rows(s, problem, shown):
     sizes = np.zeros(problem.n)
     np.add.at(sizes, s.rows, np.repeat(s.w, np.diff(s.ends)) * s.B[:, 0])
-    sizes, picture = np.abs(sizes), shown["Regions"]
+    sizes = np.abs(sizes)
+    picture = shown["Regions"]
     yield shown["Weight"].values[0], sizes.max()
     marked = rows_of(problem, picture.points[picture.marked > 0])
     yield np.sort(sizes[marked]), np.sort(sizes)[-len(marked) :]

@@ -124,7 +124,8 @@ def test_a_branch_leaves_its_origin_unchanged(iris):
     lane = Lane("mrc_ccg", iris, {"n_max": 5})
     for _ in range(3):
         lane.advance()
-    seconds, before = lane.seconds, deepcopy(lane.state)
+    seconds = lane.seconds
+    before = deepcopy(lane.state)
     branch = lane.branch({"n_max": 50})
     assert branch.last["round"] == 2 and branch.last["seconds"] >= seconds
     branch.advance()
@@ -152,7 +153,8 @@ def test_the_iterate_before_a_failure_can_be_had_again(iris):
     assert [row["round"] for row in lane.play(60.0)] == [0, 1, 2]
     assert lane.ended == "failed: the toy broke"
     assert isinstance(lane.error, ArithmeticError)
-    lane._evaluated, before = -1, dict(lane.last)
+    lane._evaluated = -1
+    before = dict(lane.last)
     assert lane.advance() is None
     assert lane.evaluate_now() == before, "not what failed in mid-round"
     assert lane.back() and lane.error is None and lane.state.sum[0] == 1

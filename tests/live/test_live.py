@@ -11,7 +11,7 @@ from functools import partial
 import nbformat
 import numpy as np
 import pytest
-from helpers import each, each_path, refuses, wait
+from helpers import each, each_path, refuses, slow, wait
 from numpy.testing import assert_array_equal
 
 import workbench.live
@@ -91,7 +91,8 @@ def sent(monkeypatch):
 
 
 def test_a_chart_is_fed_a_few_times_a_second(sent):
-    chart, tic = Chart(), time.perf_counter()
+    chart = Chart()
+    tic = time.perf_counter()
     curve = chart.begin("toy", "#123456")
     for i in range(2000):
         chart.add(curve, [{"round": i, "seconds": i / 10, "lower": 0.0, "upper": 1.0}])
@@ -104,7 +105,8 @@ def test_a_chart_is_fed_a_few_times_a_second(sent):
     for content, (buffer,) in sent:
         assert content["curves"][0]["at"] == at
         at += len(points(buffer)) - 1
-    so_far, kept = len(sent), at
+    so_far = len(sent)
+    kept = at
     chart._handle_custom_msg({"wants": "everything"}, [])
     wait(lambda: len(sent) > so_far)
     content, (buffer,) = sent[-1]
@@ -310,7 +312,8 @@ def test_moved_sliders_count_from_the_next_press_of_run(toys, sent, monkeypatch)
         lambda: any(lane.state and lane.state.round == 2 for lane in toys.player.lanes)
     )
     sliders = toys.sliders.widgets
-    sliders["alpha"].value, sliders["C"].value = 1e-4, 0.25
+    sliders["alpha"].value = 1e-4
+    sliders["C"].value = 0.25
     pends(sent, "pending until run or step is pressed: C, alpha")
     toys.run()
     pends(sent, "pending until the round in progress ends: C, alpha")
@@ -498,7 +501,7 @@ def test_memoir_learns_with_its_dashboard_s_first_settings():
     assert last["primal"] < first["primal"] and last["test_error"] < 0.45
 
 
-@pytest.mark.slow
+@slow
 @each_path(DASHBOARDS)
 def test_a_notebook_runs_at_its_smallest_scale(path, execute):
     ran = {

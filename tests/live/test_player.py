@@ -16,23 +16,27 @@ class Toy:
     busy = together = 0
 
     def __init__(self, last=10**9, fails_at=None, free=True, cost=0.001):
-        self.end, self.fails_at, self.cost = last, fails_at, cost
+        self.end = last
+        self.fails_at = fails_at
+        self.cost = cost
         self.asked = self.evaluated = 0
-        self.at, self.seconds, self.ended, self.error = -1, 0.0, "", None
+        self.at = -1
+        self.seconds = 0.0
+        self.ended = ""
+        self.error = None
         self.gate = threading.Semaphore(10**9 if free else 0)
 
     def advance(self, wait=False):
-        self.asked, self.waited = self.asked + 1, wait
+        self.asked = self.asked + 1
+        self.waited = wait
         Toy.busy += 1
         Toy.together = max(Toy.together, Toy.busy)
         self.gate.acquire()
         time.sleep(0.001)
         Toy.busy -= 1
         if self.at + 1 == self.fails_at:
-            self.ended, self.error = (
-                "failed: the toy broke",
-                ArithmeticError("the toy broke"),
-            )
+            self.ended = "failed: the toy broke"
+            self.error = ArithmeticError("the toy broke")
             return None
         self.at += 1
         self.seconds += self.cost
@@ -56,7 +60,8 @@ class Heard(Player):
     """A player, and the rounds and statuses that were heard of it."""
 
     def __init__(self):
-        self.rounds, self.statuses = [], []
+        self.rounds = []
+        self.statuses = []
         super().__init__(self.hear)
 
     def hear(self, lane, rows):
@@ -97,7 +102,8 @@ def test_nothing_is_asked_for_while_paused(player):
     player.pause()
     player.pause()  # a second press hangs nothing
     player.until("paused")
-    asked, seen = toy.asked, len(player.rounds)
+    asked = toy.asked
+    seen = len(player.rounds)
     time.sleep(0.05)
     assert toy.asked == asked == seen == len(player.rounds) and toy.evaluated == 1
     player.run(always(toy))
@@ -136,7 +142,9 @@ def test_back_turns_every_lane_back_by_one_and_pauses(player):
 
 
 def test_the_lane_with_the_least_solver_time_goes_first(player):
-    slow, quick, failing = Toy(cost=0.1), Toy(cost=0.02), Toy(fails_at=2)
+    slow = Toy(cost=0.1)
+    quick = Toy(cost=0.02)
+    failing = Toy(fails_at=2)
     for budget in (1.0, 2.0):
         player.budget = budget
         player.run(always(slow, quick, failing))

@@ -8,8 +8,7 @@ import zlib
 
 import matplotlib.pyplot as plt
 import numpy as np
-import pytest
-from helpers import refuses, wait
+from helpers import module_fixture, refuses, wait
 
 from checks.scrub import Scrub
 from workbench import below, load, rounds
@@ -21,7 +20,7 @@ from workbench.live.pictures import pack
 from workbench.live.replay import MIME, Replay, record
 
 
-@pytest.fixture(scope="module")
+@module_fixture
 def recorded():
     problem = load("wine", test=0.3)
     return (
@@ -43,18 +42,18 @@ def points(run):
 
 def test_frames_are_what_a_dashboard_shows_in_that_round(recorded):
     walrus, _ = recorded
-    lane, frames = (
-        Lane("ww_walrus", load("wine", test=0.3), {"C": 0.5}),
-        iter(walrus.frames),
-    )
-    frame, seen = next(frames), 0
+    lane = Lane("ww_walrus", load("wine", test=0.3), {"C": 0.5})
+    frames = iter(walrus.frames)
+    frame = next(frames)
+    seen = 0
     while frame:
         lane.advance()
         if frame["words"]["title"] == f"round {lane.state.round}":
             words, buffers = pack(portrait(lane.state, lane.problem, lane.parameters))
             assert frame["words"]["pictures"] == words
             assert [base64.b64decode(text) for text in frame["buffers"]] == buffers
-            frame, seen = next(frames, None), seen + 1
+            frame = next(frames, None)
+            seen = seen + 1
     assert seen == len(walrus.frames) > 5
     assert lane.state.round == walrus.trace.last["round"]
 
@@ -83,7 +82,8 @@ def test_words_in_a_trace_are_never_markup(recorded):
     bad = "</script><script>alert(1)</script>"
     header = trace.header | {"problem": trace.header["problem"] | {"name": bad}}
     replay = Replay(Trace(header, trace.rows))
-    page, bundle = replay.page(bad), replay._repr_mimebundle_()
+    page = replay.page(bad)
+    bundle = replay._repr_mimebundle_()
     assert "alert(1)" in page and "<script>alert" not in page
     assert unpacked(page)["runs"][0]["settings"][0] == bad
     assert bundle["text/html"].startswith("<iframe srcdoc=")
@@ -96,7 +96,8 @@ def test_what_cannot_be_played_is_refused(recorded, tmp_path, capsys):
         record("walrus", load("iris"))
     with refuses("run 2, of ww_walrus, has no rows"):
         Replay(trace, Trace(trace.header, []))
-    kept, page = tmp_path / "a.jsonl", tmp_path / "page.html"
+    kept = tmp_path / "a.jsonl"
+    page = tmp_path / "page.html"
     assert main(["run", "ww_walrus", "iris", "--out", str(kept)]) == 0
     assert main(["replay", str(kept), str(kept), "--out", str(page)]) == 0
     runs = unpacked(page.read_text("utf-8"))["runs"]

@@ -7,7 +7,7 @@ from itertools import islice
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from helpers import each, refuses
+from helpers import each, module_fixture, refuses
 from helpers.problems import documents
 from numpy.testing import assert_allclose, assert_array_equal
 from pytest import approx
@@ -38,9 +38,14 @@ def plain(problem, kind, *, lam=0.0, eta0=0.1, eta_step=0.02, batch_size=20, **g
     pass.
     """
     X = problem.X.toarray() if problem.is_sparse else problem.X
-    y, k, rng = problem.y, problem.k, np.random.default_rng(given["seed"])
-    W, t, search = np.zeros((X.shape[1], k)), 0, Random(k, 1, rng)
-    total, power = np.zeros_like(W), 0.5 if kind == "averaged" else 1.0
+    y = problem.y
+    k = problem.k
+    rng = np.random.default_rng(given["seed"])
+    W = np.zeros((X.shape[1], k))
+    t = 0
+    search = Random(k, 1, rng)
+    total = np.zeros_like(W)
+    power = 0.5 if kind == "averaged" else 1.0
     while True:
         if kind == "averaged":
             b = rng.permutation(problem.n)
@@ -53,7 +58,8 @@ def plain(problem, kind, *, lam=0.0, eta0=0.1, eta_step=0.02, batch_size=20, **g
                 t += 1
                 eta = eta0 / (1 + eta_step * t) ** power
                 W *= 1 - lam * eta * (kind == "l2")
-            x, own = X[i], y[i]
+            x = X[i]
+            own = y[i]
             r = np.argmax(np.where(np.arange(k) == own, -np.inf, x @ W))
             r = r if found is None else found[j]
             if 1 + x @ (W[:, r] - W[:, own]) > 0:
@@ -100,7 +106,8 @@ FORMS = {
 def test_every_iterate_is_that_of_the_printed_box(case, form):
     (kind, given), (sparse, words, dense) = CASES[case], FORMS[form]
     averaged = kind == "averaged"
-    given, near = {"seed": 3} | given, 2e-6 if averaged else 1e-6
+    given = {"seed": 3} | given
+    near = 2e-6 if averaged else 1e-6
     given |= {} if averaged or "batch_size" in given else {"batch_size": 20}
     problem = documents(60, 20, sparse=sparse, words=words)
     many = given.get("batch_size", 20) * MAX_BATCHES < problem.n
@@ -121,7 +128,8 @@ def after(count, kind, problem, **given):
 
 
 def test_sparse_weights_take_few_bytes_and_forget_zeros():
-    problem, given = documents(2000, 400, 150), {"dense": False, "batch_size": 100}
+    problem = documents(2000, 400, 150)
+    given = {"dense": False, "batch_size": 100}
     whole, cut = (
         after(20, "l1", problem, lam=g, eta0=1.0, **given) for g in (0.0, 0.3)
     )
@@ -145,7 +153,8 @@ def test_the_shortfall_of_a_search_is_in_its_rows():
 
 
 def test_dense_weights_that_do_not_fit_are_refused():
-    n, k = 300, 300
+    n = 300
+    k = 300
     X = sp.csr_matrix(
         (np.ones(n), (np.arange(n), np.arange(n) * 10**6)), shape=(n, 3 * 10**8)
     )
@@ -161,7 +170,8 @@ NAMES = {"lambda": "lam", "hash_length": "bits"}  # of Table 4 and ours
 
 @each("name", ["memoir_l2", "memoir_l1", "memoir_lsh"])
 def test_the_defaults_are_those_of_table_4(name):
-    solver, table = ENTRIES[name], printed("memoir").query("table == '4'")
+    solver = ENTRIES[name]
+    table = printed("memoir").query("table == '4'")
     own = solver.label.replace("ℓ", "l")
     given = {
         p.name: p.default for p in inspect.signature(solver.steps).parameters.values()
@@ -176,7 +186,8 @@ def test_the_defaults_are_those_of_table_4(name):
 
 
 def test_memoir_lsh_is_algorithm_1_with_hashes():
-    problem, given = documents(300, 60), {"batch_size": 50, "seed": 4}
+    problem = documents(300, 60)
+    given = {"batch_size": 50, "seed": 4}
     own, same = (
         after(4, kind, problem, **given, **of)
         for kind, of in (("lsh", {}), ("l2", {"mips": "simple_lsh"}))
@@ -185,7 +196,7 @@ def test_memoir_lsh_is_algorithm_1_with_hashes():
     assert own.recall < 1
 
 
-@pytest.fixture(scope="module")
+@module_fixture
 def sector():
     try:
         return load("sector @ unit")

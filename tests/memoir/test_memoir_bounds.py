@@ -16,7 +16,9 @@ def test_the_risk_bound_by_hand():
 
 
 def test_the_inexact_hinge_needs_its_factor():
-    m, rho, eps = np.random.default_rng(0).normal(size=1000), 0.7, 0.25
+    m = np.random.default_rng(0).normal(size=1000)
+    rho = 0.7
+    eps = 0.25
     exact = np.maximum(0, 1 - m / rho)
     worst = np.maximum(
         0, 1 - (m + eps * rho) / (rho * (1 + eps))
@@ -29,7 +31,8 @@ def test_the_inexact_hinge_needs_its_factor():
 
 
 def test_the_l2_bound_by_hand_and_in_the_limit():
-    G, B = np.sqrt(0.25) + 2 + 0.1, np.sqrt(8)
+    G = np.sqrt(0.25) + 2 + 0.1
+    B = np.sqrt(8)
     psi = 0.8 * 0.1 + 0.2 * B + np.sqrt(np.log(20) / (0.25 * 100))
     bound = l2_bound(100, lam=0.25, eps=0.1, missed=0.2, delta=0.05)
     assert bound == approx(G**2 * (1 + np.log(100)) / 50 + psi)

@@ -29,9 +29,11 @@ def weights(problem, a, lam):
 
 def by_the_box(problem, lam, batch_size, seed, rounds):
     """Algorithm 1 as printed, 1/|b| added, in dual weights: return a (n, k)."""
-    n, k = problem.n, problem.k
+    n = problem.n
+    k = problem.k
     rng = np.random.default_rng(seed)
-    a, t = np.zeros((n, k)), 0
+    a = np.zeros((n, k))
+    t = 0
     m = -(-n // batch_size)
     for _ in range(rounds):
         order = rng.permutation(n)

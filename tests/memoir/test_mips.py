@@ -14,7 +14,9 @@ from workbench.memoir import mips
 from workbench.memoir.mips import MIPS, inexactness, make_oracle
 from workbench.memoir.mips.hashing import SimpleLSH
 
-N, D, C = 60, 40, 150
+N = 60
+D = 40
+C = 150
 GRAPHS = "sw_graph", "hnsw"
 STORAGE = list(itertools.product([False, True], repeat=2))
 each_storage = each("x_sparse, w_sparse", STORAGE)
@@ -106,7 +108,8 @@ def test_answers_by_hand(x_sparse, w_sparse):
         ([1, 0, 0, 0], [0, 1], [1, 0]),  # only the label is good
         ([np.nan] * 4, [0, 2], [1, 0]),  # scores that are not numbers
     ):
-        X, W = np.ones((2, 3), "f4"), np.array([row] * 3, "f4")
+        X = np.ones((2, 3), "f4")
+        W = np.array([row] * 3, "f4")
         r = ask("exact", stored(X, x_sparse), stored(W, w_sparse), np.array(y))
         assert_array_equal(r, answers)
 
@@ -114,7 +117,8 @@ def test_answers_by_hand(x_sparse, w_sparse):
 @both
 def test_class_numbers_beyond_sixteen_bits(sparse):
     k = 2**16 + 5
-    W, X = np.zeros((2, k), "f4"), stored(np.eye(2, dtype="f4"), sparse)
+    W = np.zeros((2, k), "f4")
+    X = stored(np.eye(2, dtype="f4"), sparse)
     W[0, -1], W[0, 3], W[1, -2] = 2, 1, 1
     for name, y, answers, options in (
         ("exact", [0, 0], [k - 1, k - 2], {}),
@@ -130,7 +134,8 @@ def test_class_numbers_beyond_sixteen_bits(sparse):
 def test_no_oracle_answers_the_label(name, x_sparse, w_sparse):
     X, W, _ = eighths(5)
     X[3] = 0
-    y, none = (X @ W).argmax(axis=1), np.empty(0, int)
+    y = (X @ W).argmax(axis=1)
+    none = np.empty(0, int)
     X = stored(X, x_sparse)
     for weights in (W, np.zeros_like(W)):
         r = ask(name, X, stored(weights, w_sparse), y)
@@ -143,7 +148,8 @@ def test_no_oracle_answers_the_label(name, x_sparse, w_sparse):
 
 def test_chance_is_uniform_over_the_other_classes_and_seeded():
     y = np.full(6000, 2)
-    X, W = np.zeros((6000, D), "f4"), np.zeros((D, 4), "f4")
+    X = np.zeros((6000, D), "f4")
+    W = np.zeros((D, 4), "f4")
     first = ask("random", X, W, y, seed=3)
     counts = np.bincount(first, minlength=4)
     assert counts[2] == 0
@@ -164,10 +170,8 @@ def test_inexactness_of_answers_that_are_known(sparse):
         return np.array([2, 1, 3, 4], "i4")
 
     oracle.query = query
-    W, X = (
-        stored(np.array([[9, 4, 3, 1, 4]], "f4"), sparse),
-        stored(np.ones((4, 1)), sparse),
-    )
+    W = stored(np.array([[9, 4, 3, 1, 4]], "f4"), sparse)
+    X = stored(np.ones((4, 1)), sparse)
     found = inexactness(oracle, W, X, np.arange(4), np.zeros(4, int))
     assert oracle.query_seconds == 7.0
     assert found == {
@@ -203,7 +207,9 @@ def test_bits_agree_as_often_as_theory_says(sparse, bits, rng):
 
 
 def test_the_exponent_is_that_of_the_bits(rng):
-    S, c, lsh = np.linspace(0.2, 0.95, 4), 0.6, SimpleLSH(8, D, 1, bits=100_000)
+    S = np.linspace(0.2, 0.95, 4)
+    c = 0.6
+    lsh = SimpleLSH(8, D, 1, bits=100_000)
     x, aside = np.linalg.qr(rng.normal(size=(D, 2)))[0].T
     cosines = np.append(S, c * S)
     W = np.outer(x, cosines) + np.outer(aside, np.sqrt(1 - cosines**2))
@@ -238,7 +244,8 @@ def test_the_nearest_hashes_are_found_and_ranked_exactly(
     lsh.update(stored(W, w_sparse))
     given = stored(X, x_sparse)
     r = lsh.query(given, np.arange(N), y)
-    rows, weights = lsh.hash_rows(X), lsh.hash_weights(W)
+    rows = lsh.hash_rows(X)
+    weights = lsh.hash_weights(W)
     F = X @ W
     for i in range(N):
         distances = differing_bits(weights, rows[[i]])

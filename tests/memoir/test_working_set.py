@@ -51,12 +51,12 @@ def test_bounds_close_around_the_optimum(given, is_sparse, blobs):
 
 def test_blocks_are_solved_exactly(rng):
     for _ in range(300):
-        m, cost, curvature = (
-            rng.integers(2, 7),
-            rng.uniform(0.1, 3),
-            rng.uniform(0.1, 4),
-        )
-        g, delta, room = 3 * rng.normal(size=m), np.empty(m), np.empty(m)
+        m = rng.integers(2, 7)
+        cost = rng.uniform(0.1, 3)
+        curvature = rng.uniform(0.1, 4)
+        g = 3 * rng.normal(size=m)
+        delta = np.empty(m)
+        room = np.empty(m)
         alpha = np.zeros(m, "f4")
         alpha[1:] = -cost / m * rng.uniform(0, 1, m - 1) * (rng.random(m - 1) < 0.6)
         alpha[0] = -alpha[1:].astype(float).sum()
@@ -135,7 +135,8 @@ def test_a_truncated_model_is_small_and_nearly_as_good():
     problem = text(2000, 50)
     judge = errors(problem)
     _, s = last(problem, 3)
-    W, small = s.model(), s.model(truncate=0.5)
+    W = s.model()
+    small = s.model(truncate=0.5)
     assert small.nnz < 0.8 * W.nnz
     whole = judge(s)["test_error"]
     cut = np.mean((problem.X_test @ small).toarray().argmax(axis=1) != problem.y_test)

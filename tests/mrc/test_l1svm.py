@@ -2,9 +2,8 @@
 certificates."""
 
 import numpy as np
-import pytest
 import scipy.sparse as sp
-from helpers import each, refuses
+from helpers import each, module_fixture, refuses
 from helpers.oracles import PRECISION, optimum
 from helpers.problems import tiny as of_mrc
 from pytest import approx
@@ -31,7 +30,7 @@ def exact_value(name, problem, lam):
     return optimum(name, problem, {"lam": lam})[1] / (1 + PRECISION)
 
 
-@pytest.fixture(scope="module")
+@module_fixture
 def answers():
     """Problems of two classes, dense and sparse, with the optimum of the binary
     machine."""
@@ -79,7 +78,8 @@ def test_the_multiclass_machine_agrees_with_cvxpy(k, rng):
 
 
 def test_what_is_left_unviolated_bounds_the_error(blobs):
-    problem, lam = blobs(n=200, d=20, k=2), 0.05
+    problem = blobs(n=200, d=20, k=2)
+    lam = 0.05
     exact = run("svm_lp", problem, parameters={"lam": lam})[0].last["upper"]
     for eps in (1.0, 0.1, 1e-3):
         *_, s = svm_ccg(problem, lam=lam, eps=eps, n_max=10, m_max=2)

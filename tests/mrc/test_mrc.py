@@ -11,7 +11,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from helpers import dense_or_sparse, each
+from helpers import dense_or_sparse, each, module_fixture
 from helpers.exact import solve
 from helpers.problems import tiny
 from numpy.testing import assert_allclose
@@ -42,7 +42,7 @@ CASES = [
 PROBLEMS = 72
 
 
-@pytest.fixture(scope="module")
+@module_fixture
 def answers():
     """The problems with their textbook solutions."""
     cases = []
@@ -71,7 +71,8 @@ def test_bounds_hold_and_meet_at_cvxpys_optimum(
 
 def test_the_subgradient_method_takes_the_steps_of_the_paper(rng):
     problem = as_problem(rng.normal(size=(30, 3)), np.arange(30) % 3)
-    risk, subsets = minimax_risk(problem), all_subsets(3)
+    risk = minimax_risk(problem)
+    subsets = all_subsets(3)
     size = subsets.sum(axis=1)
     M = before = np.zeros((3, 4))
     best = np.inf
@@ -81,7 +82,8 @@ def test_the_subgradient_method_takes_the_steps_of_the_paper(rng):
         best = min(best, risk.linear(M) + values[i, c])
         cut = np.outer(subsets[c] / size[c], risk.X[i])
         after = M - (t + 1) ** -1.5 * (cut - risk.tau + risk.lam * np.sign(M))
-        theta, following = 2 / (t + 1), 2 / (t + 2)
+        theta = 2 / (t + 1)
+        following = 2 / (t + 2)
         M = after + following * (1 / theta - 1) * (after - before)
         before = after
     *_, s = islice(mrc_subgradient(problem, steps=20), 4)
@@ -161,7 +163,8 @@ def test_lambda_is_by_the_definition_also_with_weights(kind, ratio):
     rows = [[0.3, 0.7, 0.2, 1, 0.1], [0, 0.8, 0.2, 1e4, 0.1]]
     rows += [[0.3, 0.2, 0.5, 7, 0], [0, 0.9, 1.1, 0, 2]]
     counts = [31, 1, 3, 1]
-    X, y = np.repeat(rows, counts, axis=0), np.repeat([0, 0, 1, 1], counts)
+    X = np.repeat(rows, counts, axis=0)
+    y = np.repeat([0, 0, 1, 1], counts)
     weights = np.repeat([30 / 32, 1 / ratio, 1 / ratio, 1 / ratio], counts)
     w = [Fraction(v) for v in weights.tolist()]
     risk = minimax_risk(replace(as_problem(kind(X), y), weights=weights), 1.0)
@@ -295,7 +298,8 @@ def test_jammed_steps_begin_again_if_features_are_alike(seed):
     # Sizes and shapes of beans: without a new start the gap stays at 0.4 and products
     # overflow.
     rng = np.random.default_rng(seed)
-    y, z = rng.integers(7, size=9000), rng.standard_normal((3, 9000))
+    y = rng.integers(7, size=9000)
+    z = rng.standard_normal((3, 9000))
     centre = rng.standard_normal((2, 7))
     a = np.exp(0.12 * z[0] + 0.4 * centre[0, y])
     r = np.clip(0.7 + 0.05 * z[1] + 0.08 * centre[1, y], 0.3, 0.98)

@@ -54,7 +54,8 @@ def mutants(function):
     lines, first = inspect.getsourcelines(function)
     (tree,) = ast.parse(textwrap.dedent("".join(lines))).body
     assert isinstance(tree, ast.FunctionDef), function
-    tree.decorator_list, tree.returns = [], None
+    tree.decorator_list = []
+    tree.returns = None
     for argument in (*tree.args.args, *tree.args.kwonlyargs):
         argument.annotation = None
     body = tree.body[1:] if ast.get_docstring(tree) is not None else tree.body

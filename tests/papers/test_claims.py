@@ -93,7 +93,8 @@ def test_every_claim_has_a_verdict_that_its_numbers_bear_out():
 
 @pytest.mark.filterwarnings("ignore:Liblinear failed to converge")  # as the README says
 def test_the_examples_of_the_readme_print_its_words_and_numbers(capsys):
-    text, number = (CHECKOUT / "README.md").read_text("utf-8"), r"\d[\d.]*(?:e-\d+)?"
+    text = (CHECKOUT / "README.md").read_text("utf-8")
+    number = r"\d[\d.]*(?:e-\d+)?"
     examples = re.findall(r"```python\n([^`]*)```\n\n```text\n([^`]*)\n```", text)
     assert len(examples) == 2
     for code, printed in examples:
@@ -157,8 +158,11 @@ def test_quotations_are_in_the_papers_word_for_word(paper):
 def test_the_reparametrised_dual_is_the_dual(seed, blobs):
     """Proposition 3.2: beta in [0, C]^(k-1) and alpha, whose columns sum to zero, are
     one dual."""
-    problem, C, k = blobs(n=20, d=3, k=4, seed=seed), 0.7, 4
-    X, own = problem.X, np.eye(k)[problem.y]
+    problem = blobs(n=20, d=3, k=4, seed=seed)
+    C = 0.7
+    k = 4
+    X = problem.X
+    own = np.eye(k)[problem.y]
     alpha = cp.Variable((20, k))
     rest = -cp.multiply(1 - own, alpha)
     gain = cp.sum(cp.multiply(own, alpha)) - cp.sum_squares(X.T @ alpha) / 2
@@ -184,7 +188,8 @@ def by_faces(v, C):
     """Return the minimiser of (4): of all faces, each entry at 0, at C or free, the KKT
     point."""
     faces = np.array(list(product(range(3), repeat=len(v))))
-    full, free = faces == 1, faces == 2
+    full = faces == 1
+    free = faces == 2
     g = (C * full.sum(axis=1) + free @ v) / (1 + free.sum(axis=1))
     b = np.where(free, v - g[:, None], C * full)
     stationary = np.clip(v - b.sum(axis=1, keepdims=True), 0, C)
@@ -213,9 +218,13 @@ def test_algorithm_2_is_exact(m, kind, rng):
 def test_a_visit_solves_the_block_of_both_duals(at, blobs):
     """Corollary 3.3 and Proposition 3.5, in a run: S1 over alpha_i by a conic
     solver."""
-    problem, C, k = blobs(n=20, d=3, k=4), 0.7, 4
+    problem = blobs(n=20, d=3, k=4)
+    C = 0.7
+    k = 4
     *_, state = islice(ww_walrus(problem, C=C), at + 1)
-    data, W, B = samples(problem, C), state.W.copy(), state.B.copy()
+    data = samples(problem, C)
+    W = state.W.copy()
+    B = state.B.copy()
     for i, (x, y) in enumerate(zip(problem.X, problem.y)):
         own = np.eye(k)[y]
         rest = W[:, :k] - np.outer(x, own * B[i].sum() - B[i, :k])
@@ -234,7 +243,8 @@ def test_a_visit_solves_the_block_of_both_duals(at, blobs):
 def solved(X, y, C, margin=1.0, offset=False):
     """Return weights and offsets of the Weston-Watkins SVM, by a conic solver."""
     k = y.max() + 1
-    W, b = cp.Variable((X.shape[1], k)), cp.Variable((1, k))
+    W = cp.Variable((X.shape[1], k))
+    b = cp.Variable((1, k))
     scores = (X @ W + np.ones((len(y), 1)) @ b) / margin
     loss = margin * cp.sum(weston_watkins(scores, np.eye(k)[y]))
     cost = cp.Minimize(cp.sum_squares(W) / 2 + C * loss)
@@ -268,10 +278,8 @@ def test_an_offset_that_is_not_regularised(data, least, most):
 def test_rows_with_several_labels(monkeypatch):
     """Section 4: Algorithm 2 with a clip for its projection; each digit has a set of
     labels."""
-    sets, problem = (
-        np.random.default_rng(0).random((10, 10)) < 0.4,
-        load("digits", test=0.3),
-    )
+    sets = np.random.default_rng(0).random((10, 10)) < 0.4
+    problem = load("digits", test=0.3)
     monkeypatch.setattr(
         calibrated, "targets", lambda y, k, dtype: sets[y].astype(dtype)
     )

@@ -4,8 +4,7 @@ say."""
 import math
 
 import pandas as pd
-import pytest
-from helpers import each
+from helpers import each, module_fixture
 
 from workbench.data.sources import SOURCES
 from workbench.figures.reference import PAPERS, listed, measured, printed
@@ -47,7 +46,7 @@ CELLS = {
 }
 
 
-@pytest.fixture(scope="module")
+@module_fixture
 def everything():
     return printed()
 

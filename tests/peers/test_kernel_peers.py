@@ -25,7 +25,8 @@ def fitted(name, problem, **parameters):
 @each("k", [2, 3, 6])
 @each("settings", [{"gamma": 0.3}, {}, {"kernel": "linear"}])
 def test_libsvm_is_scikit_learns(settings, k, blobs):
-    problem, new = blobs(90, 4, k), blobs(200, 4, k, seed=1).X
+    problem = blobs(90, 4, k)
+    new = blobs(200, 4, k, seed=1).X
     model = SVC(**{"kernel": "rbf", "gamma": "scale", "C": 0.7} | settings)
     for kind in (np.asarray, sp.csr_matrix, np.float32):
         made = as_problem(kind(problem.X), problem.y)
@@ -43,7 +44,8 @@ def test_libsvm_is_scikit_learns(settings, k, blobs):
         noise = as_problem(
             np.random.default_rng(0).normal(size=(60, 2)), np.arange(60) % 6
         )
-        new, model = 2 * new[:, :2], SVC(C=0.1).fit(noise.X, noise.y)
+        new = 2 * new[:, :2]
+        model = SVC(C=0.1).fit(noise.X, noise.y)
         scores = fitted("libsvm", noise, C=0.1).scores(new)
         assert (
             np.sum(np.sum(scores == scores.max(axis=1, keepdims=True), axis=1) > 1) > 5
@@ -53,15 +55,19 @@ def test_libsvm_is_scikit_learns(settings, k, blobs):
 
 @each("k", [2, 4])
 def test_libsvms_objectives_are_those_of_its_pairs(k, blobs):
-    problem, C = blobs(80, 4, k), 2.0
+    problem = blobs(80, 4, k)
+    C = 2.0
     steps = SOLVERS["libsvm"].steps(problem, C=C, tol=1e-6, **GAUSSIAN)
-    before, last = next(steps).primal, next(steps)
-    X, y = problem.X, problem.y
+    before = next(steps).primal
+    last = next(steps)
+    X = problem.X
+    y = problem.y
     K = rbf_kernel(X, gamma=0.2)
     primal = pairs = 0.0
     for i, j in combinations(range(k), 2):
         rows = np.flatnonzero((y == i) | (y == j))
-        z, pair = np.where(y[rows] == i, 1.0, -1.0), K[np.ix_(rows, rows)]
+        z = np.where(y[rows] == i, 1.0, -1.0)
+        pair = K[np.ix_(rows, rows)]
         model = SVC(C=C, tol=1e-6, kernel="precomputed").fit(pair, z)
         (a,) = model.dual_coef_
         f = pair[:, model.support_] @ a
@@ -76,7 +82,8 @@ def test_libsvms_objectives_are_those_of_its_pairs(k, blobs):
 
 @each("k", [2, 4])
 def test_the_control_is_a_linear_svm_of_features(k, blobs):
-    problem, new = blobs(120, 4, k), blobs(50, 4, k, seed=1).X
+    problem = blobs(120, 4, k)
+    new = blobs(50, 4, k, seed=1).X
     settings = {"C": 0.5, "tol": 1e-6}
     state = fitted("nystroem_svm", problem, gamma=0.3, landmarks=15, seed=3, **settings)
     L = state.X

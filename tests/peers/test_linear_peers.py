@@ -53,10 +53,8 @@ LOSSES = {
 
 def definition(name, problem, W, weight):
     """The objective as the docstring prints it."""
-    loss, squares = (
-        LOSSES.get(name, oracles.LINKS["squared_hinge"]),
-        (W.astype(float) ** 2).sum(),
-    )
+    loss = LOSSES.get(name, oracles.LINKS["squared_hinge"])
+    squares = (W.astype(float) ** 2).sum()
     losses = loss(problem.X.astype(float) @ W, np.eye(problem.k)[problem.y]).value
     if name == "ridge":
         return losses.mean() + weight / 2 * squares
@@ -77,10 +75,8 @@ def fitted(name, problem, **settings):
 @each_k
 @each("name", [*BY_TOLERANCE, *PEERS])
 def test_a_round_is_one_fit_of_scikit_learn_to_the_last_bit(name, k, blobs):
-    least, seed = (
-        2e-3 if name in BY_TOLERANCE else 1e-5,
-        {"seed": 7} if name in SEEDED else {},
-    )
+    least = 2e-3 if name in BY_TOLERANCE else 1e-5
+    seed = {"seed": 7} if name in SEEDED else {}
     for problem in (
         blobs(80, 5, k),
         blobs(80, 5, k, sparse=True),
@@ -107,8 +103,10 @@ def test_a_round_is_one_fit_of_scikit_learn_to_the_last_bit(name, k, blobs):
 
 @each_k
 def test_ridge_is_the_normal_equations_and_scikit_learns(k, blobs):
-    problem, alpha = blobs(50, 6, k), 0.02
-    X, Y = problem.X, np.eye(k)[problem.y]
+    problem = blobs(50, 6, k)
+    alpha = 0.02
+    X = problem.X
+    Y = np.eye(k)[problem.y]
     for made in (X, sp.csr_matrix(X), X.astype("f4")):
         *_, last = STREAMS["ridge"](as_problem(made, problem.y), alpha=alpha)
         exact = np.linalg.solve(X.T @ X / 50 + alpha * np.eye(6), X.T @ Y / 50)
@@ -123,7 +121,8 @@ def test_ridge_is_the_normal_equations_and_scikit_learns(k, blobs):
 @each("name", STREAMS)
 def test_the_objective_is_that_of_the_definition(name, k, blobs, monkeypatch):
     monkeypatch.setattr(linear, "BLOCK_SCORES", 70)  # several blocks of rows
-    problem, weight = blobs(50, 3, k), "alpha" if name == "ridge" else "C"
+    problem = blobs(50, 3, k)
+    weight = "alpha" if name == "ridge" else "C"
     for s in islice(STREAMS[name](problem, **{weight: 0.7}), 5):
         expected = definition(name, problem, s.W, 0.7)
         assert s.info()["primal"] == approx(expected, rel=1e-12)

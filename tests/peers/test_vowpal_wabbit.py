@@ -51,7 +51,8 @@ def test_the_weights_are_those_that_it_predicts_with(k, blobs):
 @needs_vw
 @dense_or_sparse
 def test_the_tree_learns_many_classes(kind, rng):
-    centres, y = rng.standard_normal((64, 40)), np.tile(np.arange(64), 12)
+    centres = rng.standard_normal((64, 40))
+    y = np.tile(np.arange(64), 12)
     X = centres[y] + 0.3 * rng.standard_normal((len(y), 40))
     problem = as_problem(kind(X[:640]), y[:640])
     states = vw_recall_tree(problem, seed=1)

@@ -75,7 +75,8 @@ def test_every_solver_of_ours_has_a_proof_or_says_why_not(blobs, tmp_path):
     of_samples = {"cuts_linear_time", "cuts_constant_time", "cuts_linear_time_fast"}
     known = {solver for solver, *_ in CASES.values()} | NONE.keys() | of_samples
     assert CERTIFIED - NEW <= known
-    problem, path = blobs(), tmp_path / "proof.npz"
+    problem = blobs()
+    path = tmp_path / "proof.npz"
     for solver in CERTIFIED & NEW:  # which no list here knows
         try:
             run(solver, problem, rounds(9), proof=path)
@@ -88,10 +89,12 @@ def test_every_solver_of_ours_has_a_proof_or_says_why_not(blobs, tmp_path):
 @each_case
 def test_a_proof_agrees_with_its_solver_on_these_rows_only(case, blobs, tmp_path):
     solver, parameters, near = CASES[case]
-    problem, path = made(blobs, solver), tmp_path / "proof.npz"
+    problem = made(blobs, solver)
+    path = tmp_path / "proof.npz"
     rules = below("gap", 1e-6), rounds(60)
     _, state = run(solver, problem, *rules, parameters=parameters, proof=path)
-    found, claimed = verify(path, problem), state.info()
+    found = verify(path, problem)
+    claimed = state.info()
     assert found[:3] == verify(path, problem.X, problem.classes[problem.y])[:3]
     # Both hold the optimum: each lower bound is below each upper one.
     assert found.lower <= claimed["upper"] and claimed["lower"] <= found.upper
@@ -112,7 +115,8 @@ def test_a_proof_agrees_with_its_solver_on_these_rows_only(case, blobs, tmp_path
 
 @each("solver", ["cuts_linear_time", "cuts_linear_time_fast", "cuts_constant_time"])
 def test_sampled_cuts_prove_the_problem_of_all_rows(solver, blobs, tmp_path):
-    problem, path = blobs(n=120, d=6, k=2), tmp_path / "proof.npz"
+    problem = blobs(n=120, d=6, k=2)
+    path = tmp_path / "proof.npz"
     run(solver, problem, rounds(30), parameters={"r": 60}, proof=path)
     exact, _ = run("cuts_exact", problem, below("gap", 1e-6), rounds(300))
     found = verify(path, problem)
@@ -121,7 +125,8 @@ def test_sampled_cuts_prove_the_problem_of_all_rows(solver, blobs, tmp_path):
 
 
 def test_what_has_no_proof_is_refused_before_its_first_round(blobs, tmp_path):
-    seen, path = [0], tmp_path / "proof.npz"
+    seen = [0]
+    path = tmp_path / "proof.npz"
     for solver, reason in NONE.items():
         with refuses(reason):
             run(solver, blobs(), lambda row: seen.append(row["round"]), proof=path)
@@ -134,7 +139,8 @@ def test_what_has_no_proof_is_refused_before_its_first_round(blobs, tmp_path):
 @each("case", [c for c in CASES if c.startswith("mrc")])
 def test_the_best_lower_bound_of_all_iterates_is_proved(case, blobs, tmp_path):
     solver, parameters, _ = CASES[case]
-    problem, path = blobs(n=200, d=8, k=4), tmp_path / "proof.npz"
+    problem = blobs(n=200, d=8, k=4)
+    path = tmp_path / "proof.npz"
     for state in islice(SOLVERS[solver].steps(problem, **parameters), 25):
         before = getattr(state, "lower", 0.0)
     write(path, problem, state)
@@ -143,7 +149,8 @@ def test_the_best_lower_bound_of_all_iterates_is_proved(case, blobs, tmp_path):
 
 @pytest.mark.filterwarnings("ignore:Liblinear failed to converge")  # of one round
 def test_the_excess_of_weights(blobs, tmp_path):
-    problem, path = blobs(n=150, d=5), tmp_path / "proof.npz"
+    problem = blobs(n=150, d=5)
+    path = tmp_path / "proof.npz"
     parameters = {"alpha": 1 / 150, "link": "squared_hinge"}
     run(
         "ls_accelerated", problem, below("gap", 1e-9), parameters=parameters, proof=path
@@ -168,7 +175,8 @@ def test_the_excess_of_weights(blobs, tmp_path):
         bound_excess(LinearSVC().fit(problem.X, problem.y), problem, None, path)
     # Estimators of every family.
     problem = blobs(n=150, d=5, k=2)
-    X, y = problem.X, problem.y
+    X = problem.X
+    y = problem.y
     run("cuts_exact", problem, parameters={"eps": 1e-6, "gamma": 0.1}, proof=path)
     ours = SampledCutClassifier(basis="exact", tol=1e-6, gamma=0.1).fit(X, y)
     assert bound_excess(ours, X, y, path).at_most < 1e-4
@@ -239,9 +247,11 @@ def test_the_command_line_verifies(tmp_path, capsys):
 
 def test_files_that_are_no_proofs_are_refused_in_one_sentence(tmp_path, capsys):
     problem = load("iris")
-    path, bad = tmp_path / "iris.npz", tmp_path / "bad.npz"
+    path = tmp_path / "iris.npz"
+    bad = tmp_path / "bad.npz"
     run("mrc_ccg", problem, rounds(3), proof=path)
-    header, arrays = read(path).header, read(path).arrays
+    header = read(path).header
+    arrays = read(path).arrays
 
     def written(**changed):
         text = json.dumps(header | changed).encode()

@@ -55,9 +55,9 @@ def test_the_written_format_has_every_name_and_constant():
     assert all(part in text for part in (*bits, f"B = {checker.BLOCK}", "256 MiB"))
 
 
-def test_exact_cases_notice_rounding_that_is_not_counted(monkeypatch):
+def test_exact_cases_notice_rounding_that_is_not_counted(monkeypatch, rng):
     monkeypatch.setattr(checker, "g", lambda terms: 0.0)
-    rng, wrong = np.random.default_rng(0), 0
+    wrong = 0
     for _ in range(100):
         try:
             attack_proofs.check_case(rng)
@@ -95,8 +95,9 @@ def assert_second_checker_agrees(judged, folder, within=2e-12, options=()):
             )
 
 
-def test_bounds_against_exact_arithmetic(tmp_path, monkeypatch, record_property):
-    judged, verify = [], checker.verify
+def test_bounds_against_exact_arithmetic(tmp_path, monkeypatch, record_property, rng):
+    judged = []
+    verify = checker.verify
 
     def recorded(proof, X, y):
         verdict = verify(proof, X, y)
@@ -104,7 +105,6 @@ def test_bounds_against_exact_arithmetic(tmp_path, monkeypatch, record_property)
         return verdict
 
     monkeypatch.setattr(checker, "verify", recorded)
-    rng = np.random.default_rng(0)
     counts = Counter(attack_proofs.check_case(rng) for _ in range(300))
     record_property("optima in exact arithmetic", counts.total())
     assert counts["close"] > 250  # an interval of any width would hold the optimum
@@ -283,7 +283,8 @@ def test_huge_files_and_claims_are_refused_at_once(tmp_path):
 
 def test_memory_is_that_of_blocks():
     n = 5000
-    X, y = np.random.default_rng(0).normal(size=(n, 3)), np.arange(n) % 2
+    X = np.random.default_rng(0).normal(size=(n, 3))
+    y = np.arange(n) % 2
     header = svm()[2] | {
         "family": "kernel",
         "loss": "hinge",
@@ -312,7 +313,8 @@ def test_bounds_of_many_blocks():
 
 
 def test_checksum_is_of_the_rows_whatever_their_layout():
-    X, y = np.array([[0.0, 1.0], [2.0, 3.0], [0.0, 5.0]]), np.array([0, 1, 1])
+    X = np.array([[0.0, 1.0], [2.0, 3.0], [0.0, 5.0]])
+    y = np.array([0, 1, 1])
     swapped = sp.csr_matrix(
         (np.array([1.0, 3, 2, 5]), [1, 1, 0, 1], [0, 1, 3, 4]), (3, 2)
     )

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import psutil
 import pytest
-from helpers import wait
+from helpers import slow, wait
 from helpers.processes import begun, ended_from_outside, job
 
 from workbench.runs.engine import execute
@@ -27,7 +27,7 @@ ENDS = {
 }
 
 
-@pytest.mark.slow
+@slow
 def test_a_failing_task_has_its_reason_and_stops_no_other(tmp_path):
     good = [job(f"good{i}") for i in range(6)]
     lock = {"cannot be sent": threading.Lock()}
@@ -96,7 +96,7 @@ execute([job("one"), job("two", "hangs")], Path({folder!r}), jobs=2)
 """
 
 
-@pytest.mark.slow
+@slow
 @pytest.mark.skipif(os.name == "nt", reason="Windows has no such signals")
 @pytest.mark.parametrize("number", ["SIGKILL", "SIGHUP"])
 def test_a_worker_in_compiled_code_ends_with_its_command(number, tmp_path):

@@ -8,7 +8,7 @@ import sys
 
 import nbformat
 import pytest
-from helpers import refuses, wait
+from helpers import refuses, slow, wait
 from helpers.notebooks import printed
 from helpers.processes import ended_from_outside, family
 
@@ -171,7 +171,7 @@ def test_what_lies_beside_a_notebook_is_read_by_its_bytes(tmp_path):
     assert fan_out(read(elsewhere), {})[0].key != keys[0]
 
 
-@pytest.mark.slow
+@slow
 def test_notebooks_are_kept_and_failing_ones_tried_again(notebook, tmp_path, capsys):
     command = ["sweep", str(notebook), "-p", "a=2,3", "-p", "b=0.25", "-j", "2"]
     assert main(command) == 1
@@ -212,7 +212,7 @@ print("folder", open("rows.csv").read().strip(), factor * scale, pack.model.valu
 """
 
 
-@pytest.mark.slow
+@slow
 def test_a_notebook_runs_again_if_its_modules_change(tmp_path, monkeypatch, capsys):
     """Of another environment's kernel, with a byte order mark, in a folder with
     braces."""
@@ -236,11 +236,12 @@ def test_a_notebook_runs_again_if_its_modules_change(tmp_path, monkeypatch, caps
 COMPILED = "import ctypes\nopen({mark!r}, 'w').close()\nctypes.PyDLL(None).sleep(600)"
 
 
-@pytest.mark.slow
+@slow
 @pytest.mark.skipif(os.name == "nt", reason="Windows has no such signals")
 @pytest.mark.parametrize("how", ["limit", "SIGKILL", "SIGHUP"])
 def test_a_kernel_in_compiled_code_ends_with_its_command(how, tmp_path):
-    mark, runs = tmp_path / "mark", tmp_path / "runs"
+    mark = tmp_path / "mark"
+    runs = tmp_path / "runs"
     path = write(tmp_path / "long.ipynb", "a = 1", COMPILED.format(mark=str(mark)))
     command = [sys.executable, "-m", "workbench.cli", "sweep", path]
     command += ["--seconds", "10"] * (how == "limit")
@@ -251,10 +252,8 @@ def test_a_kernel_in_compiled_code_ends_with_its_command(how, tmp_path):
         )
     if how == "limit":
         assert process.wait(300) == 1
-        said, kept = (
-            (tmp_path / "out").read_text(),
-            [*runs.glob("sweeps/long-*/*.failed.ipynb")],
-        )
+        said = (tmp_path / "out").read_text()
+        kept = [*runs.glob("sweeps/long-*/*.failed.ipynb")]
         # On a busy machine the kernel may take longer to start than the worker is
         # given.
         assert (

@@ -43,7 +43,8 @@ def test_parameters_of_points():
     expected = [("mrc_ccg", e, n) for e, n in ((1e-2, 10), (1e-2, 20), (1e-4, 400))]
     assert found(["eps1", "n_max"], given) == expected
     # Shared parameters go to every solver, and its own win.
-    given, shared = {"mrc_ccg": {"lambda0": 0.5}, "mrc_lp": {}}, {"lambda0": [0.1, 0.2]}
+    given = {"mrc_ccg": {"lambda0": 0.5}, "mrc_lp": {}}
+    shared = {"lambda0": [0.1, 0.2]}
     expected = [("mrc_ccg", 0.5), ("mrc_lp", 0.1), ("mrc_lp", 0.2)]
     assert found(["lambda0"], given, parameters=shared) == expected
     # The seed of a point is the solver's too, unless the grid names it.
@@ -171,7 +172,8 @@ VALUES = {  # as people write them in YAML, and what a grid has then, or says
 
 @each("text", VALUES)
 def test_values_as_people_write_yaml_are_numbers_or_refused(text, tmp_path):
-    path, value = tmp_path / "v.yaml", VALUES[text]
+    path = tmp_path / "v.yaml"
+    value = VALUES[text]
     path.write_text(GOOD.replace("N", text).replace("D", "no").replace("R", "0010"))
     if isinstance(value, str):
         with refuses(f"^v.yaml: .*{re.escape(value)}"):
@@ -201,7 +203,8 @@ FILES = {
 
 @each("message", FILES)
 def test_a_bad_file_is_refused_and_named(message, tmp_path):
-    path, content = tmp_path / "bad.yaml", FILES[message]
+    path = tmp_path / "bad.yaml"
+    content = FILES[message]
     path.write_bytes(content if isinstance(content, bytes) else content.encode())
     with pytest.raises(ValueError) as raised:
         read_points(path)

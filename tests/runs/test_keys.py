@@ -7,8 +7,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
-import pytest
-from helpers import each
+from helpers import each, module_fixture
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -50,7 +49,7 @@ def same(a, b):
     return type(a) is type(b) and a == b
 
 
-@pytest.fixture(scope="module")
+@module_fixture
 def point():
     [point] = grid("mrc_ccg", "iris", stop={"gap": 1e-3, "rounds": 50}, test=0.3)
     return point

@@ -183,7 +183,8 @@ def test_nothing_to_write_writes_nothing(tmp_path):
         write_results(path, [])
     assert os.listdir(tmp_path) == []
     write_results(path, [made("a")])
-    whole, metadata = path.read_bytes(), pq.read_schema(path).metadata
+    whole = path.read_bytes()
+    metadata = pq.read_schema(path).metadata
     damaged = [b"", b"PAR1", b"x" * 100, whole[:-90], bytes(len(whole))]
     damaged += [whole[:n] + bytes(9) + whole[n + 9 :] for n in range(4, 300, 9)]
     for name in (b"headers", b"columns", b"parameters"):
@@ -207,7 +208,8 @@ SMALL |= {"repetitions": "1", "timing": "false"}
 def test_runs_are_made_once_and_redraw_all_figures(tmp_path, monkeypatch, no_kernels):
     """A second run reads every point, and so does one from results, which has no
     data."""
-    notebook, points = read(FOLDER / "ww_path.ipynb"), tmp_path / "runs" / "points"
+    notebook = read(FOLDER / "ww_path.ipynb")
+    points = tmp_path / "runs" / "points"
     monkeypatch.setenv("WORKBENCH_RUNS", str(tmp_path / "runs"))
     folder = tmp_path / "figures"
 

@@ -13,7 +13,7 @@ import pandas as pd
 import psutil
 import pytest
 import yaml
-from helpers import each, refuses, wait
+from helpers import each, module_fixture, refuses, slow, wait
 from helpers.processes import gone
 
 from workbench import load, run
@@ -87,13 +87,13 @@ def here(tmp_path, monkeypatch):
     return write
 
 
-@pytest.fixture(scope="module")
+@module_fixture
 def whole(tmp_path_factory):
     """Return a sweep that nothing disturbed."""
     return sweep(grid(**GRID), folder=tmp_path_factory.mktemp("whole"))
 
 
-@pytest.mark.slow
+@slow
 def test_an_interrupted_sweep_equals_the_undisturbed_one(whole, tmp_path):
     assert len(whole.points) == 72 and not whole.failures
     before = {}
@@ -130,9 +130,10 @@ def test_an_interrupted_sweep_equals_the_undisturbed_one(whole, tmp_path):
         assert rows_of(ours) == rows_of(theirs)
 
 
-@pytest.mark.slow
+@slow
 def test_frames_traces_and_summaries_choose_points(whole):
-    frame, table = whole.frame(), summary(whole)
+    frame = whole.frame()
+    table = summary(whole)
     assert len(frame) == len(whole.points) and frame["key"].is_unique
     assert {*"n d k checksum stopped_by gap test_error".split()} <= set(frame)
     assert not frame["timed"].any() and (frame["status"] == "done").all()
@@ -162,7 +163,7 @@ def test_frames_traces_and_summaries_choose_points(whole):
     assert row["gap"].item() == chosen["gap"].median() and row["failed"].item() == 0
 
 
-@pytest.mark.slow
+@slow
 def test_two_sweeps_of_the_same_points_at_once_both_end_well(tmp_path):
     process = command(tmp_path, SMALL | {"seeds": 12})
     points = grid(**SMALL | {"seeds": 12})
@@ -274,10 +275,12 @@ def test_a_worker_with_other_code_or_data_refuses(tmp_path, monkeypatch):
 
 
 def test_a_damaged_point_is_named_and_run_again_and_nothing_else(tmp_path, no_workers):
-    points, said = grid("mrc_ccg", "iris", stop={"rounds": 3}, seeds=2), []
+    points = grid("mrc_ccg", "iris", stop={"rounds": 3}, seeds=2)
+    said = []
     done = sweep(points, folder=tmp_path)
     damaged, whole = (room.task(point).path(tmp_path) for point in done.points)
-    before, kept = without_times(done.frame()), whole.stat().st_mtime_ns
+    before = without_times(done.frame())
+    kept = whole.stat().st_mtime_ns
     damaged.write_text(damaged.read_text().replace('"round": 1', '"round": 0'))
     with refuses(f"{damaged}: "):
         done.traces(seed=0)
@@ -296,10 +299,8 @@ def test_timing_runs_each_setting_three_times_and_says_so(
     timed = sweep(points, timing=True, folder=tmp_path, say=said.append)
     assert len(timed.points) == 3 and len({point.key for point in timed.points}) == 3
     assert all(trace.header["timed"] for trace in timed.traces())
-    both, order = (
-        grid(["mrc_ccg", "ww_walrus"], "iris", stop={"rounds": 1}, seeds=3),
-        [],
-    )
+    both = grid(["mrc_ccg", "ww_walrus"], "iris", stop={"rounds": 1}, seeds=3)
+    order = []
     with monkeypatch.context() as patch:
         patch.setattr(
             room, "execute", lambda tasks, *_, **__: order.extend(tasks) or {}

@@ -37,10 +37,8 @@ def chain(rng, K=3):
 
 def test_the_first_of_equally_violating_labels_answers(rng):
     for K in (3, 4, 19):
-        y, F = (
-            rng.integers(K, size=60).astype("i4"),
-            rng.integers(3, size=(60, K)).astype("f4"),
-        )
+        y = rng.integers(K, size=60).astype("i4")
+        F = rng.integers(3, size=(60, K)).astype("f4")
         violation = np.where(
             np.arange(K) == y[:, None], 0, 1 - (F[np.arange(60), y][:, None] - F)
         )
@@ -66,7 +64,8 @@ def test_gains_are_inner_products_with_the_cut(make, seed):
     rng = np.random.default_rng(seed)
     task = make(rng)
     phi = rng.normal(size=(ROWS, FEATURES))
-    W, v = rng.normal(size=(FEATURES, task.K)), rng.normal(size=task.explicit)
+    W = rng.normal(size=(FEATURES, task.K))
+    v = rng.normal(size=task.explicit)
     F = phi[task.parts] @ W
     answers = task.answers(F, v)
     assert_allclose(answers.gains, task.gains(F, v, answers), atol=1e-12)
@@ -104,11 +103,15 @@ def path_scores(F, moves, labels):
 @each("K, seed", [(2, 0), (3, 1), (4, 3)])
 def test_viterbi_finds_the_best_path(K, seed, dtype):
     rng = np.random.default_rng(seed)
-    F, v = rng.normal(size=(17, K)).astype(dtype), rng.normal(size=K * K)
-    task, moves = chain(rng, K), v.reshape(K, K)
-    answers, labels = task.answers(F, v), decode(F, v, STARTS)
+    F = rng.normal(size=(17, K)).astype(dtype)
+    v = rng.normal(size=K * K)
+    task = chain(rng, K)
+    moves = v.reshape(K, K)
+    answers = task.answers(F, v)
+    labels = decode(F, v, STARTS)
     for i, (first, last) in enumerate(pairwise(STARTS)):
-        part, y = slice(first, last), task.y[first:last]
+        part = slice(first, last)
+        y = task.y[first:last]
         every = np.array(list(product(range(K), repeat=last - first)))
         scores = path_scores(F[part], moves, every)
         assert_array_equal(labels[part], every[scores.argmax()])
@@ -133,7 +136,8 @@ def some_sequences(n=12):
 def test_parts_of_sequences_are_whole_and_have_every_class(tmp_path):
     problem = some_sequences()
     whole = {tuple(s) for s in np.split(problem.X[:, 0], problem.starts[1:-1])}
-    split, few = problem.split(0.25, seed=1), problem.subset(0.3, seed=1)
+    split = problem.split(0.25, seed=1)
+    few = problem.subset(0.3, seed=1)
     for part in (split, few, split.split(0.5), split.subset(0.5)):
         assert {tuple(s) for s in np.split(part.X[:, 0], part.starts[1:-1])} < whole
         assert np.bincount(part.y, minlength=3).all()

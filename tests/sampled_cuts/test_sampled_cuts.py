@@ -35,7 +35,8 @@ from workbench.sampled_cuts.state import start
 from workbench.sampled_cuts.tasks import task_of
 
 NOTHING = np.zeros(0)
-LEAVES, COSTS = ["a.b", "a.c", "d"], np.array([[0, 0.5, 1], [0.5, 0, 1], [1, 1, 0]])
+LEAVES = ["a.b", "a.c", "d"]
+COSTS = np.array([[0, 0.5, 1], [0.5, 0, 1], [1, 1, 0]])
 
 
 def last(steps):
@@ -59,7 +60,8 @@ def all_outputs(problem, phi):
         COSTS,
     )  # of a tree, as sequences of one row
     if not isinstance(problem, TreeProblem):
-        starts, costs = problem.starts, 1 - np.eye(problem.k)
+        starts = problem.starts
+        costs = 1 - np.eye(problem.k)
     mean_length = problem.n / (len(starts) - 1)
 
     def psi(rows, labels):
@@ -69,7 +71,9 @@ def all_outputs(problem, phi):
             [(np.eye(problem.k)[labels].T @ phi[rows]).ravel(), moves.ravel()]
         )
 
-    D, losses, units = [], [], []
+    D = []
+    losses = []
+    units = []
     for i, (a, b) in enumerate(pairwise(starts)):
         for labels in product(range(problem.k), repeat=b - a):
             D.append(
@@ -153,7 +157,8 @@ def test_bounds_of_a_span_are_not_named_as_those_of_the_problem(blobs):
 def objective(problem, s, K, C):
     """The objective of a state by its definition, in the kernel's space."""
     rows, A = s.expansion()
-    F, v = K[:, rows] @ A, s.transitions
+    F = K[:, rows] @ A
+    v = s.transitions
     answers = task_of(problem).answers(F, v)
     return (np.vdot(A, F[rows]) + v @ v) / 2 + C * (
         answers.losses - answers.gains
@@ -179,10 +184,8 @@ def test_few_landmarks_give_an_upper_bound_of_the_whole_problem(make, landmarks,
 def test_linear_time_is_exact_where_all_violators_are_taken(make, fast, blobs):
     problem = make(blobs)
     given = {"gamma": 0.25, "eps": 1e-4}
-    exact, linear = (
-        cuts_exact(problem, **given),
-        cuts_linear_time(problem, **given, r=40),
-    )
+    exact = cuts_exact(problem, **given)
+    linear = cuts_linear_time(problem, **given, r=40)
     if fast:
         exact = cuts_exact_fast(problem, **given)
         linear = cuts_linear_time_fast(problem, **given, r=40, p=1000)
@@ -191,7 +194,8 @@ def test_linear_time_is_exact_where_all_violators_are_taken(make, fast, blobs):
     near = 2e-4 if fast else 2e-5  # a line search ends within 0.05 C n eps
     for s, other in islice(zip(exact, linear), 1, 8):
         assert [s.primal, s.model] == approx([other.primal, other.model], rel=near)
-    s, other = last(exact), last(linear)
+    s = last(exact)
+    other = last(linear)
     assert other.primal == approx(s.primal, abs=2e-4 * task_of(problem).n)
     assert other.violation <= 1e-4
 
@@ -208,7 +212,8 @@ def a_fixed_point(n=2000):
 @each("kind", ["violators", "all"])
 def test_a_sampled_cut_is_unbiased_with_error_1_over_root_r(kind):
     task, s, F, answers = a_fixed_point()
-    exact_risk, gains = mean_violation(answers), answers.gains[answers.losses > 0]
+    exact_risk = mean_violation(answers)
+    gains = answers.gains[answers.losses > 0]
     deviation = (answers.losses - answers.gains).std()
     if kind == "violators":
         deviation = len(gains) / task.n * gains.std()
@@ -222,20 +227,24 @@ def test_a_sampled_cut_is_unbiased_with_error_1_over_root_r(kind):
         return answers.losses.mean() - weight * answers.gains[units].sum()
 
     for r in (25, 400):
-        values, theory = [sampled(r) for _ in range(500)], deviation / np.sqrt(r)
+        values = [sampled(r) for _ in range(500)]
+        theory = deviation / np.sqrt(r)
         assert np.mean(values) == approx(exact_risk, abs=4 * theory / 500**0.5)
         assert np.std(values) == approx(theory, rel=0.15)  # five deviations
 
 
 def test_a_cut_takes_kernel_values_of_every_row_and_its_own():
-    problem, before, least = checkers(400, 2), 0, np.inf
+    problem = checkers(400, 2)
+    before = 0
+    least = np.inf
     for s in islice(cuts_linear_time_fast(problem, gamma=30.0, r=40, eps=1e-3), 30):
         if 0 < s.round < 12:
             basis = s.ends[-1] - s.ends[-2]
             assert s.kernel_values - before == 400 * basis
             assert 20 < basis <= 40  # rows that are drawn twice are one
         assert s.primal <= least + 0.05 * 1e-3 * 400  # the best point never gets worse
-        before, least = s.kernel_values, s.primal
+        before = s.kernel_values
+        least = s.primal
 
 
 @each("n", [300, 3000])
@@ -251,11 +260,13 @@ def test_the_constant_time_method_looks_at_no_more_rows(n):
 @each("megabytes", [0.0, 0.02, 64.0])
 def test_dropped_cuts_leave_the_solution_alone(megabytes):
     problem = checkers(120, 0)
-    task, K = task_of(problem), rbf_kernel(problem.X.astype(float), gamma=30.0)
+    task = task_of(problem)
+    K = rbf_kernel(problem.X.astype(float), gamma=30.0)
     kernel = Kernel("rbf", 30.0, np.float64, NOTHING)
     first = start(problem, task, kernel, 50.0, 1e-4, True, None)
     space = KernelSpace(first, kernel, kernel.points(problem.X), 1, megabytes)
-    cuts, drops = 0, 0
+    cuts = 0
+    drops = 0
     for s in islice(exact(task, space, first, 1e-4), 500):
         if len(s.h) < cuts:
             drops += 1
@@ -331,10 +342,14 @@ def test_a_cut_deviates_as_seldom_as_lemma_3_says(r, failure):
 @each("solver", [cuts_linear_time, solvers.cuts_constant_time])
 def test_runs_are_within_the_bounds_of_theorems_2_and_3(solver):
     """Not by eps alone: samples of ten rows leave more."""
-    problem, eps, r, C = checkers(400, 1), 2e-3, 10, 4.0
+    problem = checkers(400, 1)
+    eps = 2e-3
+    r = 10
+    C = 4.0
     given = {"gamma": 30.0, "C": C / problem.n}
     best = last(cuts_exact_fast(problem, eps=1e-4, **given)).upper
-    K, excesses = rbf_kernel(problem.X.astype(float), gamma=30.0), []
+    K = rbf_kernel(problem.X.astype(float), gamma=30.0)
+    excesses = []
     for seed in range(4):
         s = last(solver(problem, eps=eps, r=r, seed=seed, **given))
         assert s.round <= 10 * bounds.rounds(C, eps)

@@ -7,8 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-from helpers import each
+from helpers import each, module_fixture
 from helpers.solvers import NAMES, SHORT, TWO_CLASSES
 from pytest import approx
 
@@ -69,7 +68,7 @@ def started(hash_seed, names, threads=1):
     )
 
 
-@pytest.fixture(scope="module")
+@module_fixture
 def runs(request):
     """Return the traces of solvers in two processes of one thread, and in one of two
     threads."""

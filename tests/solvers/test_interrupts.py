@@ -30,13 +30,16 @@ pytestmark = pytest.mark.skipif(
 def test_ctrl_c_at_any_statement_leaves_a_whole_round(name, blobs, record_property):
     """All parts of a run that is cut and resumed, over and over, are those of one that
     is not."""
-    problem, parameters = suited(name, blobs(n=30)), SHORT.get(name, {})
+    problem = suited(name, blobs(n=30))
+    parameters = SHORT.get(name, {})
     steps = SOLVERS[name].steps
     stream = until(watch(steps(problem, **parameters)), rounds(ROUNDS))
     whole = {
         row["round"]: (seen(row), s.scores(problem.X).tobytes()) for row, s in stream
     }
-    done, after, pressed = set(), None, 0
+    done = set()
+    after = None
+    pressed = 0
     while True:
         with cut(done, press, name) as found:
             resumed = wraps(steps)(
@@ -65,13 +68,13 @@ def test_ctrl_c_at_any_statement_leaves_a_whole_round(name, blobs, record_proper
 @each_solver
 def test_a_state_that_an_error_cut_within_a_round_is_refused(name, blobs):
     """The state that is resumed stays an iterate: rounds change a copy of it."""
-    problem, steps, parameters = (
-        suited(name, blobs(n=30)),
-        SOLVERS[name].steps,
-        SHORT.get(name, {}),
-    )
+    problem = suited(name, blobs(n=30))
+    steps = SOLVERS[name].steps
+    parameters = SHORT.get(name, {})
     *_, start = islice(steps(problem, **parameters), 2)
-    before, done, refused = start.scores(problem.X).tobytes(), set(), 0
+    before = start.scores(problem.X).tobytes()
+    done = set()
+    refused = 0
     while True:
         latest = None
         stream = watch(steps(problem, **parameters, state=start))

@@ -84,7 +84,8 @@ PAIRS = [
     if parameter in VALUES  # or the first test below fails
     for old, new in (VALUES[parameter], VALUES[parameter][::-1])
 ]
-BEFORE, AFTER = 8, 25
+BEFORE = 8
+AFTER = 25
 FOUND = {}  # the optima, by what they depend on
 
 
@@ -174,8 +175,10 @@ def test_every_solver_says_which_of_its_parameters_are_live():
 
 @each("name, parameter, old, new", PAIRS)
 def test_all_is_true_of_the_new_value(name, parameter, old, new, blobs):
-    problem, base = made(name, blobs), settings(name, parameter)
-    before, after = base | {parameter: old}, base | {parameter: new}
+    problem = made(name, blobs)
+    base = settings(name, parameter)
+    before = base | {parameter: old}
+    after = base | {parameter: new}
     # Bounds of the old value, if they stay, are seen to be false when they are narrow.
     state = halted(name, problem, before, 400 if name in NEW else BEFORE)
     whole = pickle.dumps(state)
@@ -235,7 +238,8 @@ ENDS = [pair for pair in PAIRS if pair.values[1] in STOPS]
 
 @each("name, parameter, old, new", MOVES)
 def test_the_next_rounds_are_those_of_the_new_value(name, parameter, old, new, blobs):
-    problem, base = made(name, blobs), settings(name, parameter)
+    problem = made(name, blobs)
+    base = settings(name, parameter)
     state = halted(name, problem, base | {parameter: old}, 0)
     runs = []
     for setting in (old, new):
@@ -246,7 +250,8 @@ def test_the_next_rounds_are_those_of_the_new_value(name, parameter, old, new, b
 
 @each("name, parameter, old, new", ENDS)
 def test_the_end_is_that_of_the_new_value(name, parameter, old, new, blobs):
-    problem, base = made(name, blobs), settings(name, parameter)
+    problem = made(name, blobs)
+    base = settings(name, parameter)
     state = halted(name, problem, base | {parameter: old}, 100)
     more = len(seen(name, problem, base | {parameter: new}, state, 100))
     if new < old if parameter.startswith("eps") else new > old:
@@ -259,7 +264,8 @@ def test_the_end_is_that_of_the_new_value(name, parameter, old, new, blobs):
 
 def test_the_interior_point_method_outlives_a_large_lambda0(blobs):
     """With the large value, the optimum has no component."""
-    name, problem = "mrc_interior_point", blobs(90, 8, 4, seed=3)
+    name = "mrc_interior_point"
+    problem = blobs(90, 8, 4, seed=3)
     after = {"lambda0": 0.01}
     state = halted(name, problem, {"lambda0": 1.0}, 60)
     assert not len(state.J)

@@ -104,7 +104,8 @@ def test_one_line_and_a_solver_is_everywhere_and_held_to_all(
     assert (dishonest[0], code[0]) == ("0", "1"), honest[-3000:]
     assert honest.count("[frank_wolfe") > 20 and "skipped" not in honest
     # Each of its tests is behind a promise, and each promise that names a test has one.
-    tried, promised = re.findall(r"::(\w+)", honest), re.findall(r"`-k (\w+)`", said)
+    tried = re.findall(r"::(\w+)", honest)
+    promised = re.findall(r"`-k (\w+)`", said)
     own = {name for name in tried if f"{name}[frank_wolfe" in honest}
     assert not [name for name in own if not any(word in name for word in promised)]
     tests = "".join(

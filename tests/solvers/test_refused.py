@@ -18,8 +18,10 @@ COUNT = "must be a (positive )?whole number"
 POSITIVE = "must be a positive number"
 NOT_NEGATIVE = "must be a number that is not negative"
 KERNEL = {"kernel": "one of", "gamma": POSITIVE}
-LSH, GRAPH = {"mips": "simple_lsh"}, {"mips": "hnsw"}
-FRACTIONS, SMALL = (0, 0.5, True), (0, -1.0, np.nan)
+LSH = {"mips": "simple_lsh"}
+GRAPH = {"mips": "hnsw"}
+FRACTIONS = (0, 0.5, True)
+SMALL = (0, -1.0, np.nan)
 CUTS = "cuts_exact cuts_exact_fast cuts_linear_time cuts_linear_time_fast cuts_constant_time"
 CUTS += " cuts_nystroem"
 LIBLINEAR = (
@@ -107,9 +109,11 @@ def test_a_value_outside_the_range_is_refused_by_name(
 
 @each("name", NAMES)
 def test_weights_of_rows_are_used_or_refused(name, blobs):
-    problem, ends = suited(name, blobs()), []
+    problem = suited(name, blobs())
+    ends = []
     weighed = replace(problem, weights=1.0 + np.arange(problem.n) % 3)
-    steps, parameters = SOLVERS[name].steps, SHORT.get(name, {})
+    steps = SOLVERS[name].steps
+    parameters = SHORT.get(name, {})
     if "C" in signature(steps).parameters:  # so small that every row counts
         parameters = parameters | {"C": 1e-3}
     try:

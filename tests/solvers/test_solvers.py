@@ -64,7 +64,8 @@ def test_a_copied_state_goes_on_bit_for_bit(name, parameters, sparse, blobs):
     if sparse and name in DENSE_ONLY:
         pytest.skip(f"{name} takes dense rows")
     problem = suited(name, blobs(sparse=sparse))
-    whole, cuts = [], {0: None, 2: None, 5: None}
+    whole = []
+    cuts = {0: None, 2: None, 5: None}
     for *seen, s in islice(observe(name, problem, parameters), 11):
         for cut in cuts:
             if len(whole) <= cut:
@@ -122,7 +123,8 @@ def test_a_state_scores_rows_of_any_kind(name, parameters, blobs):
 
 @each_solver
 def test_parameters_are_keywords_and_wrong_ones_are_refused(name, blobs):
-    problem, steps = suited(name, blobs()), SOLVERS[name].steps
+    problem = suited(name, blobs())
+    steps = SOLVERS[name].steps
     first, *rest = inspect.signature(steps).parameters.values()
     assert first.name == "problem" and rest[-1].name == "state"
     for parameter in rest:

@@ -27,7 +27,8 @@ def begun(name, blobs, most=2):
     """Return a problem, a solver's function, its settings and a state after some
     rounds."""
     problem = suited(name, blobs(n=30))
-    steps, parameters = SOLVERS[name].steps, SHORT.get(name, {})
+    steps = SOLVERS[name].steps
+    parameters = SHORT.get(name, {})
     *_, state = islice(steps(problem, **parameters), most + 1)
     return problem, steps, parameters, state
 
@@ -110,7 +111,8 @@ def test_a_plain_loop_that_is_cut_leaves_an_iterate_or_a_refusal(name, act, blob
     whole = {
         s.round: s.scores(problem.X).tobytes() for s in islice(steps(**settings), 5)
     }
-    done, cuts = set(), 0
+    done = set()
+    cuts = 0
     while cuts < 12:
         latest = start
         try:
@@ -181,7 +183,8 @@ def test_a_function_without_the_decorator_is_resumed_by_run(blobs):
             s.values += step
             s.round += 1
 
-    problem, given = blobs(n=30), {"warm_up": False}
+    problem = blobs(n=30)
+    given = {"warm_up": False}
     earlier = run(plain, problem, rounds(1), parameters={"step": 2.0}, **given)
     _, state = run(plain, problem, rounds(1), after=earlier, **given)
     assert state is not earlier[1] and state.values.tolist() == [2.0] * 3
@@ -200,7 +203,8 @@ def test_a_function_without_the_decorator_is_resumed_by_run(blobs):
 
 
 def test_certify_path_refuses_the_state_of_other_rows(blobs):
-    problem, others = blobs(n=30), blobs(n=12, seed=5)
+    problem = blobs(n=30)
+    others = blobs(n=12, seed=5)
     given = problem, others.X, others.y, (0.1, 1.0)
     *_, state = islice(certify_path(*given), 3)
     assert next(certify_path(*given, state=state)).at.tolist() == state.at.tolist()

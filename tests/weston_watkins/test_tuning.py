@@ -24,12 +24,16 @@ def tiny(seed, kind):
     """A random problem of a kind, and validation rows."""
     rng = np.random.default_rng(seed)
     k = int(rng.integers(2, 5))
-    n, d = int(rng.integers(2 * k, 25)), int(rng.integers(1, 6))
-    X, y = rng.standard_normal((n, d)), rng.integers(0, k, n)
+    n = int(rng.integers(2 * k, 25))
+    d = int(rng.integers(1, 6))
+    X = rng.standard_normal((n, d))
+    y = rng.integers(0, k, n)
     y[:k] = np.arange(k)
-    X_val, y_val = rng.standard_normal((ROWS, d)), rng.integers(0, k, ROWS)
+    X_val = rng.standard_normal((ROWS, d))
+    y_val = rng.integers(0, k, ROWS)
     if kind == "duplicates":
-        X, X_val = X.round(), X_val.round()
+        X = X.round()
+        X_val = X_val.round()
     if kind == "separable":
         X += 3.0 * np.eye(max(d, k))[y % max(d, k), :d]
     if kind == "zero rows":
@@ -44,10 +48,8 @@ def mirrored(sparse):
     """A problem whose classes swap with its features, and rows that it gives equal
     scores."""
     X = np.array([[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [2.0, 1.0, 0.0], [1.0, 2.0, 0.0]])
-    X_val, y_val = (
-        np.array([[0.7, 0.7, 0.0], [0.0, 0.0, 1.0], [3.0, 0.0, 0.0]]),
-        [1, 1, 0],
-    )
+    X_val = np.array([[0.7, 0.7, 0.0], [0.0, 0.0, 1.0], [3.0, 0.0, 0.0]])
+    y_val = [1, 1, 0]
     problem = as_problem(csr_matrix(X) if sparse else X, [0, 1, 0, 1])
     return problem, csr_matrix(X_val) if sparse else X_val, np.array(y_val)
 
@@ -92,7 +94,8 @@ def test_no_solution_in_the_range_leaves_the_band(kind, seed):
         open_ = (
             V[:, -1] - V[:, -2] <= np.sqrt(2.0 * max(s.primal - s.dual, 0.0)) * lengths
         )
-        wrong, near = s.scores(X_val).argmax(axis=1) != y_val, open_ | (lengths == 0.0)
+        wrong = s.scores(X_val).argmax(axis=1) != y_val
+        near = open_ | (lengths == 0.0)
         at = np.searchsorted(edges, s.C) - 1
         assert (
             lower[at] <= (wrong | near).sum() and (wrong & ~near).sum() <= upper[at]
@@ -107,7 +110,8 @@ def test_a_search_ends_when_all_of_the_range_is_proven(name):
     fewest = len(problem.y_test)
     for state in certify_path(*given, (1e-2, 1.0), 0.01):
         assert state.fewest <= fewest  # so that what is closed stays closed
-        fewest, certified = state.fewest, state.certified
+        fewest = state.fewest
+        certified = state.certified
     assert certified == state.certified == 1.0
     assert state.achieved <= 0.01 and state.chosen in state.at
     wrong = state.scores(problem.X_test).argmax(axis=1) != problem.y_test
@@ -124,16 +128,19 @@ def test_a_search_goes_on_from_a_copied_state_bit_for_bit():
     again = most_solves(certify_path(*given, state=again), 60)
     assert again.round == whole.round > 30
     for f in fields(whole):
-        one, other = getattr(whole, f.name), getattr(again, f.name)
+        one = getattr(whole, f.name)
+        other = getattr(again, f.name)
         if f.name == "rng":
-            one, other = one.bit_generator.state, other.bit_generator.state
+            one = one.bit_generator.state
+            other = other.bit_generator.state
         np.testing.assert_equal(one, other, f.name)
 
 
 def test_pivoting_solves_as_far_as_it_is_asked():
     problem, *_ = tiny(5, "plain")
     state = start(problem, 1.0, 0, np.einsum("ij,ij->i", problem.X, problem.X))
-    state.round, state.since = 2, 2
+    state.round = 2
+    state.since = 2
     state = solved(problem, state, 1e-9)
     tight = next(iter(ww_path(problem, [1.0], gap_ratio=1e-12, max_rounds=5000)))
     assert 0.0 <= state.primal - state.dual <= 1e-9
@@ -144,7 +151,9 @@ def test_pivoting_solves_as_far_as_it_is_asked():
 def test_roots_and_spans(rng):
     t = np.linspace(-1.0, 2.0, 3001)
     for _ in range(200):
-        a, b, c = rng.random(), rng.normal(), rng.normal()
+        a = rng.random()
+        b = rng.normal()
+        c = rng.normal()
         a *= 10.0 ** rng.integers(-12, 2)
         value = a * t**2 + b * t + c
         inside = (t >= 0.0) & (t <= 1.0)

@@ -50,7 +50,8 @@ def test_the_optimum_is_that_of_a_conic_solver(name, n, d, k, C, sparse, blobs):
     left = C * n * (k - 1) * TOLERANCE if name == "ww_shark" else 0.0
     assert trace.last["upper"] == approx(value, rel=1e-6, abs=left)
     assert trace.last["lower"] == approx(value, rel=1e-6, abs=left)
-    B, own = s.B[:, :k], (np.arange(n), problem.y)
+    B = s.B[:, :k]
+    own = (np.arange(n), problem.y)
     assert not s.B[:, k:].any() and not s.W[:, k:].any() and not B[own].any()
     assert B.min() >= 0 and B.max() <= C
     A = -B.copy()
@@ -89,7 +90,8 @@ def test_what_is_left_alone_is_found_again_with_fewer_visits(blobs):
 
 
 def test_a_large_C_is_reached_by_smaller_ones(blobs):
-    problem, C = blobs(n=200, k=4), 64.0
+    problem = blobs(n=200, k=4)
+    C = 64.0
     norms = squared_norms(problem.X)
     assert easiest(C, norms) < C
     assert easiest(0.01 / norms.mean(), norms) == 0.01 / norms.mean()
@@ -107,7 +109,8 @@ def test_a_large_C_is_reached_by_smaller_ones(blobs):
 
 
 def test_the_path_solves_every_C_to_the_gap_asked_for(blobs):
-    problem, Cs = blobs(n=120, k=4), [4.0, 0.01, 0.1, 0.1, 32.0]
+    problem = blobs(n=120, k=4)
+    Cs = [4.0, 0.01, 0.1, 0.1, 32.0]
     found = []
     for row, s in watch(ww_path(problem, Cs)):
         found.append(row)
@@ -125,7 +128,9 @@ def test_the_path_solves_every_C_to_the_gap_asked_for(blobs):
 def test_a_path_of_weighted_rows_stays_in_their_box(blobs):
     """A row of zeros has weight C (k - 1) in the optimum, whatever W is, and half of it
     here."""
-    rows, zeros, k = blobs(d=3), 20, 3
+    rows = blobs(d=3)
+    zeros = 20
+    k = 3
     X = np.vstack([rows.X, np.zeros((zeros, 3))])
     problem = as_problem(X, np.r_[rows.y, np.arange(zeros) % k])
     problem = replace(problem, weights=np.repeat([1.0, 0.5], [60, zeros]))
@@ -153,7 +158,8 @@ def test_a_path_ends_at_rounding_or_when_rounds_run_out(blobs):
 @each("kind", ["normal", "tied", "multiples of C", "above C", "of all sizes"])
 def test_the_solution_is_optimal_for_numbers_of_any_size(kind, rng):
     for _ in range(300):
-        m, C = int(np.exp(rng.uniform(0, np.log(1000.99)))), 10.0 ** rng.uniform(-6, 6)
+        m = int(np.exp(rng.uniform(0, np.log(1000.99))))
+        C = 10.0 ** rng.uniform(-6, 6)
         v = rng.normal(size=m) * 10.0 ** rng.uniform(-3, 3)
         if kind == "tied":
             v = np.round(v)
@@ -165,7 +171,8 @@ def test_the_solution_is_optimal_for_numbers_of_any_size(kind, rng):
             v = C * m * (1.0 + rng.random(m))
         elif kind == "of all sizes":
             v *= 10.0 ** rng.uniform(-6, 6, size=m)
-        b, g = subproblem(v, C), sweep(v, C)
+        b = subproblem(v, C)
+        g = sweep(v, C)
         assert b.min() >= 0.0 and b.max() <= C
         scale = max(abs(v).max(), b.max())
         assert abs(b - np.clip(v - b.sum(), 0.0, C)).max() <= 1e-9 * scale
@@ -180,7 +187,9 @@ def test_the_solution_is_optimal_for_numbers_of_any_size(kind, rng):
 def test_sharks_solver_ends_at_the_exact_solution(m, C):
     rng = np.random.default_rng(m)
     for _ in range(20):
-        norm, v, b = rng.uniform(0.1, 10), rng.normal(size=m), np.zeros(m)
+        norm = rng.uniform(0.1, 10)
+        v = rng.normal(size=m)
+        b = np.zeros(m)
         steps = greedy(norm * v, C, norm, b)  # from b = 0 the gradient is |x|^2 v
         assert steps <= 10 * m
         if steps < 10 * m:
