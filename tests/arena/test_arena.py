@@ -300,7 +300,7 @@ def test_entries_are_registered_and_equals_have_equal_ranges():
         decades = {
             p: round(np.log10(high / low), 9) for p, (low, high) in e.ranges.items()
         }
-        assert all(decades.get(p, 6) == 6 for p in ("C", "alpha", "lam", "gamma"))
+        assert all(decades.get(p, 6) == 6 for p in "C alpha lam gamma".split())
     assert entry("logistic_saga").ranges == {"C": ENTRIES["logistic_lbfgs"].ranges["C"]}
     others = "mrc_pdhg ww_shark memoir_l1 ls_generalized cuts_exact vw boosting".split()
     assert [entry(name).family for name in others] == list(FAMILIES)

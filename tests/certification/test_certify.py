@@ -38,9 +38,8 @@ from workbench.peers.linear import quiet
 from workbench.proofs import checker
 
 X, THREE = (part[::2] for part in load_iris(return_X_y=True))
-X = (
-    StandardScaler().fit_transform(X) + 0.5
-)  # moved, so that it matters how the intercept counts
+# moved, so that it matters how the intercept counts
+X = StandardScaler().fit_transform(X) + 0.5
 TWO = (THREE == 1).astype(int)
 OFTEN = np.random.default_rng(0).integers(0, 4, 75)
 HEAVY = {0: 2.0, 1: 0.5, 2: 3.0}
@@ -342,7 +341,7 @@ def test_our_own_estimators_are_as_close_as_they_say(model, y):
     assert found.errors["training error"][0] == approx(1 - model.score(X, y))
 
 
-@each("loss", ["hinge", "logistic", "softmax", "crammer_singer"])
+@each("loss", "hinge logistic softmax crammer_singer".split())
 @dense_or_sparse
 def test_weights_are_certified_with_and_without_intercepts(loss, kind):
     rng = np.random.default_rng(1)

@@ -222,9 +222,8 @@ def test_tiny_is_small_for_many_classes():
     assert tiny.k == 512 and np.bincount(tiny.y).tolist() == [2] * 512
     assert tiny.classes.tolist() == list(range(512))
     tiny = as_problem(np.ones((2**16, 2), "f4"), np.arange(2**16)).tiny()
-    assert (
-        tiny.k == 2**16 and tiny.n == 512
-    )  # codes of four bytes are for kernels of their own
+    # codes of four bytes are for kernels of their own
+    assert tiny.k == 2**16 and tiny.n == 512
 
 
 def test_checksum_tells_rows_labels_and_split_apart():

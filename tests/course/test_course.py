@@ -25,7 +25,7 @@ LESSONS = course.lessons()
 SHEETS = course.sheets()
 HEADINGS = "Problem Dual Update Cost Certificate".split()
 HEADINGS += ["When to use it (and when not)", "Here"]
-EMPTY = {"br", "hr", "img", "input", "link", "meta"}
+EMPTY = {*"br hr img input link meta".split()}
 SYLLABUS = instructor.SYLLABUS
 
 

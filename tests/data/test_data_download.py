@@ -81,7 +81,7 @@ def test_a_good_file_is_kept_with_its_checksum(server, cache, capfd, monkeypatch
     problem = data.load("toy")
     assert (problem.n, len(problem.y_test), problem.d) == (4, 2, 3)
     assert problem.classes.tolist() == [1, 2] and "made up" in problem.about
-    assert kept(cache) == ["SHA256SUMS", "toy.npz", "toy/toy", "toy/toy.t"]
+    assert kept(cache) == "SHA256SUMS toy.npz toy/toy toy/toy.t".split()
     assert (
         f"{sha256(TEST).hexdigest()}  toy/toy.t\n" in (cache / "SHA256SUMS").read_text()
     )

@@ -114,7 +114,7 @@ SETTINGS = {
 @each("name", WITHOUT_A_COPY)
 def test_a_solver_does_not_copy_the_rows(name, tmp_path, monkeypatch, rng):
     monkeypatch.setattr("workbench.core.blocks.BLOCK_BYTES", 2**18)
-    for module in ("products", "block_visits", "calibrated", "stagewise"):
+    for module in "products block_visits calibrated stagewise".split():
         monkeypatch.setattr(f"workbench.least_squares.{module}.GRAM_ROWS", 256)
     monkeypatch.setattr("workbench.least_squares.block_visits.KEPT_BYTES", 0)
     monkeypatch.setattr("workbench.data.features.SAMPLE", 100)

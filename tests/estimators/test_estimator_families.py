@@ -36,7 +36,7 @@ from workbench.mrc.splitting import WIDEST
 IRIS, SPECIES = load_iris(return_X_y=True)
 IRIS = scale(IRIS)
 TEXT = tfidf(zipf_text(600, 40, 0, n_test=200))
-BASES = ["linear_time", "constant_time", "exact", "nystroem"]
+BASES = "linear_time constant_time exact nystroem".split()
 SMALL = {"r": 60, "random_state": 0}
 
 
@@ -45,7 +45,7 @@ def risky():
     return MinimaxRiskClassifier(tol=1e-5).fit(IRIS, SPECIES)
 
 
-@each("solver", ["interior_point", "pdhg", "ccg", "ccg_fast", "lp", "splitting"])
+@each("solver", "interior_point pdhg ccg ccg_fast lp splitting".split())
 @each("lambda0", [0.01, 0.3])
 def test_every_solver_reaches_the_tolerance_and_one_bound(solver, lambda0, risky):
     other = MinimaxRiskClassifier(lambda0, solver=solver).fit(IRIS, SPECIES)

@@ -372,9 +372,8 @@ def test_weights_are_repeated_rows(estimator, tolerance, form):
         assert np.abs(without.decision_function(X) - expected).max() > 2 * tolerance
     if hasattr(weighted, "lower_"):
         slack = 2e-6 * abs(repeated.upper_)
-        assert (
-            repeated.lower_ <= weighted.upper_ + slack
-        )  # intervals that hold the same optimum
+        # intervals that hold the same optimum
+        assert repeated.lower_ <= weighted.upper_ + slack
         assert weighted.lower_ <= repeated.upper_ + slack
         gaps = [model.upper_ - model.lower_ for model in (weighted, repeated)]
         assert min(gaps) > -slack
@@ -429,7 +428,7 @@ NEGATIVE = -1, np.nan, "1", HUGE
 WHOLE = 0, 2.5, "1", HUGE
 NAME = "none such", 3, ["fourier"], b"softmax"
 REFUSED = {  # values of a parameter of any estimator
-    **dict.fromkeys(["C", "alpha", "gamma", "tol"], NUMBER),
+    **dict.fromkeys("C alpha gamma tol".split(), NUMBER),
     **dict.fromkeys(["lambda0", "max_seconds"], (*NUMBER, 1e-31)),
     **dict.fromkeys(["l1"], NEGATIVE),
     **dict.fromkeys(["r", "max_iter"], WHOLE),

@@ -106,9 +106,8 @@ def test_committed_figures_pair_with_their_notebook(name):
         reason = why_not_timed(record)
         assert record["timed"] == (not reason), reason
         times = record["parameters"].get("timing", True)
-        said = (
-            f"Not timed: {reason}." if times else "Not timed"
-        )  # with or without the reason
+        # with or without the reason
+        said = f"Not timed: {reason}." if times else "Not timed"
         assert (said if reason else record["machine"]["cpu"]) in record["caption"]
         assert reason or "Not timed" not in record["caption"]
         for problem in record["data"]:
@@ -185,7 +184,7 @@ def test_every_grid_reads(path):
 
 def test_every_hyper_parameter_has_its_sweep():
     declared = {name for path in SWEEPS for name in read(path).parameters}
-    assert {"eps1", "eps2", "n_max", "batch_size", "lam"} <= declared
+    assert {*"eps1 eps2 n_max batch_size lam".split()} <= declared
     swept = {
         name for path in GRIDS for point in read_points(path) for name in point.varied
     }
@@ -234,7 +233,6 @@ def test_make_lab_saves_committed_notebooks_without_outputs():
         )
         assert (nbformat.writes(content) == before) == ("mine" not in name)
     names = {path.relative_to(CHECKOUT / "notebooks").as_posix() for path in ALL}
-    behind = (
-        content.cells[0].source + content.cells[2].source
-    )  # every notebook is behind a door
+    # every notebook is behind a door
+    behind = content.cells[0].source + content.cells[2].source
     assert names - set(re.findall(r"\]\((.*?)\)", behind)) == {"00_start_here.ipynb"}

@@ -212,9 +212,8 @@ def test_the_command_of_a_number_runs_what_it_is_made_of(
         return row.ours
 
     notebook, given = given_by(of(committed).command)
-    idle = (
-        {"multiclass", "more"} if "multiclass" in given else set()
-    )  # there is always some run
+    # there is always some run
+    idle = {"multiclass", "more"} if "multiclass" in given else set()
     given = {name: value for name, value in given.items() if name not in idle}
     options = {
         "results": CHECKOUT / "results",
@@ -438,9 +437,7 @@ def test_proofs_of_figures_are_verified_as_the_page_is_made(
     folder, tmp_path, monkeypatch
 ):
     problem = load("iris", test=0.3)
-    names = [
-        f"table.proofs/{name}.npz" for name in ("good", "cut", "gone", "elsewhere")
-    ]
+    names = [f"table.proofs/{name}.npz" for name in "good cut gone elsewhere".split()]
     good, cut, _, elsewhere = (folder / "mrc_tables" / name for name in names)
     good.parent.mkdir()
     run("ww_walrus", problem, rounds(50), proof=good)
@@ -520,7 +517,7 @@ def test_nothing_hostile_is_active_in_the_report(tmp_path, capsys):
         r"@import|url\(", text
     )
     names = {tag for tag, _ in page.elements}
-    assert not names & {"script", "iframe", "object", "embed", "base", "svg"}
+    assert not names & {*"script iframe object embed base svg".split()}
     for _, given in page.elements:
         assert not [a for a in given if a.startswith("on") or a == "srcdoc"]
         assert given != {"id": "evil"}

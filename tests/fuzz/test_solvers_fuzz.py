@@ -26,9 +26,8 @@ def test_any_rows_end_in_numbers_or_a_clear_error(name, data):
     draw = data.draw
     n = draw(st.integers(2, 14))
     d = draw(st.integers(1, 5))
-    most = (
-        6 if name == "mrc_lp" else n
-    )  # its program has a row for every set of classes
+    # its program has a row for every set of classes
+    most = 6 if name == "mrc_lp" else n
     k = 2 if name in TWO_CLASSES else draw(st.integers(2, min(n, most)))
     X = draw(values(n, d))
     others = draw(st.lists(st.integers(0, k - 1), min_size=n - k, max_size=n - k))

@@ -41,17 +41,7 @@ IN_TEXT = {  # JSON in a field that is not checked
 }
 NUMBERS = {  # of the field l1
     True: [
-        *[
-            "0",
-            "0.0",
-            "0e9",
-            "1e-400",
-            "5e-324",
-            "1.0",
-            "1e22",
-            "9007199254740993.0",
-            "null",
-        ],
+        *"0 0.0 0e9 1e-400 5e-324 1.0 1e22 9007199254740993.0 null".split(),
         *[str(2**500), "3.27339060789614187e150", '1, "unknown": null'],
     ],
     False: [

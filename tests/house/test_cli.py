@@ -175,7 +175,7 @@ def test_a_reader_that_has_gone_is_no_error():
         (["--help"], 300, "numpy papermill"),
         (["list"], 600, "numba sklearn pandas"),
         (
-            ["run", "ww_walrus", "wine", "--rounds", "1"],
+            "run ww_walrus wine --rounds 1".split(),
             1000,
             "sklearn pandas pyarrow matplotlib",
         ),

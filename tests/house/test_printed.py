@@ -178,7 +178,7 @@ def make_command(words, place):
     lines = subprocess.check_output(command, cwd=CHECKOUT, text=True, env=clean)
     pattern = re.compile(r"(\w+=\S* )*\.venv/bin/(python|workbench) ")
     ours = list(filter(pattern.match, lines.replace("\\\n", " ").splitlines()))
-    assert ours or words[0] not in ("data", "figures", "lessons", "report", "test")
+    assert ours or words[0] not in "data figures lessons report test".split()
     return max((follow(line, place) for line in ours), default=0)
 
 

@@ -98,9 +98,8 @@ def test_steps_end_when_no_pair_violates_the_tolerance():
     G = np.diag([1.0, 2.0])
     h = np.array([1.0, 0.5])
     alpha = np.zeros(2)
-    assert (
-        pairwise(G, h, 10.0, alpha, 1.0, 50) == 0
-    )  # the violation is exactly the tolerance
+    # the violation is exactly the tolerance
+    assert pairwise(G, h, 10.0, alpha, 1.0, 50) == 0
     assert pairwise(G, h, 10.0, alpha, 0.999, 50) == 1
     assert alpha.tolist() == [1.0, 0.0]
     assert pairwise(G, h, 10.0, alpha, 0.0, 50) == 1

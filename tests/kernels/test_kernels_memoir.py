@@ -341,9 +341,8 @@ def test_scores_are_the_product_with_values_towards_zero(k, kind):
                 g = np.empty(2)
                 add_scores(b, rows, np.uint64(i), l1, out)
                 assert_allclose(out[:k] - 2, X[i] @ nearer, atol=1e-4)
-                assert (
-                    out[k] == 2
-                )  # empty slots add nothing, to a class that does not exist
+                # empty slots add nothing, to a class that does not exist
+                assert out[k] == 2
                 pair = np.random.default_rng(i).choice(k, 2, replace=False)
                 set_scores(b, rows, np.uint64(i), pair, l1, g)
                 assert_allclose(g, X[i] @ nearer[:, pair], atol=1e-4)

@@ -65,7 +65,7 @@ def test_nystroem_features_are_the_kernel_of_the_landmarks(dtype, mean):
     assert_allclose(made(generator, landmarks, 1), generator.penalty(1), atol=1e-5)
 
 
-@each("kind", ["poly2", "poly3", "poly4", "logits"])
+@each("kind", "poly2 poly3 poly4 logits".split())
 def test_random_factors_have_their_inner_products(kind, problem, rng):
     generator = fitted(problem, kind, 20_000, 20_000, bandwidth=4.0)
     X = problem.X[:4].astype(float)

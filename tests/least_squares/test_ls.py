@@ -138,9 +138,8 @@ def test_the_accelerated_form_has_the_rate_of_section_4(iris):
     t = np.arange(1, 500)
     L = LINKS["softmax"].L
     H = iris.X.T @ iris.X / iris.n + 1e-4 / L * np.eye(iris.d)
-    size = (
-        2 * L * np.vdot(best.W, H @ best.W)
-    )  # the length of W* is that of the second moment
+    # the length of W* is that of the second moment
+    size = 2 * L * np.vdot(best.W, H @ best.W)
     plain, fast = (
         np.array([s.upper for s in islice(solver(iris, alpha=1e-4), 1, 500)])
         - best.lower

@@ -208,9 +208,8 @@ def test_theorem_2_holds_in_every_round(columns, answers):
             R.append(row["R"])
         assert columns or np.all(np.diff(R) >= -1e-9), problem.name
         risen += len(R) > 3
-    assert (
-        checked > 50 and risen > 10
-    )  # in rounds, that is, where the theorem says something
+    # in rounds, that is, where the theorem says something
+    assert checked > 50 and risen > 10
 
 
 @each("columns", [True, False])

@@ -313,7 +313,7 @@ def test_a_figure_redrawn_from_results_keeps_its_proofs(figures, tmp_path, redra
         drawn.append(
             [
                 (figures.folder / f"time.{kind}").read_bytes()
-                for kind in ("png", "svg", "pdf", "json")
+                for kind in "png svg pdf json".split()
             ]
         )
     assert drawn[0] == drawn[1], "equal results make equal files"

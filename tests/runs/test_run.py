@@ -85,7 +85,7 @@ def test_the_header_says_all_that_a_repetition_needs(blobs, tmp_path):
     assert {"cpu", "cores", "memory_gb", "system"} <= set(head["machine"])
     assert {"python", "workbench", "commit", *LIBRARIES} <= set(head["versions"])
     if (CHECKOUT / ".git").exists():
-        command = ["git", "rev-parse", "--short=12", "HEAD"]
+        command = "git rev-parse --short=12 HEAD".split()
         done = subprocess.run(
             command, cwd=CHECKOUT, capture_output=True, text=True, check=True
         )

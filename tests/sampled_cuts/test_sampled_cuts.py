@@ -314,9 +314,8 @@ def test_every_violated_cut_raises_the_dual_as_theorem_1_says(make, C, eps, blob
     """With the small C the printed bound is below one round."""
     problem = make(blobs)
     n = task_of(problem).n
-    R = (
-        np.sqrt(2.0) if n == problem.n else 4.0 * problem.n
-    )  # rows, or sequences with moves
+    # rows, or sequences with moves
+    R = np.sqrt(2.0) if n == problem.n else 4.0 * problem.n
     before = None
     for s in islice(cuts_exact(problem, C=C, gamma=0.25, eps=eps), 400):
         if before is not None and before[1] < np.inf:

@@ -56,8 +56,7 @@ def started(hash_seed, names, threads=1):
     """Start a fresh process that runs these solvers, so that several go side by
     side."""
     more = {
-        f"{pool}_NUM_THREADS": str(threads)
-        for pool in ("OMP", "OPENBLAS", "MKL", "NUMBA")
+        f"{pool}_NUM_THREADS": str(threads) for pool in "OMP OPENBLAS MKL NUMBA".split()
     }
     root = str(Path(workbench.__file__).parents[1])
     more |= {"PYTHONHASHSEED": str(hash_seed), "PYTHONPATH": root}

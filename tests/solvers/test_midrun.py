@@ -75,7 +75,7 @@ OWN |= {
 }
 WEIGHTS = "lambda0 lam C alpha gamma".split()
 # These say when a run stops, and do not change its iterates, or hardly.
-STOPS = {"eps", "eps1", "eps2", "k_max", "p", "passes"}
+STOPS = {*"eps eps1 eps2 k_max p passes".split()}
 
 PAIRS = [
     pytest.param(name, parameter, old, new, id=f"{name} {parameter} {old} to {new}")

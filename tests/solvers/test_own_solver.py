@@ -80,7 +80,7 @@ def test_one_line_and_a_solver_is_everywhere_and_held_to_all(
     package = tmp_path / "workbench"
     copytree(ROOT / "workbench", package, ignore=ignore_patterns("__pycache__"))
     (tmp_path / "figures").mkdir()
-    for name in ("pyproject.toml", "Makefile", "notebooks", "data"):
+    for name in "pyproject.toml Makefile notebooks data".split():
         (tmp_path / name).symlink_to(ROOT / name)
     copyfile(EXAMPLE, package / "frank_wolfe.py")
     text = (ROOT / "workbench/registry.py").read_text("utf-8")

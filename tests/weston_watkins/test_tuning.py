@@ -116,9 +116,8 @@ def test_a_search_ends_when_all_of_the_range_is_proven(name):
     assert state.achieved <= 0.01 and state.chosen in state.at
     wrong = state.scores(problem.X_test).argmax(axis=1) != problem.y_test
     assert wrong.sum() == fewest == round(state.info()["error"] * state.rows)
-    assert (
-        not state.open.any() and len(state.B) == 0
-    )  # no dual point is kept without need
+    # no dual point is kept without need
+    assert not state.open.any() and len(state.B) == 0
 
 
 def test_a_search_goes_on_from_a_copied_state_bit_for_bit():
