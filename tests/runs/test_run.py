@@ -68,13 +68,18 @@ def test_a_run_is_a_trace_and_a_state_and_says_why_it_ended(blobs, tmp_path):
     assert trace.stopped_by == read_trace(path).stopped_by == said and not trace.cut
 
 
-def test_the_header_says_all_that_a_repetition_needs(blobs, tmp_path):
+@pytest.fixture
+def begun(blobs, tmp_path):
+    """Return a problem, the header of a run, and that of its file."""
     problem = blobs()
+    path = tmp_path / "t.jsonl"
     rules = (below("gap", 0.5), rounds(3), seconds(60))
-    trace, _ = run(
-        "mrc_ccg", problem, *rules, parameters={"n_max": 7}, path=tmp_path / "t.jsonl"
-    )
-    head = trace.header
+    trace, _ = run("mrc_ccg", problem, *rules, parameters={"n_max": 7}, path=path)
+    return problem, trace.header, read_trace(path).header
+
+
+def test_the_header_says_all_that_a_repetition_needs(begun):
+    problem, head, _ = begun
     assert head["solver"] == "mrc_ccg"
     assert head["rules"] == ["gap <= 0.5", "3 rounds", "60 seconds"]
     # Complete: the defaults are part of the configuration.
@@ -82,6 +87,10 @@ def test_the_header_says_all_that_a_repetition_needs(blobs, tmp_path):
     assert head["parameters"]["n_max"] == 7 and head["parameters"]["lambda0"] == 0.01
     shape = {"name": "blobs", "n": 60, "d": 4, "k": 3, "synthetic": True}
     assert head["problem"] == shape | {"checksum": problem.checksum}
+
+
+def test_the_header_has_the_machine_and_the_versions(begun):
+    _, head, saved = begun
     assert {"cpu", "cores", "memory_gb", "system"} <= set(head["machine"])
     assert {"python", "workbench", "commit", *LIBRARIES} <= set(head["versions"])
     if (CHECKOUT / ".git").exists():
@@ -92,16 +101,16 @@ def test_the_header_says_all_that_a_repetition_needs(blobs, tmp_path):
         assert head["versions"]["commit"].removesuffix("-dirty") == done.stdout.strip()
     assert head["threads"] and all(count >= 1 for count in head["threads"].values())
     assert head["started"].endswith("+00:00") and "load" in head
-    for (
-        solver
-    ) in SOLVERS:  # strict JSON except for infinities, which the trace spells out
-        plain = header(solver, problem, resolve(solver, {})[1])
-        assert json.loads(json.dumps(plain)) == plain
-        assert "state" not in plain["parameters"]
-    end = {
-        "load_at_end": head["load_at_end"]
-    }  # the file was begun before the end was known
-    assert read_trace(tmp_path / "t.jsonl").header | end == head
+    # The file was begun before the load at the end was known.
+    assert saved | {"load_at_end": head["load_at_end"]} == head
+
+
+@each("solver", SOLVERS)
+def test_every_header_is_strict_json(solver, blobs):
+    """Infinities, which the trace spells out, are not among the defaults."""
+    plain = header(solver, blobs(), resolve(solver, {})[1])
+    assert json.loads(json.dumps(plain)) == plain
+    assert "state" not in plain["parameters"]
 
 
 def test_the_warm_up_is_short_tiny_and_off_the_clock(blobs, clock):
