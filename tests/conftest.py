@@ -231,8 +231,12 @@ def dask(tmp_path_factory):
             "-m",
             f"distributed.cli.dask_{role}",
             "--no-dashboard",
+            "--scheduler-file",
+            contact,
+            "--host",
+            "127.0.0.1",
+            *options,
         ]
-        command += ["--scheduler-file", contact, "--host", "127.0.0.1", *options]
         with open(folder / f"{role}.log", "a") as log:
             processes.append(
                 subprocess.Popen(command, stdout=log, stderr=log, cwd=folder)
@@ -271,8 +275,11 @@ def browser():
     options.binary_location = chromium
     for option in (
         *"headless=new no-sandbox disable-gpu disable-quic no-first-run".split(),
-        *("disable-background-networking", "disable-component-update", "disable-sync"),
-        *("disable-dev-shm-usage", "window-size=1280,800"),
+        "disable-background-networking",
+        "disable-component-update",
+        "disable-sync",
+        "disable-dev-shm-usage",
+        "window-size=1280,800",
     ):
         options.add_argument(f"--{option}")
     options.set_capability("goog:loggingPrefs", {"browser": "ALL"})

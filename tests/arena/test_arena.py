@@ -269,8 +269,8 @@ def test_all_that_decides_a_match_is_in_its_key(blobs, monkeypatch):
     problem = blobs()
     e = ENTRIES["libsvm"]
     first = Match("iris", 0, "libsvm", e, 1.0, 0.2, None, False)
-    changed = [replace(first, entry=e._replace(ranges={"C": (1.0, 2.0)}))]
-    changed += [
+    changed = [
+        replace(first, entry=e._replace(ranges={"C": (1.0, 2.0)})),
         replace(first, entry=e._replace(fixed={"tol": 0.1})),
         replace(first, partition=1),
     ]

@@ -100,24 +100,27 @@ NAMES = ["oak", "é"] * 4
 FRAME = pd.DataFrame(X, columns=list("abc")).assign(d=1.0)
 TWICE = [0, 0], [0, 0]
 NO_ROWS = [
-    *(None, 3.0, X[None], X[:, :0], [*X.tolist(), [1.0]], X.astype("M8[D]")),
-    *(
-        np.zeros((8, 3), "i4,f4"),
-        sp.coo_array(X[:, 0]),
-        np.array([[None, 1]] * 8, object),
-    ),
-    *(np.array([[10**400, 1]] * 8, object), (X + 1) * np.longdouble("1e4000")),
+    None,
+    3.0,
+    X[None],
+    X[:, :0],
+    [*X.tolist(), [1.0]],
+    X.astype("M8[D]"),
+    np.zeros((8, 3), "i4,f4"),
+    sp.coo_array(X[:, 0]),
+    np.array([[None, 1]] * 8, object),
+    np.array([[10**400, 1]] * 8, object),
+    (X + 1) * np.longdouble("1e4000"),
     sp.coo_matrix(([1.5e308] * 2, TWICE), (8, 3)),  # whose sum is infinite
 ]
 NO_LABELS = [
-    *(
-        None,
-        3,
-        [[1], *[[1, 2]] * 7],
-        [{"a": i} for i in range(8)],
-        sp.csr_matrix(np.eye(8)),
-    ),
-    *(np.array(["NaT"] * 8, "M8[D]"), pd.array([None, *range(7)], "Int64")),
+    None,
+    3,
+    [[1], *[[1, 2]] * 7],
+    [{"a": i} for i in range(8)],
+    sp.csr_matrix(np.eye(8)),
+    np.array(["NaT"] * 8, "M8[D]"),
+    pd.array([None, *range(7)], "Int64"),
 ]
 
 
@@ -234,8 +237,9 @@ def test_checksum_tells_rows_labels_and_split_apart():
         as_problem(X + 1, Y),
         as_problem(X, Y[::-1]),
         as_problem(X.astype("f4"), Y),
+        problem.split(0.5),
+        as_problem(sp.csr_matrix(X), Y),
     ]
-    others += [problem.split(0.5), as_problem(sp.csr_matrix(X), Y)]
     assert len({problem.checksum, *(other.checksum for other in others)}) == 6
 
 

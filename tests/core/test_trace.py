@@ -111,8 +111,10 @@ NO_TRACES = [
     b'"text"\n',
     b"[]",
     b"\x80",
+    b'{"schema": 9}\n',
+    b'{"schema": "1"}\n',
+    HEAD + b"5\n",
 ]
-NO_TRACES += [b'{"schema": 9}\n', b'{"schema": "1"}\n', HEAD + b"5\n"]
 
 
 @each("content", NO_TRACES, ids=range(len(NO_TRACES)))

@@ -201,7 +201,9 @@ def test_a_check_prints_and_never_raises(capsys):
     for answer, told in (
         (0.5, "right: a fair coin"),
         (0.4, "try again: heads and tails are equally likely"),
-        *((..., "not yet: "), (None, "not yet: "), ([0.5, ...], "not yet: ")),
+        (..., "not yet: "),
+        (None, "not yet: "),
+        ([0.5, ...], "not yet: "),
         ("half", "try again: a number is asked for, got 'half'"),
     ):
         assert check_half(answer) is None

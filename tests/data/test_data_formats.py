@@ -60,7 +60,9 @@ def test_tables_round_trip(tmp_path, suffix):
             "y",
         ),
         (
-            *("a,b,y\n1,2.5,no\n4,5,No \n0,0,yes\n", "a b", ["No ", "no", "yes"]),
+            "a,b,y\n1,2.5,no\n4,5,No \n0,0,yes\n",
+            "a b",
+            ["No ", "no", "yes"],
             "labels that differ only in case or blanks are separate classes: ['No ', "
             "'no']",
         ),

@@ -134,9 +134,7 @@ def test_rcv1s_four_classes_are_stories_of_one_class(tmp_path):
     stories = {
         "train": ".I 1\n.W\nbank rate\nbank\n\n",
         "test_pt0": ".I 2\n.W\nrate\n\n",
-    }
-    stories |= {
-        "test_pt1": ".I 3\n.W\nbank vote\n\n.I 4\n.W\nrate rate\n\n.I 5\n.W\noil\n"
+        "test_pt1": ".I 3\n.W\nbank vote\n\n.I 4\n.W\nrate rate\n\n.I 5\n.W\noil\n",
     }
     for part, text in stories.items():
         (tmp_path / f"lyrl2004_tokens_{part}.dat.gz").write_bytes(

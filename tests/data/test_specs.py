@@ -47,8 +47,10 @@ def test_the_scale_can_be_chosen():
     assert (ranged.X.min(), ranged.X.max(), ranged.k) == (-1, 1, 3)
     assert np.linalg.norm(load("wine @ unit").X, axis=1) == approx(1)
     for words, same in (
-        *(("wine", {"scale": "standard"}), ("wine @ unit", {"scale": "unit"})),
-        *(("wine | 30 % test", {"test": 0.3}), ("text 60x3", {"scale": "tfidf"})),
+        ("wine", {"scale": "standard"}),
+        ("wine @ unit", {"scale": "unit"}),
+        ("wine | 30 % test", {"test": 0.3}),
+        ("text 60x3", {"scale": "tfidf"}),
         ("checkers 60", {"scale": "given"}),
     ):
         name = words.split(" @")[0].split(" |")[0]
@@ -139,17 +141,15 @@ def test_a_path_is_a_path_whatever_its_signs(folder, tmp_path, monkeypatch):
 @each(
     "words",
     [
-        *("synthetic 9x99999999999x3", "checkers 99999999999", "text 99999999999x9"),
-        *(
-            "wine + 99999999998 fourier",
-            "wine | 99999999998 mrcpy",
-            "text 9x9999999999999999",
-        ),
-        *(
-            f"synthetic {'9' * 400}x3x3",
-            f"text 9x{'9' * 400}",
-            f"wine + {'9' * 400} fourier",
-        ),
+        "synthetic 9x99999999999x3",
+        "checkers 99999999999",
+        "text 99999999999x9",
+        "wine + 99999999998 fourier",
+        "wine | 99999999998 mrcpy",
+        "text 9x9999999999999999",
+        f"synthetic {'9' * 400}x3x3",
+        f"text 9x{'9' * 400}",
+        f"wine + {'9' * 400} fourier",
     ],
 )
 def test_sizes_are_compared_with_the_memory_first(words):

@@ -124,8 +124,13 @@ def test_a_figure_is_saved_with_how_it_was_made(three):
     kinds = {path.suffix for path in made.glob("line.*")}
     assert kinds == {".png", ".svg", ".pdf", ".json"} and len([*made.iterdir()]) == 4
     record = json.loads((made / "line.json").read_text())
-    wanted = {"notebook": "notebooks/figures/toy.ipynb", "profile": "smoke", "jobs": 2}
-    wanted |= {"parameters": {"points": 2, "grid": "1,2"}, "numbers": [{"points": 2}]}
+    wanted = {
+        "notebook": "notebooks/figures/toy.ipynb",
+        "profile": "smoke",
+        "jobs": 2,
+        "parameters": {"points": 2, "grid": "1,2"},
+        "numbers": [{"points": 2}],
+    }
     assert record.items() >= wanted.items()
     caption = record["caption"]
     assert caption.startswith("A line of 2 points. ") and "Machine: " in caption
@@ -200,8 +205,10 @@ def test_pictures_are_the_same_whatever_the_user_has_set(tmp_path):
         "savefig.facecolor": "red",
         "svg.fonttype": "none",
         "lines.marker": "o",
+        "savefig.pad_inches": 1,
+        "text.color": "red",
+        "axes.facecolor": "red",
     }
-    odd |= {"savefig.pad_inches": 1, "text.color": "red", "axes.facecolor": "red"}
     drawn = []
     for backend, settings in (("agg", {}), ("agg", odd), ("pdf", odd), ("svg", odd)):
         with plt.rc_context(settings):

@@ -359,8 +359,10 @@ def test_values_are_counted_and_differences_need_a_reason(folder, tmp_path):
         "table": "1",
         "dataset": "rings",
         "method": "svmlight",
+        "quantity": "test error",
+        "value": 0.1,
+        "data": "rings",
     }
-    masked |= {"quantity": "test error", "value": 0.1, "data": "rings"}
     cut = worse | {"method": "MRC-CCG", "quantity": "training time", "unit": "s"}
     cut |= {"cut": 1, "spread": None}
     write(
@@ -394,8 +396,11 @@ def test_the_better_of_two_measurements_is_shown(tmp_path):
         "dataset": "DNA",
         "method": "mrc-ccg",
         "data": "dna",
+        "quantity": "classification error",
+        "unit": "%",
+        "spread": 0.01,
+        "runs": 3,
     }
-    row |= {"quantity": "classification error", "unit": "%", "spread": 0.01, "runs": 3}
     for name, profile, value in (
         ("a", "smoke", 1.0),
         ("b", "quick", 8.02),

@@ -72,10 +72,8 @@ def seeds():
         ".svm.gz": [gzip.compress(svm)],
         ".parquet": [b"PAR1" + bytes(20) + b"PAR1"],
         ".jsonl": [
-            *(
-                trace.read_bytes(),
-                trace.read_bytes() + b'{"a": NaN, "": null}\n[1]\n""\n',
-            ),
+            trace.read_bytes(),
+            trace.read_bytes() + b'{"a": NaN, "": null}\n[1]\n""\n',
             pickle.dumps(Bomb()),
         ],
         ".yaml": [YAML, UNSAFE, b"a: &a [*a]\n", b"{" * 200, b"&a [*a, *a]"],

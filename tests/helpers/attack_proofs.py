@@ -72,10 +72,18 @@ def draw_header(rng, X, y, k):
         if of_class
         else float(rng.choice([0.1, 1, 7.3]))
     )
-    header = {"format": 1, "family": "linear", "loss": loss, "over": over, "C": C}
-    header |= {"alpha": float(rng.choice([0.1, 1, 1, 20])) * size**2, "l1": 0.0}
-    header |= {"intercept": [None, None, "free", 1.5][rng.integers(4)]}
-    header |= {"outputs": 1 if single else k, "checksum": checker.checksum(X, y)}
+    header = {
+        "format": 1,
+        "family": "linear",
+        "loss": loss,
+        "over": over,
+        "C": C,
+        "alpha": float(rng.choice([0.1, 1, 1, 20])) * size**2,
+        "l1": 0.0,
+        "intercept": [None, None, "free", 1.5][rng.integers(4)],
+        "outputs": 1 if single else k,
+        "checksum": checker.checksum(X, y),
+    }
     chance = rng.random()
     if chance < 0.15:
         header["l1"] = 0.1 * size

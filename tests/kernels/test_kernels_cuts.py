@@ -117,7 +117,11 @@ LAM = (5.0 + 4.0 / 2 + 3.0 / 4 - 5.0) / 1.75
 FACES = {  # the diagonal of G, h, C, a point of the face, and the one where it ends
     "what is zero stays": ([1, 2, 4], [1, 1, 1], 10, [0.1, 0.1, 0], [1, 0.5, 0]),
     "the sum is tight, and the solution on it above zero": (
-        *([1, 2, 4], [5, 4, 3], 5, [0.1] * 3, [5 - LAM, (4 - LAM) / 2, (3 - LAM) / 4]),
+        [1, 2, 4],
+        [5, 4, 3],
+        5,
+        [0.1] * 3,
+        [5 - LAM, (4 - LAM) / 2, (3 - LAM) / 4],
     ),
     "the second is not curved at all": ([1, 0], [1, 1], 2, [0.1, 0.1], [0, 2]),
     "the second must end at zero": ([1, 1], [1, -2], 1, [0.5, 0.5], [1, 0]),

@@ -69,16 +69,12 @@ def cvxpy_optimum(problem, link, alpha):
 @each(
     "dtype, sparse, offset, decades",
     [
-        *(
-            (np.float64, False, 0.0, 0),
-            (np.float32, False, 1e4, 0),
-            (np.float32, True, 1e3, 0),
-        ),
-        *(
-            (np.float64, False, 1e6, 0),
-            (np.float32, False, 0, 26),
-            (np.float64, True, 0, 26),
-        ),
+        (np.float64, False, 0.0, 0),
+        (np.float32, False, 1e4, 0),
+        (np.float32, True, 1e3, 0),
+        (np.float64, False, 1e6, 0),
+        (np.float32, False, 0, 26),
+        (np.float64, True, 0, 26),
     ],
 )
 def test_the_bounds_hold_far_from_zero_and_for_any_weights(

@@ -40,13 +40,12 @@ def answers():
 @each(
     "name, parameters",
     [
-        *(
-            ("svm_lp", {}),
-            ("svm_multi", {}),
-            ("svm_ccg", {"eps": 1e-9}),
-            ("svm_ccg", SMALL_STEPS),
-        ),
-        *(("svm_ccg", {"eps": 0.1}), ("svm_ccg", {"eps": 0.0, "n_max": 3})),
+        ("svm_lp", {}),
+        ("svm_multi", {}),
+        ("svm_ccg", {"eps": 1e-9}),
+        ("svm_ccg", SMALL_STEPS),
+        ("svm_ccg", {"eps": 0.1}),
+        ("svm_ccg", {"eps": 0.0, "n_max": 3}),
     ],
 )
 def test_machines_of_two_classes_agree_with_cvxpy(name, parameters, answers):

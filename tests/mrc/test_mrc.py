@@ -160,8 +160,12 @@ def test_components_without_spread_are_left_out():
 def test_lambda_is_by_the_definition_also_with_weights(kind, ratio):
     """A feature that is constant in the heavy rows has the deviation that the light
     ones give."""
-    rows = [[0.3, 0.7, 0.2, 1, 0.1], [0, 0.8, 0.2, 1e4, 0.1]]
-    rows += [[0.3, 0.2, 0.5, 7, 0], [0, 0.9, 1.1, 0, 2]]
+    rows = [
+        [0.3, 0.7, 0.2, 1, 0.1],
+        [0, 0.8, 0.2, 1e4, 0.1],
+        [0.3, 0.2, 0.5, 7, 0],
+        [0, 0.9, 1.1, 0, 2],
+    ]
     counts = [31, 1, 3, 1]
     X = np.repeat(rows, counts, axis=0)
     y = np.repeat([0, 0, 1, 1], counts)

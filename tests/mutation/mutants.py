@@ -23,8 +23,8 @@ OPERATORS = {
     ast.Mult: ast.Div,
     ast.LShift: ast.RShift,
     ast.And: ast.Or,
+    ast.BitAnd: ast.BitOr,
 }
-OPERATORS |= {ast.BitAnd: ast.BitOr}
 OPERATORS |= {other: one for one, other in OPERATORS.items()}
 OPERATORS |= dict.fromkeys((ast.FloorDiv, ast.Mod, ast.Pow), ast.Mult)
 NAMES = {

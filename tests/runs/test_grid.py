@@ -56,10 +56,17 @@ def test_parameters_of_points():
 
 def test_values_take_the_type_of_their_default():
     for name, given, value in (
-        *(("eps1", "1e-2", 0.01), ("eps1", 1, 1.0)),  # YAML reads 1e-2 as text
-        *(("n_max", 50.0, 50), ("n_max", "1e2", 100), ("n_max", 2**60 + 1, 2**60 + 1)),
-        *(("columns", True, True), ("columns", None, None), ("columns", "off", False)),
-        *(("rounds", "5", 5), ("gap", "1e-3", 0.001), ("seconds", 1, 1.0)),
+        ("eps1", "1e-2", 0.01),
+        ("eps1", 1, 1.0),  # YAML reads 1e-2 as text
+        ("n_max", 50.0, 50),
+        ("n_max", "1e2", 100),
+        ("n_max", 2**60 + 1, 2**60 + 1),
+        ("columns", True, True),
+        ("columns", None, None),
+        ("columns", "off", False),
+        ("rounds", "5", 5),
+        ("gap", "1e-3", 0.001),
+        ("seconds", 1, 1.0),
     ):
         limit = name in ("rounds", "gap", "seconds")
         stop, own = (STOP | {name: given}, {}) if limit else (STOP, {name: given})

@@ -201,8 +201,14 @@ def test_nothing_to_write_writes_nothing(tmp_path):
             read_results(path)
 
 
-SMALL = {"data": "wine @ range", "C_grid": "0.1, 1", "max_cpu": "1", "test": "0.3"}
-SMALL |= {"repetitions": "1", "timing": "false"}
+SMALL = {
+    "data": "wine @ range",
+    "C_grid": "0.1, 1",
+    "max_cpu": "1",
+    "test": "0.3",
+    "repetitions": "1",
+    "timing": "false",
+}
 
 
 def test_runs_are_made_once_and_redraw_all_figures(tmp_path, monkeypatch, no_kernels):

@@ -41,8 +41,8 @@ SMALL = {
     "solvers": ["mrc_ccg", "mrc_subgradient"],
     "data": "iris",
     "stop": {"rounds": 3},
+    "test": 0.3,
 }
-SMALL |= {"test": 0.3}
 
 
 def without_times(frame):

@@ -37,8 +37,10 @@ def solved(name, problem, C, gap_ratio=1e-9, limit=20_000):
 @each(
     "n, d, k, C, sparse",
     [
-        *((60, 5, 4, 0.7, False), (40, 3, 2, 2.0, True)),
-        *((50, 4, 12, 0.05, True), (40, 6, 3, 9.0, False)),
+        (60, 5, 4, 0.7, False),
+        (40, 3, 2, 2.0, True),
+        (50, 4, 12, 0.05, True),
+        (40, 6, 3, 9.0, False),
     ],
 )
 def test_the_optimum_is_that_of_a_conic_solver(name, n, d, k, C, sparse, blobs):
