@@ -22,7 +22,7 @@ import numba
 import numpy as np
 import psutil
 import pytest
-import scipy.sparse as sp
+from scipy.sparse import csr_matrix
 
 from workbench import SOLVERS, as_problem, load
 from workbench.runs import engine, results
@@ -88,7 +88,7 @@ def blobs():
         X = (np.round(8 * X) / 8).astype(dtype)
         if sparse:
             X[abs(X) < 0.5] = 0
-            X = sp.csr_matrix(X)
+            X = csr_matrix(X)
         return as_problem(X, y, name=name, synthetic=True)
 
     return make

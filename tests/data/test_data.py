@@ -7,10 +7,10 @@ import re
 import numpy as np
 import pandas as pd
 import pytest
-import scipy.sparse as sp
 from helpers import each, refuses
 from helpers.problems import X, Y
 from numpy.testing import assert_allclose
+from scipy.sparse import csr_matrix
 from sklearn import datasets
 from sklearn.linear_model import LogisticRegression
 
@@ -66,7 +66,7 @@ def test_a_pair_of_rows_and_labels():
     assert (
         data.load((X, list("abaabb")), test=0.34, seed=2).checksum == problem.checksum
     )
-    assert data.load((sp.csr_matrix(X), Y)).is_sparse
+    assert data.load((csr_matrix(X), Y)).is_sparse
     frame = pd.DataFrame(X, columns=["u", "v", "w"])
     assert data.load((frame, pd.Series(Y))).features == ("u", "v", "w")
     problem = data.load(

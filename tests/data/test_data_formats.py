@@ -7,9 +7,9 @@ import re
 
 import numpy as np
 import pandas as pd
-import scipy.sparse as sp
 from helpers import each, refuses
 from helpers.problems import X, Y
+from scipy.sparse import csr_matrix
 
 from workbench import data
 from workbench.data import formats
@@ -246,7 +246,7 @@ def test_a_row_of_several_labels_is_a_row_for_each(tmp_path, comma):
         data.load(path)
 
 
-@each("matrix", [X.astype("u1"), X, sp.csr_matrix(X.astype("i2"))])
+@each("matrix", [X.astype("u1"), X, csr_matrix(X.astype("i2"))])
 def test_npz_round_trip_and_what_is_cut_short(tmp_path, matrix):
     labels = np.array(["no", "yes"])[Y]
     path = tmp_path / "deep" / "rows.npz"

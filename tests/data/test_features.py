@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-import scipy.sparse as sp
 from helpers import each, refuses, single_or_double, sparse_or_not
 from numpy.testing import assert_allclose
+from scipy.sparse import csr_matrix
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.preprocessing import StandardScaler
 
@@ -40,7 +40,7 @@ def make(sparse=False, n=60, d=8, dtype=np.float32, seed=0):
     rng = np.random.default_rng(seed)
     X = rng.standard_normal((n, d)) * rng.uniform(0.5, 9, d) + 3
     X[rng.random((n, d)) < 0.4] = 0
-    X = sp.csr_matrix(X.astype(dtype)) if sparse else X.astype(dtype)
+    X = csr_matrix(X.astype(dtype)) if sparse else X.astype(dtype)
     names = [f"f{j}" for j in range(d)]
     return as_problem(X, np.arange(n) % 3, name="rows", features=names).split(0.25)
 
@@ -91,7 +91,7 @@ def test_standardised_columns_and_constant_ones(dtype):
     ours = features.standardise(as_problem(wide, y)).X
     theirs = StandardScaler().fit_transform(wide)
     assert ours.dtype == theirs.dtype and (ours == theirs).all()
-    X = sp.csr_matrix(np.array([[1, 0, 2], [1, 0, 3], [1, 0, 0], [1, 0, 1]], dtype))
+    X = csr_matrix(np.array([[1, 0, 2], [1, 0, 3], [1, 0, 0], [1, 0, 1]], dtype))
     scaled = features.standardise(as_problem(X, [0, 1, 0, 1])).X
     assert scaled.nnz == X.nnz and (scaled.toarray()[:, :2] == [1, 0]).all()
     assert_allclose(scaled.toarray()[:, 2].std(), 1, rtol=1e-6)
@@ -154,7 +154,7 @@ SPARSE = [[0, 1, 1 / 3, 0], [1, 1, -1, 0], [0.5, 1, 0, 0]]
 DENSE = [[-1, 0, 1, 0], [1, 0, -1, 0], [0, 0, 0.5, 0]]
 
 
-@each("wrap, expected", [(sp.csr_matrix, SPARSE), (np.asarray, DENSE)])
+@each("wrap, expected", [(csr_matrix, SPARSE), (np.asarray, DENSE)])
 def test_columns_onto_a_range(wrap, expected):
     X = np.array([[0.0, 5, 2, 0], [4, 5, -6, 0], [2, 5, 0, 0]])
     problem = as_problem(wrap(X), [0, 1, 1], X_test=wrap(X[:1] * 2), y_test=[0])
@@ -171,7 +171,7 @@ def test_columns_onto_a_range(wrap, expected):
 @sparse_or_not
 def test_log_counts_of_words_that_are_not_rare(sparse):
     X = np.array([[0.0, 1, 0, 3], [9, 0, 2, 1], [0, 4, 0, 1]])
-    wrap = sp.csr_matrix if sparse else np.asarray
+    wrap = csr_matrix if sparse else np.asarray
     extra = {"X_test": wrap(np.array([[7.0, 2, 7, 0]])), "y_test": [1]}
     problem = as_problem(wrap(X), [0, 1, 1], features=list("abcd"), **extra)
     mapped = features.log_counts(problem, 2)
@@ -194,7 +194,7 @@ def test_tfidf_is_that_of_the_training_rows():
         expected = as_dense(given) * weights
         expected /= np.linalg.norm(expected, axis=1)[:, None]
         assert_allclose(as_dense(made), expected, rtol=1e-5)
-    empty = as_problem(sp.csr_matrix([[1.0, 0], [0, 0]]), [0, 1])
+    empty = as_problem(csr_matrix([[1.0, 0], [0, 0]]), [0, 1])
     assert features.tfidf(empty).X.toarray().tolist() == [[1, 0], [0, 0]]
     with refuses("X: tf-idf is for word counts in a sparse matrix"):
         features.tfidf(as_problem(np.eye(3), [0, 1, 1]))

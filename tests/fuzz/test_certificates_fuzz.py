@@ -5,12 +5,12 @@ import warnings
 from dataclasses import replace
 
 import numpy as np
-import scipy.sparse as sp
 from helpers import each
 from helpers.oracles import LINKS, optimum, plain
 from helpers.solvers import CERTIFIED, DENSE_ONLY, weight
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.sparse import csr_matrix
 
 from fuzz.inputs import examples, refused, values
 from workbench import as_problem, rounds, run
@@ -64,7 +64,7 @@ def hard(pick, X, y, family):
     if family == "svm":
         y = np.arange(n) % 2
     sparse = pick([False, True])
-    problem = as_problem(sp.csr_matrix(X) if sparse else X, y)
+    problem = as_problem(csr_matrix(X) if sparse else X, y)
     weighted = family in WEIGHTED and pick([False, True])
     return replace(problem, weights=weights) if weighted else problem
 

@@ -3,12 +3,12 @@
 import warnings
 
 import numpy as np
-import scipy.sparse as sp
 from helpers import each
 from helpers.oracles import plain
 from helpers.solvers import CERTIFIED, DENSE_ONLY, NAMES, SHORT, TWO_CLASSES
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.sparse import csr_matrix
 
 from fuzz.inputs import STORED, examples, labels, refused, unsorted, values
 from workbench import as_problem, estimators, rounds, run
@@ -43,7 +43,7 @@ def test_any_rows_end_in_numbers_or_a_clear_error(name, data):
     with np.errstate(all="ignore"):
         X = X.astype("f4") if single else X
         try:
-            problem = as_problem(sp.csr_matrix(X) if sparse else X, y)
+            problem = as_problem(csr_matrix(X) if sparse else X, y)
             trace, state = run(name, problem, rounds(4), **given_)
         except ValueError as error:
             # Out of scale, libraries have words of their own.

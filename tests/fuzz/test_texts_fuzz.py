@@ -8,10 +8,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import scipy.sparse as sp
 from helpers import each
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.sparse import csr_matrix
 
 from fuzz.inputs import FOLDER, examples, refused
 from workbench import cli, load
@@ -51,7 +51,7 @@ def seeds():
         FOLDER / name for name in ("seed.npz", "sparse.npz", "seed.jsonl")
     )
     write_npz(npz, Rows(X, y, 5, ("a", "b", "c"), "about"))
-    write_npz(csr, Rows(sp.csr_matrix(X % 3), y))
+    write_npz(csr, Rows(csr_matrix(X % 3), y))
     np.savez(FOLDER / "bomb.npz", X=np.array([Bomb()], object), y=y, allow_pickle=True)
     rows = [{"round": 0, "gap": np.inf}, {"round": 1, "gap": 0.5}]
     write_trace(trace, Trace({"solver": "x"}, rows))

@@ -5,12 +5,12 @@ import time
 
 import numpy as np
 import pytest
-import scipy.sparse as sp
+from scipy.sparse import csr_matrix
 
 each = pytest.mark.parametrize
 slow = pytest.mark.slow
 module_fixture = pytest.fixture(scope="module")
-dense_or_sparse = each("kind", [np.asarray, sp.csr_matrix])
+dense_or_sparse = each("kind", [np.asarray, csr_matrix])
 single_or_double = each("dtype", [np.float32, np.float64])
 sparse_or_not = each("sparse", [False, True])
 

@@ -1,7 +1,7 @@
 """Small problems of several test files."""
 
 import numpy as np
-import scipy.sparse as sp
+from scipy.sparse import csr_matrix
 
 from workbench import as_problem
 
@@ -17,7 +17,7 @@ def documents(n=150, d=40, k=12, *, seed=0, sparse=True, words=6):
     X = rng.random((n, d)) * (rng.random((n, d)) < words / d)
     X[np.arange(n), y % d] += rng.random(n)
     X /= np.linalg.norm(X, axis=1)[:, None]
-    return as_problem(sp.csr_matrix(X) if sparse else X, y, synthetic=True)
+    return as_problem(csr_matrix(X) if sparse else X, y, synthetic=True)
 
 
 def tiny(seed, k=None):

@@ -6,6 +6,7 @@ import pytest
 import scipy.sparse as sp
 from helpers import each
 from numba import config
+from numpy.random import default_rng
 from numpy.testing import assert_allclose, assert_array_equal
 from pytest import approx
 
@@ -216,7 +217,7 @@ def fill(k, *, sums=False):
     Feature f has met a share of (f / D)^4 of the classes in the end, or nearly so;
     feature 0 none.
     """
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     b = empty(D, k, sums=sums, slots=8)
     W = np.zeros((D, k))
     S = np.zeros((D, k))
@@ -301,7 +302,7 @@ def test_a_new_pool_is_without_gaps_and_zeros(k):
     assert_allclose(entries(same, "sums"), S, atol=1e-4)
     b = b._replace(sums=b.sums[:0])
     for zeros in (0.0, 0.9):
-        b.values[np.random.default_rng(1).random(len(b.values)) < zeros] = 0.0
+        b.values[default_rng(1).random(len(b.values)) < zeros] = 0.0
         W = matrix_of(b)
         new = blocks.compacted(b, 77)
         same = roomier(b, 77)
@@ -321,7 +322,7 @@ def documents():
         (0.2, sp.csr_array, np.float32),
         (1.0, np.asarray, np.float64),
     ):
-        rng = np.random.default_rng(1)
+        rng = default_rng(1)
         X = (rng.normal(size=(10, D)) * (rng.random((10, D)) < share)).astype(dtype)
         X[3] = 0
         yield X, rows_of(store(X))
@@ -343,7 +344,7 @@ def test_scores_are_the_product_with_values_towards_zero(k, kind):
                 assert_allclose(out[:k] - 2, X[i] @ nearer, atol=1e-4)
                 # empty slots add nothing, to a class that does not exist
                 assert out[k] == 2
-                pair = np.random.default_rng(i).choice(k, 2, replace=False)
+                pair = default_rng(i).choice(k, 2, replace=False)
                 set_scores(b, rows, np.uint64(i), pair, l1, g)
                 assert_allclose(g, X[i] @ nearer[:, pair], atol=1e-4)
 
@@ -361,13 +362,13 @@ def test_a_row_finds_the_room_that_was_reserved(k, kind, sums):
                 assert need > len(b.values) - b.end[0]
                 b = roomier(b, need)
                 need = lacks_room(b, rows, np.uint64(i), 2)
-            pair = np.random.default_rng(i).choice(k, 2, replace=False)
+            pair = default_rng(i).choice(k, 2, replace=False)
             steps = (0.5, -2.0)
             add_outer(b, rows, np.uint64(i), np.array(steps), pair, 3.0)
             W[:, pair] += np.outer(X[i], steps)
             S[:, pair] += 3.0 * np.outer(X[i], steps)
             assert b.end[0] <= len(b.values)
-    thresholds = np.random.default_rng(0).choice([0.0, 0.5, 3.0], k).astype("f4")
+    thresholds = default_rng(0).choice([0.0, 0.5, 3.0], k).astype("f4")
     for _ in range(
         2
     ):  # as they are, and each class taken towards zero by its threshold

@@ -4,11 +4,12 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-import scipy.sparse as sp
 from helpers import each, sparse_or_not
 from numba import config
+from numpy.random import default_rng
 from numpy.testing import assert_allclose, assert_array_equal
 from pytest import approx
+from scipy.sparse import csr_matrix
 
 from workbench import as_problem
 from workbench.kernels.rows import lanes
@@ -30,7 +31,7 @@ def root(v, C):
 
 def vectors():
     """Arguments of every kind: alone, tied, all below zero, at C and around it."""
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     few = "0.5; 2.5; -1; 0 0; 1 1 1; 3 2 1 0; 2 -1 3 1.4; 5 4.5"
     yield from (np.array(v.split(), float) for v in few.split("; "))
     for m in (2, 3, 5, 9):
@@ -99,7 +100,7 @@ def test_breakpoints_are_met_in_the_order_of_subroutine_3():
 
 @each("m", [1, 6, MAX_INSERTION, 4 * MAX_INSERTION])
 def test_what_is_positive_comes_in_descending_order(m):
-    v = np.round(np.random.default_rng(m).normal(size=m), 1)
+    v = np.round(default_rng(m).normal(size=m), 1)
     v[: m // 3] = 0.0
     before = v.copy()
     assert descending(v).tolist() == sorted(v[v > 0], reverse=True)
@@ -140,7 +141,7 @@ def test_the_arguments_of_a_block_by_hand():
 @each("k", [3, 4, 66])
 @sparse_or_not
 def test_an_epoch_of_walrus(sparse, k):
-    rng = np.random.default_rng(k)
+    rng = default_rng(k)
     n = 12
     d = 7
     X = rng.normal(size=(n, d))
@@ -149,7 +150,7 @@ def test_an_epoch_of_walrus(sparse, k):
     if sparse:
         X[rng.random((n, d)) < 0.6] = 0.0
     X[5] = 10.0 * np.eye(d)[0]
-    problem = as_problem(sp.csr_matrix(X) if sparse else X, y)
+    problem = as_problem(csr_matrix(X) if sparse else X, y)
     problem = replace(problem, classes=np.arange(k))  # of 66 only the first have rows
     W = np.zeros((d, lanes(k)))
     B = np.zeros((n, lanes(k)))

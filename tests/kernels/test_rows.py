@@ -2,10 +2,10 @@
 bit or so."""
 
 import numpy as np
-import scipy.sparse as sp
 from helpers import each
 from numba import njit
 from numpy.testing import assert_allclose
+from scipy.sparse import csr_matrix
 
 from workbench.kernels.rows import WIDEST, multiply, rows_of, subtract, width
 
@@ -25,7 +25,7 @@ def matrix(kind, dtype):
     if kind != "dense":
         X[abs(X) < 1] = 0
     X[3] = 0
-    return X, sp.csr_matrix(X) if kind == "CSR" else X
+    return X, csr_matrix(X) if kind == "CSR" else X
 
 
 @each("columns", [4, 16, WIDEST + 8])

@@ -1,10 +1,10 @@
 """Random features by blocks: their kernels, their independence of how rows are cut."""
 
 import numpy as np
-import scipy.sparse as sp
 from helpers import each, module_fixture, single_or_double
 from numpy.testing import assert_allclose
 from pytest import approx
+from scipy.sparse import csr_matrix
 from scipy.spatial.distance import cdist
 from scipy.special import expit
 
@@ -97,7 +97,7 @@ def test_blocks_are_of_their_size_scale_and_seed(kind, problem):
     assert 0.05 < np.square(np.hstack(blocks)).mean() < 20
     for X in (
         problem.X[7:50],
-        sp.csr_matrix(problem.X)[7:50],
+        csr_matrix(problem.X)[7:50],
         problem.X[7:50].astype(float),
     ):
         assert_allclose(made(generator, X, 0), blocks[0][7:50], atol=2e-4, rtol=1e-4)
@@ -107,7 +107,7 @@ def test_columns_come_in_their_order(problem):
     generator = Generator(
         "columns", 9, 9, 4, 0, 1.0, np.array([3, 1, 8, 0, 2, 7, 6, 5, 4])
     )
-    for X in (problem.X, sp.csr_matrix(problem.X)):
+    for X in (problem.X, csr_matrix(problem.X)):
         assert np.array_equal(made(generator, X, 0), problem.X[:, [3, 1, 8, 0]])
         assert np.array_equal(made(generator, X, 2), problem.X[:, [4]])
 

@@ -7,9 +7,9 @@ from itertools import islice
 import cvxpy as cp
 import numpy as np
 import pytest
-import scipy.sparse as sp
 from helpers import each, oracles, refuses
 from numpy.testing import assert_allclose
+from scipy.sparse import csr_matrix
 from scipy.special import softmax
 
 from workbench import as_problem
@@ -82,7 +82,7 @@ def test_the_bounds_hold_far_from_zero_and_for_any_weights(
 ):
     problem = blobs()
     X = (problem.X + offset).astype(dtype)
-    problem = as_problem(sp.csr_matrix(X) if sparse else X, problem.y)
+    problem = as_problem(csr_matrix(X) if sparse else X, problem.y)
     if decades:
         weights = 10.0 ** np.random.default_rng(0).uniform(14 - decades, 14, 60)
         problem = replace(problem, weights=weights)
@@ -160,7 +160,7 @@ def test_the_minimiser_of_the_expected_loss_is_the_truth(rng):
 def test_too_many_features_for_one_gram_matrix_are_refused(solver):
     d = products.LARGEST + 1
     wide = as_problem(
-        sp.csr_matrix((np.ones(2), ([0, 1], [0, d - 1])), shape=(2, d)), [0, 1]
+        csr_matrix((np.ones(2), ([0, 1], [0, d - 1])), shape=(2, d)), [0, 1]
     )
     with refuses("features are too many for one Gram matrix"):
         next(solver(wide))

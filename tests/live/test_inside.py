@@ -7,9 +7,10 @@ from itertools import islice
 
 import numpy as np
 import pytest
-import scipy.sparse as sp
 from helpers.solvers import DENSE_ONLY, NAMES, SHORT, TWO_CLASSES
+from numpy.random import default_rng
 from numpy.testing import assert_allclose
+from scipy.sparse import csr_matrix
 from sklearn.metrics import confusion_matrix
 
 from workbench.core.problem import as_problem
@@ -178,7 +179,7 @@ def rows_of(problem, points):
     return np.array([place[tuple(x)] for x in points.astype(problem.X.dtype)])
 
 
-@pytest.mark.parametrize("kind", [np.asarray, sp.csr_matrix])
+@pytest.mark.parametrize("kind", [np.asarray, csr_matrix])
 def test_a_plane_of_one_point_and_weights_of_any_shape(kind):
     problem = as_problem(kind(np.ones((6, 2))), np.arange(6) % 2)
     picture = plane(Given(lambda X: np.asarray(X @ np.eye(2))), problem)
@@ -188,7 +189,7 @@ def test_a_plane_of_one_point_and_weights_of_any_shape(kind):
     assert np.array_equal(
         picture.regions > 0, ~np.tri(*picture.regions.shape, dtype=bool).T
     )
-    W = np.random.default_rng(0).normal(size=(25, 7))
+    W = default_rng(0).normal(size=(25, 7))
     image = weights(kind(W), "all")
     check(image)
     down, across = (np.array(image.values.shape) + 1) // 6
@@ -205,9 +206,7 @@ def test_a_plane_of_one_point_and_weights_of_any_shape(kind):
     assert -image.low == image.high < np.abs(W).max()
     assert "40 of 70 classes" in weights(np.tile(W, 10), "all").title
     check(weights(np.full((9, 2), np.inf), "broken"))
-    W = np.random.default_rng(0).normal(
-        size=(200, 4)
-    )  # not images: a row for each class
+    W = default_rng(0).normal(size=(200, 4))  # not images: a row for each class
     assert np.array_equal(weights(kind(W[:5]), "few").values, W[:5].T)
     image = weights(kind(W), "many")
     largest = np.sort(np.argsort(-np.linalg.norm(W, axis=1))[:MAX_BARS])
@@ -225,9 +224,7 @@ def test_pictures_are_finite_and_large_problems_are_cut(
         for d in (2, 4):
             for picture in portrait(state, blobs(n=30, d=d), {}):
                 check(picture)
-    problem = as_problem(
-        np.random.default_rng(0).normal(size=(3000, 2)), np.arange(3000) % 3
-    )
+    problem = as_problem(default_rng(0).normal(size=(3000, 2)), np.arange(3000) % 3)
     state = Given(lambda X: np.asarray(X @ np.ones((2, 3))))
     assert {*room.scored(state, problem)[0]} == {
         0,

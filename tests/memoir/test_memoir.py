@@ -6,11 +6,11 @@ from itertools import islice
 
 import numpy as np
 import pytest
-import scipy.sparse as sp
 from helpers import each, module_fixture, refuses
 from helpers.problems import documents
 from numpy.testing import assert_allclose, assert_array_equal
 from pytest import approx
+from scipy.sparse import csr_matrix
 
 from workbench import SOLVERS as ENTRIES
 from workbench import as_problem, load
@@ -155,7 +155,7 @@ def test_the_shortfall_of_a_search_is_in_its_rows():
 def test_dense_weights_that_do_not_fit_are_refused():
     n = 300
     k = 300
-    X = sp.csr_matrix(
+    X = csr_matrix(
         (np.ones(n), (np.arange(n), np.arange(n) * 10**6)), shape=(n, 3 * 10**8)
     )
     problem = as_problem(

@@ -8,6 +8,7 @@ from types import SimpleNamespace
 import numpy as np
 import scipy.sparse as sp
 from helpers import each, refuses, single_or_double
+from numpy.random import default_rng
 from numpy.testing import assert_allclose, assert_array_equal
 
 from workbench.memoir import mips
@@ -28,7 +29,7 @@ def eighths(seed=0, dtype=np.float32):
 
     Sums of products are exact, and ties are common.
     """
-    rng = np.random.default_rng(seed)
+    rng = default_rng(seed)
     X, W = (
         (rng.integers(-8, 9, size=shape) * (rng.random(shape) < 0.3) / 8).astype(dtype)
         for shape in ((N, D), (D, C))
@@ -38,7 +39,7 @@ def eighths(seed=0, dtype=np.float32):
 
 def reals(seed, sparse):
     """Return the same of real numbers, dense or sparse."""
-    rng = np.random.default_rng(seed)
+    rng = default_rng(seed)
     X = rng.normal(size=(N, D)) * (rng.random((N, D)) < 0.3)
     W = (rng.normal(size=(D, C)) * (rng.random((D, C)) < 0.3)).astype("f4")
     return stored(X, sparse), stored(W, sparse), rng.integers(C, size=N)
@@ -79,7 +80,7 @@ def test_exact_is_brute_force_and_ties_go_to_the_lowest_class(
     W[4] = 0.5  # a list of all classes
     X[6] = 0  # all scores are equal
     y[:20] = (X @ W).argmax(axis=1)[:20]
-    rows = np.random.default_rng(0).permutation(N)
+    rows = default_rng(0).permutation(N)
     r = ask("exact", stored(X, x_sparse), stored(W, w_sparse), y[rows], rows)
     assert r.dtype == np.int32
     assert_array_equal(r, brute_force(X[rows], W, y[rows]))
@@ -156,14 +157,14 @@ def test_chance_is_uniform_over_the_other_classes_and_seeded():
     assert_allclose(counts[[0, 1, 3]], 2000, atol=4 * np.sqrt(6000 * 2 / 9))
     assert_array_equal(ask("random", X, W, y, seed=3), first)
     # A generator is drawn from, not copied: its owner can save where it stands.
-    rng = np.random.default_rng(3)
+    rng = default_rng(3)
     assert (ask("random", X, W, y, seed=rng) != ask("random", X, W, y, seed=rng)).any()
 
 
 @both
 def test_inexactness_of_answers_that_are_known(sparse):
     """Scores 4, 3, 1 and a tie, all of label 0."""
-    oracle = SimpleNamespace(query_seconds=7.0, rng=np.random.default_rng(0))
+    oracle = SimpleNamespace(query_seconds=7.0, rng=default_rng(0))
 
     def query(X, rows, y):
         oracle.query_seconds = 0.1

@@ -2,11 +2,11 @@
 certificates."""
 
 import numpy as np
-import scipy.sparse as sp
 from helpers import each, module_fixture, refuses
 from helpers.oracles import PRECISION, optimum
 from helpers.problems import tiny as of_mrc
 from pytest import approx
+from scipy.sparse import csr_matrix
 
 from workbench import SOLVERS, as_problem, run
 from workbench.core.stream import watch
@@ -21,7 +21,7 @@ def tiny(seed, k=2):
     problem, lam = of_mrc(seed, k)
     X = problem.X * (np.arange(problem.n) < problem.n - (seed % 3 == 0))[:, None]
     return as_problem(
-        sp.csr_matrix(X) if seed % 2 else X, problem.y, name=problem.name
+        csr_matrix(X) if seed % 2 else X, problem.y, name=problem.name
     ), lam
 
 

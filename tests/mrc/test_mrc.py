@@ -10,12 +10,12 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-import scipy.sparse as sp
 from helpers import dense_or_sparse, each, module_fixture
 from helpers.exact import solve
 from helpers.problems import tiny
 from numpy.testing import assert_allclose
 from pytest import approx
+from scipy.sparse import csr_matrix
 
 from workbench import SOLVERS, as_problem, below, load, rounds, run
 from workbench.core.stream import until, watch
@@ -333,7 +333,7 @@ def test_pdhg_s_weights_are_judged_as_if_they_sum_to_one(blobs):
     tables = [np.ascontiguousarray(a.T) for a in (risk.tau, risk.lam, risk.active)]
 
     def lower(p):
-        return renew_lower(s, risk, sp.csr_matrix(risk.X.T), *tables, p)
+        return renew_lower(s, risk, csr_matrix(risk.X.T), *tables, p)
 
     for total in (0.5, 1.001):
         assert lower(total * p) == approx(lower(p), rel=1e-9)

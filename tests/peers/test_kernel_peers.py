@@ -4,10 +4,10 @@ definition."""
 from itertools import combinations
 
 import numpy as np
-import scipy.sparse as sp
 from helpers import each
 from numpy.testing import assert_allclose, assert_array_equal
 from pytest import approx
+from scipy.sparse import csr_matrix
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.svm import SVC, LinearSVC
 
@@ -28,7 +28,7 @@ def test_libsvm_is_scikit_learns(settings, k, blobs):
     problem = blobs(90, 4, k)
     new = blobs(200, 4, k, seed=1).X
     model = SVC(**{"kernel": "rbf", "gamma": "scale", "C": 0.7} | settings)
-    for kind in (np.asarray, sp.csr_matrix, np.float32):
+    for kind in (np.asarray, csr_matrix, np.float32):
         made = as_problem(kind(problem.X), problem.y)
         state = fitted("libsvm", made, C=0.7, **settings)
         model.set_params(decision_function_shape="ovo").fit(made.X, made.y)

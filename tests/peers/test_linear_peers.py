@@ -7,10 +7,10 @@ from itertools import islice
 
 import cvxpy as cp
 import numpy as np
-import scipy.sparse as sp
 from helpers import each, oracles
 from numpy.testing import assert_allclose, assert_array_equal
 from pytest import approx
+from scipy.sparse import csr_matrix
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.multiclass import OneVsRestClassifier
@@ -107,7 +107,7 @@ def test_ridge_is_the_normal_equations_and_scikit_learns(k, blobs):
     alpha = 0.02
     X = problem.X
     Y = np.eye(k)[problem.y]
-    for made in (X, sp.csr_matrix(X), X.astype("f4")):
+    for made in (X, csr_matrix(X), X.astype("f4")):
         *_, last = STREAMS["ridge"](as_problem(made, problem.y), alpha=alpha)
         exact = np.linalg.solve(X.T @ X / 50 + alpha * np.eye(6), X.T @ Y / 50)
         assert_allclose(last.W, exact, atol=1e-6)

@@ -5,6 +5,7 @@ from itertools import islice, pairwise, product
 
 import numpy as np
 from helpers import each, refuses, single_or_double
+from numpy.random import default_rng
 from numpy.testing import assert_allclose, assert_array_equal
 from pytest import approx
 
@@ -61,7 +62,7 @@ each_task = each("make", [binary, multiclass, chain, cost_sensitive])
 @each_task
 @each("seed", range(4))
 def test_gains_are_inner_products_with_the_cut(make, seed):
-    rng = np.random.default_rng(seed)
+    rng = default_rng(seed)
     task = make(rng)
     phi = rng.normal(size=(ROWS, FEATURES))
     W = rng.normal(size=(FEATURES, task.K))
@@ -102,7 +103,7 @@ def path_scores(F, moves, labels):
 @single_or_double
 @each("K, seed", [(2, 0), (3, 1), (4, 3)])
 def test_viterbi_finds_the_best_path(K, seed, dtype):
-    rng = np.random.default_rng(seed)
+    rng = default_rng(seed)
     F = rng.normal(size=(17, K)).astype(dtype)
     v = rng.normal(size=K * K)
     task = chain(rng, K)
@@ -126,7 +127,7 @@ def test_viterbi_finds_the_best_path(K, seed, dtype):
 def some_sequences(n=12):
     """Sequences of random lengths, whose rows are numbered; the last class occurs only
     once."""
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     lengths = rng.integers(1, 6, size=n)
     rows = np.arange(lengths.sum())
     problem = as_problem(rows[:, None] + [0.0, 1.0], np.where(rows == 20, 2, rows % 2))

@@ -9,11 +9,11 @@ import cvxpy as cp
 import numpy as np
 import psutil
 import pytest
-import scipy.sparse as sp
 from helpers import each, oracles, refuses
 from helpers.oracles import TIGHT, rows_of
 from numpy.testing import assert_allclose
 from pytest import approx
+from scipy.sparse import csr_matrix
 from scipy.stats import binom
 from sklearn.metrics.pairwise import rbf_kernel
 
@@ -283,7 +283,7 @@ def test_what_does_not_fit_or_cannot_be_computed_is_refused(blobs, monkeypatch):
     problem = blobs()
     far = problem.X + 1e6
     with refuses("values of the kernel may be off by"):
-        next(cuts_nystroem(as_problem(sp.csr_matrix(far), problem.y), gamma=1.0))
+        next(cuts_nystroem(as_problem(csr_matrix(far), problem.y), gamma=1.0))
     next(cuts_nystroem(as_problem(far, problem.y), gamma=1.0))  # dense ones are centred
     huge = as_problem(1e25 * problem.X, problem.y % 2)
     for solver in (cuts_linear_time, solvers.cuts_constant_time):  # of single precision
