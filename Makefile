@@ -57,7 +57,7 @@ race: .venv/.ok ## serve the race of solvers as a page, without JupyterLab aroun
 	  --MappingKernelManager.cull_idle_timeout=$(IDLE) --MappingKernelManager.cull_interval=10 $(ARGS)
 
 test: .venv/.ok ## run the tests (ARGS="-k stream")
-	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(PYTHON) -m pytest --numprocesses auto --maxprocesses 4 --dist worksteal $(ARGS)
+	PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(PYTHON) -m pytest --numprocesses auto --maxprocesses 4 --dist worksteal $(ARGS)
 
 test-browser: .venv/.ok ## drive the dashboards in Chromium (ARGS="--test-name-pattern race")
 	tests/browser/run $(ARGS)
@@ -88,7 +88,7 @@ lock: .venv/.ok ## export requirements.lock and the other pins from pyproject.to
 	awk -F '[ =]+' 'NR == FNR { pin[$$1] = $$2; next } { name = $$3; gsub("_", "-", name) } \
 	  name in pin { sub(/==.*/, "==" pin[name]) } 1' constraints.txt environment.yml > environment.yml.new
 	mv environment.yml.new environment.yml
-	@echo '==> install them (make .venv/.ok), then: .venv/bin/python tests/test_supply_chain.py renews THIRD_PARTY.md'
+	@echo '==> install them (make .venv/.ok), then: .venv/bin/python tests/house/test_supply_chain.py renews THIRD_PARTY.md'
 
 peers: .venv/.ok ## make the environments of the systems that benchmarks/ compares our solvers with
 	$(PYTHON) benchmarks/peers.py $(ARGS)

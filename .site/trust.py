@@ -46,22 +46,22 @@ MENDED = {  # what a promise did not hold for, and the test that holds it now
     "A run that was resumed as its docstring said warmed up with the given state and "
     "could certify "
     "falsely, and solvers took states of other problems.": (
-        "test_state.py::test_a_lambda_that_resumes_certifies_truly"
+        "solvers/test_state.py::test_a_lambda_that_resumes_certifies_truly"
     ),
     "The interval of `cuts_nystroem` holds the optimum in the span of its landmarks, "
     "but was named "
     "`lower` and `upper` as if it held the problem's; it is now `span_lower`, `span_upper`.": (
-        "test_sampled_cuts.py::test_bounds_of_a_span_are_not_named_as_those_of_the_problem"
+        "sampled_cuts/test_sampled_cuts.py::test_bounds_of_a_span_are_not_named_as_those_of_the_problem"
     ),
     "The two checkers of proofs did not refuse the same files: bytes behind the end "
     "record, zip64 "
     "records, integers of 4,301 digits, deep nesting, weights near 1e308; now FORMAT.md decides.": (
-        "test_proofs_checker.py::test_the_written_format_decides_about_odd_files"
+        "proofs/test_proofs_checker.py::test_the_written_format_decides_about_odd_files"
     ),
     "Lambda of the minimax risk was a cancelled difference if a feature is constant "
     "in the heavy "
     "rows of a class and the weights of rows have a ratio such as 1e16.": (
-        "test_mrc.py::test_lambda_is_by_the_definition_also_with_weights"
+        "mrc/test_mrc.py::test_lambda_is_by_the_definition_also_with_weights"
     ),
 }
 
@@ -99,7 +99,9 @@ def tests(name: str) -> dict:
         "no:xdist",
         "--hypothesis-show-statistics",
     ]
-    code = pytest.main([*options, f"{HERE / name}.py"], plugins=[count := Count()])
+    path = next(HERE.rglob(f"{name}.py"))
+    os.environ["WORKBENCH_EVERY"] = "1"  # Ctrl-C at every statement
+    code = pytest.main([*options, str(path)], plugins=[count := Count()])
     return {"tried": count.tried, "failed": count.failed or ended(f"{name}.py", code)}
 
 
@@ -133,17 +135,20 @@ def coverage() -> dict:
     """
     (KEPT / ".coverage").unlink(missing_ok=True)  # of an earlier run
     plain = "-m", "pytest", "--cov", "--cov-branch", "--cov-append", "--cov-report="
-    compiling = [HERE / "test_rows.py", HERE / "test_kernel_functions.py"]
+    kernels, proofs = HERE / "kernels", HERE / "proofs"
+    compiling = [kernels / "test_rows.py", kernels / "test_kernel_functions.py"]
     with tempfile.TemporaryDirectory() as empty:
         calls = [
             command(
                 *plain,
-                *HERE.glob("test_kernels_*.py"),
+                *kernels.glob("test_kernels_*.py"),
                 *compiling,
                 NUMBA_DISABLE_JIT="1",
             ),
             command(*plain, *compiling, NUMBA_CACHE_DIR=empty),
-            command(*plain, HERE / "test_proofs_checker.py", HERE / "test_proofs.py"),
+            command(
+                *plain, proofs / "test_proofs_checker.py", proofs / "test_proofs.py"
+            ),
             command("-m", "coverage", "json", "-o", KEPT / "lines"),
         ]
     files = json.loads((KEPT / "lines").read_text())["files"]

@@ -22,10 +22,12 @@ import numba
 import numpy as np
 import psutil
 import pytest
-import scipy.sparse as sp
+from scipy.sparse import csr_matrix
 
 from workbench import SOLVERS, as_problem, load
 from workbench.runs import engine, results
+
+pytest.register_assert_rewrite("helpers")
 
 
 def pytest_configure(config):
@@ -86,7 +88,7 @@ def blobs():
         X = (np.round(8 * X) / 8).astype(dtype)
         if sparse:
             X[abs(X) < 0.5] = 0
-            X = sp.csr_matrix(X)
+            X = csr_matrix(X)
         return as_problem(X, y, name=name, synthetic=True)
 
     return make
@@ -102,7 +104,8 @@ def clock(monkeypatch):
     now = [0.0]
     for module in ("core.stream", "peers.linear"):
         monkeypatch.setattr(f"workbench.{module}.perf_counter", lambda: now[0])
-    sleep, here = time.sleep, threading.get_ident()
+    sleep = time.sleep
+    here = threading.get_ident()
 
     def pass_time(seconds):
         if threading.get_ident() == here:
@@ -168,7 +171,8 @@ def execute():
         return last and eval(compile(ast.Expression(last), name, "eval"), namespace)
 
     def run(path, values=(), after=lambda cell, namespace: None):
-        namespace, ran = {"__name__": "__main__", "display": print}, []
+        namespace = {"__name__": "__main__", "display": print}
+        ran = []
         notebook = path if isinstance(path, dict) else nbformat.read(path, as_version=4)
         with matplotlib.rc_context():
             for number, cell in enumerate(notebook.cells):
@@ -217,7 +221,8 @@ def dask(tmp_path_factory):
     """Start a Dask scheduler on a free port; return its address and a starter of
     processes."""
     pytest.importorskip("distributed", reason="needs the extra `cluster`")
-    folder, processes = tmp_path_factory.mktemp("dask"), []
+    folder = tmp_path_factory.mktemp("dask")
+    processes = []
     contact = folder / "scheduler.json"
 
     def start(role, *options):
@@ -226,8 +231,12 @@ def dask(tmp_path_factory):
             "-m",
             f"distributed.cli.dask_{role}",
             "--no-dashboard",
+            "--scheduler-file",
+            contact,
+            "--host",
+            "127.0.0.1",
+            *options,
         ]
-        command += ["--scheduler-file", contact, "--host", "127.0.0.1", *options]
         with open(folder / f"{role}.log", "a") as log:
             processes.append(
                 subprocess.Popen(command, stdout=log, stderr=log, cwd=folder)
@@ -266,8 +275,11 @@ def browser():
     options.binary_location = chromium
     for option in (
         *"headless=new no-sandbox disable-gpu disable-quic no-first-run".split(),
-        *("disable-background-networking", "disable-component-update", "disable-sync"),
-        *("disable-dev-shm-usage", "window-size=1280,800"),
+        "disable-background-networking",
+        "disable-component-update",
+        "disable-sync",
+        "disable-dev-shm-usage",
+        "window-size=1280,800",
     ):
         options.add_argument(f"--{option}")
     options.set_capability("goog:loggingPrefs", {"browser": "ALL"})

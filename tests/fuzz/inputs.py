@@ -122,13 +122,15 @@ def doubled(X):
 
 def long_indices(X):
     X = sp.csr_matrix(X)
-    X.indices, X.indptr = X.indices.astype("i8"), X.indptr.astype("i8")
+    X.indices = X.indices.astype("i8")
+    X.indptr = X.indptr.astype("i8")
     return X
 
 
 def big_endian(X):
     X = sp.csr_matrix(X)
-    X.data, X.indices = swapped(X.data), X.indices.astype(">i4")
+    X.data = swapped(X.data)
+    X.indices = X.indices.astype(">i4")
     return X
 
 

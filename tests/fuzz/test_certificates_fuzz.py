@@ -5,12 +5,12 @@ import warnings
 from dataclasses import replace
 
 import numpy as np
-import scipy.sparse as sp
 from helpers import each
+from helpers.oracles import LINKS, optimum, plain
+from helpers.solvers import CERTIFIED, DENSE_ONLY, weight
 from hypothesis import given
 from hypothesis import strategies as st
-from oracles import LINKS, optimum, plain
-from test_solvers import CERTIFIED, DENSE_ONLY, weight
+from scipy.sparse import csr_matrix
 
 from fuzz.inputs import examples, refused, values
 from workbench import as_problem, rounds, run
@@ -45,7 +45,8 @@ WEIGHTED = "mrc", "ww", "elastic net", *LINKS
 
 def hard(pick, X, y, family):
     """Return a problem made harder by chance, as `pick` of a list of options has it."""
-    n, k = len(y), y.max() + 1
+    n = len(y)
+    k = y.max() + 1
     kind = pick(["", "", "duplicates", "singletons", "zero rows", "own scales"])
     if kind == "duplicates":
         X[n // 2 :] = X[: n - n // 2]
@@ -63,7 +64,7 @@ def hard(pick, X, y, family):
     if family == "svm":
         y = np.arange(n) % 2
     sparse = pick([False, True])
-    problem = as_problem(sp.csr_matrix(X) if sparse else X, y)
+    problem = as_problem(csr_matrix(X) if sparse else X, y)
     weighted = family in WEIGHTED and pick([False, True])
     return replace(problem, weights=weights) if weighted else problem
 
@@ -110,8 +111,10 @@ def test_bounds_hold_or_an_error_says_why_not(family, data):
     def pick(options):
         return data.draw(st.sampled_from(options))
 
-    n, k = data.draw(st.integers(4, 14)), data.draw(st.integers(2, 4))
-    X, y = data.draw(values(n, data.draw(st.integers(1, 4)))), np.arange(n) % k
+    n = data.draw(st.integers(4, 14))
+    k = data.draw(st.integers(2, 4))
+    X = data.draw(values(n, data.draw(st.integers(1, 4))))
+    y = np.arange(n) % k
     size = 10.0 ** pick(LAMBDAS if family == "mrc" else SCALES)
     try:
         problem = hard(pick, X, y, family)

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from helpers import each, refuses
-from oracles import plain
-from test_solvers import CERTIFIED, weight
+from helpers.oracles import plain
+from helpers.solvers import CERTIFIED, weight
 
 from workbench import as_problem, rounds, run
 
@@ -15,7 +15,7 @@ X = np.arange(12.0).reshape(4, 3)
 Y = [0, 1, 0, 1]
 
 
-def test_small_integers_of_the_same_place_add_up_beyond_their_type():
+def test_small_integers_of_one_place_add_up_beyond_their_type():
     twice = sp.coo_matrix((np.array([100, 100], "i1"), ([0, 0], [0, 0])), shape=(2, 1))
     assert as_problem(twice, [0, 1]).X[0, 0] == 200
 

@@ -17,7 +17,8 @@ sizes = st.tuples(st.integers(2, 12), st.integers(1, 5))
 @given(st.data())
 def test_rows_and_labels_of_any_kind_are_kept_exactly(data):
     n, d = data.draw(sizes)
-    made, named = data.draw(rows(n, d)), data.draw(labels(n))
+    made = data.draw(rows(n, d))
+    named = data.draw(labels(n))
     problem = as_problem(made.given, named.given)
     assert problem.X.dtype in (np.float32, np.float64) and problem.X.dtype.isnative
     assert_array_equal(as_dense(problem.X), made.plain)

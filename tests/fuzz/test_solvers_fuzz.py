@@ -3,12 +3,12 @@
 import warnings
 
 import numpy as np
-import scipy.sparse as sp
 from helpers import each
+from helpers.oracles import plain
+from helpers.solvers import CERTIFIED, DENSE_ONLY, NAMES, SHORT, TWO_CLASSES
 from hypothesis import given
 from hypothesis import strategies as st
-from oracles import plain
-from test_solvers import CERTIFIED, DENSE_ONLY, NAMES, SHORT, TWO_CLASSES
+from scipy.sparse import csr_matrix
 
 from fuzz.inputs import STORED, examples, labels, refused, unsorted, values
 from workbench import as_problem, estimators, rounds, run
@@ -24,15 +24,16 @@ COLUMN = [-9, -3, 0, 0, 0, 0, 3, 9]
 @given(data=st.data())
 def test_any_rows_end_in_numbers_or_a_clear_error(name, data):
     draw = data.draw
-    n, d = draw(st.integers(2, 14)), draw(st.integers(1, 5))
-    most = (
-        6 if name == "mrc_lp" else n
-    )  # its program has a row for every set of classes
+    n = draw(st.integers(2, 14))
+    d = draw(st.integers(1, 5))
+    # its program has a row for every set of classes
+    most = 6 if name == "mrc_lp" else n
     k = 2 if name in TWO_CLASSES else draw(st.integers(2, min(n, most)))
     X = draw(values(n, d))
     others = draw(st.lists(st.integers(0, k - 1), min_size=n - k, max_size=n - k))
     y = np.array([*range(k), *others])
-    scale, column = draw(st.sampled_from(SCALES)), draw(st.sampled_from(COLUMN))
+    scale = draw(st.sampled_from(SCALES))
+    column = draw(st.sampled_from(COLUMN))
     X = X * 10.0**scale
     X[:, -1] *= 10.0**column
     sparse = draw(st.booleans())
@@ -42,7 +43,7 @@ def test_any_rows_end_in_numbers_or_a_clear_error(name, data):
     with np.errstate(all="ignore"):
         X = X.astype("f4") if single else X
         try:
-            problem = as_problem(sp.csr_matrix(X) if sparse else X, y)
+            problem = as_problem(csr_matrix(X) if sparse else X, y)
             trace, state = run(name, problem, rounds(4), **given_)
         except ValueError as error:
             # Out of scale, libraries have words of their own.
@@ -52,7 +53,8 @@ def test_any_rows_end_in_numbers_or_a_clear_error(name, data):
         if trace.stopped_by == "diverged":
             assert not ordinary
             return
-        scores, said = state.scores(problem.X), predictions(state, problem.X, problem.k)
+        scores = state.scores(problem.X)
+        said = predictions(state, problem.X, problem.k)
     assert scores.shape == (problem.n, problem.k) and np.isfinite(scores).all()
     assert said.min() >= 0 and said.max() < problem.k
     assert all(np.isfinite(v) for v in trace.last.values() if isinstance(v, float)), (
@@ -79,8 +81,10 @@ FEW = {
 @given(data=st.data())
 def test_any_rows_are_fitted_and_predicted_or_refused(name, data):
     draw = data.draw
-    n, d = draw(st.integers(4, 14)), draw(st.integers(1, 4))
-    X, y = draw(values(n, d)), draw(labels(n))
+    n = draw(st.integers(4, 14))
+    d = draw(st.integers(1, 4))
+    X = draw(values(n, d))
+    y = draw(labels(n))
     X = X * 10.0 ** draw(
         st.sampled_from([-300, -120, -30, -3, 0, 0, 0, 3, 30, 120, 300])
     )
@@ -93,7 +97,8 @@ def test_any_rows_are_fitted_and_predicted_or_refused(name, data):
         try:
             X = unsorted(X) if draw(st.booleans()) else STORED[stored](X)
             model.fit(X, y.given)
-            said, scores = model.predict(X), model.decision_function(X)
+            said = model.predict(X)
+            scores = model.decision_function(X)
         except ValueError as error:
             assert str(error)
             return

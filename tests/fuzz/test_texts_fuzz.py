@@ -8,10 +8,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import scipy.sparse as sp
 from helpers import each
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.sparse import csr_matrix
 
 from fuzz.inputs import FOLDER, examples, refused
 from workbench import cli, load
@@ -45,12 +45,13 @@ class Bomb:
 
 def seeds():
     """Return valid files by suffix, whose mutations are tried."""
-    X, y = np.arange(24.0).reshape(8, 3), np.arange(8) % 2
+    X = np.arange(24.0).reshape(8, 3)
+    y = np.arange(8) % 2
     npz, csr, trace = (
         FOLDER / name for name in ("seed.npz", "sparse.npz", "seed.jsonl")
     )
     write_npz(npz, Rows(X, y, 5, ("a", "b", "c"), "about"))
-    write_npz(csr, Rows(sp.csr_matrix(X % 3), y))
+    write_npz(csr, Rows(csr_matrix(X % 3), y))
     np.savez(FOLDER / "bomb.npz", X=np.array([Bomb()], object), y=y, allow_pickle=True)
     rows = [{"round": 0, "gap": np.inf}, {"round": 1, "gap": 0.5}]
     write_trace(trace, Trace({"solver": "x"}, rows))
@@ -71,10 +72,8 @@ def seeds():
         ".svm.gz": [gzip.compress(svm)],
         ".parquet": [b"PAR1" + bytes(20) + b"PAR1"],
         ".jsonl": [
-            *(
-                trace.read_bytes(),
-                trace.read_bytes() + b'{"a": NaN, "": null}\n[1]\n""\n',
-            ),
+            trace.read_bytes(),
+            trace.read_bytes() + b'{"a": NaN, "": null}\n[1]\n""\n',
             pickle.dumps(Bomb()),
         ],
         ".yaml": [YAML, UNSAFE, b"a: &a [*a]\n", b"{" * 200, b"&a [*a, *a]"],

@@ -40,9 +40,9 @@ KERNELS = {
     "mrc": Kernel(
         {risk: "psi greedy_subset", splitting: "prox_of_max relax soft_threshold"},
         [
-            "test_kernels_mrc.py",
-            "test_mrc.py::test_psi_and_algorithm_2_equal_brute_force",
-            "test_mrc.py::test_psi_is_the_root_of_the_water_filling_equation_for_many_classes",
+            "kernels/test_kernels_mrc.py",
+            "mrc/test_mrc.py::test_psi_and_algorithm_2_equal_brute_force",
+            "mrc/test_mrc.py::test_psi_is_the_root_of_the_water_filling_equation",
         ],
     ),
     "weston_watkins": Kernel(
@@ -52,7 +52,7 @@ KERNELS = {
             fast: "threshold evaluate",
             rows: "multiply subtract",
         },
-        ["test_kernels_ww.py", "test_rows.py"],
+        ["kernels/test_kernels_ww.py", "kernels/test_rows.py"],
     ),
     "memoir": Kernel(
         {
@@ -60,7 +60,7 @@ KERNELS = {
             products: "add_scores set_scores add_outer lacks_room",
             blocks: "soft position slots_for length_of reserve insert",
         },
-        ["test_kernels_memoir.py"],
+        ["kernels/test_kernels_memoir.py"],
     ),
     "least_squares": Kernel(
         {
@@ -72,12 +72,13 @@ KERNELS = {
             "BlockVisits.output BlockVisits.factor BlockVisits.update penalised",
         },
         [
-            "test_kernels_ls.py",
-            "test_ls.py::test_too_many_features_for_one_gram_matrix_are_refused",
-            "test_stagewise.py::test_steps_that_raise_the_objective_are_taken_again",
+            "kernels/test_kernels_ls.py",
+            "least_squares/test_ls.py::test_too_many_features_for_one_gram_matrix_are_refused",
+            "least_squares/test_stagewise.py::test_steps_that_raise_the_objective_are_taken_again",
         ],
     ),
     "sampled_cuts": Kernel(
-        {qp: "solve_qp objective best_of_face pairwise"}, ["test_kernels_cuts.py"]
+        {qp: "solve_qp objective best_of_face pairwise"},
+        ["kernels/test_kernels_cuts.py"],
     ),
 }

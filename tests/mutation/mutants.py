@@ -23,8 +23,8 @@ OPERATORS = {
     ast.Mult: ast.Div,
     ast.LShift: ast.RShift,
     ast.And: ast.Or,
+    ast.BitAnd: ast.BitOr,
 }
-OPERATORS |= {ast.BitAnd: ast.BitOr}
 OPERATORS |= {other: one for one, other in OPERATORS.items()}
 OPERATORS |= dict.fromkeys((ast.FloorDiv, ast.Mod, ast.Pow), ast.Mult)
 NAMES = {
@@ -54,7 +54,8 @@ def mutants(function):
     lines, first = inspect.getsourcelines(function)
     (tree,) = ast.parse(textwrap.dedent("".join(lines))).body
     assert isinstance(tree, ast.FunctionDef), function
-    tree.decorator_list, tree.returns = [], None
+    tree.decorator_list = []
+    tree.returns = None
     for argument in (*tree.args.args, *tree.args.kwonlyargs):
         argument.annotation = None
     body = tree.body[1:] if ast.get_docstring(tree) is not None else tree.body

@@ -1,6 +1,6 @@
 """The numbers that the five papers print, and our own as rows of the same kind.
 
-data/reference/README.md explains the columns; tests/test_reference.py holds the files
+data/reference/README.md explains the columns; tests/papers/test_reference.py holds the files
 to its rules.
 """
 

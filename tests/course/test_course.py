@@ -1,0 +1,381 @@
+"""The course: copies without solutions, pages that need no other file, failures by
+name."""
+
+import csv
+import re
+import sys
+from contextlib import redirect_stderr
+from html.parser import HTMLParser
+from io import StringIO
+from pathlib import Path
+from types import SimpleNamespace
+
+import nbformat
+import pytest
+from helpers import each_path, module_fixture, refuses, slow, wait
+from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
+
+import course
+import instructor
+import marking
+from markup import PARTS
+from workbench.live.replay import SCRIPT, hashed
+
+LESSONS = course.lessons()
+SHEETS = course.sheets()
+HEADINGS = "Problem Dual Update Cost Certificate".split()
+HEADINGS += ["When to use it (and when not)", "Here"]
+EMPTY = {*"br hr img input link meta".split()}
+SYLLABUS = instructor.SYLLABUS
+
+
+class Reader(HTMLParser):
+    """Reads a page strictly: tags are closed in their order, ids are unique, nothing is
+    loaded."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.open = []
+        self.ids = []
+        self.links = []
+        self.tags = []
+        self.feed(text)
+        assert not self.open, self.open
+
+    def handle_starttag(self, tag, attributes):
+        given = dict(attributes)
+        assert tag not in ("iframe", "object", "embed"), tag
+        assert not any(name.startswith("on") for name in given), given
+        if tag in "p div pre table details ul ol h2 section".split():
+            assert "p" not in self.open, f"<{tag}> in a <p>"
+        assert (given.get("src") or "data:").startswith("data:")
+        assert tag != "img" or given["alt"].strip()
+        self.tags.append(tag)
+        self.ids += [given["id"]] if "id" in given else []
+        self.links += [given["href"]] if tag == "a" else []
+        if tag not in EMPTY:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag):
+        assert self.open and self.open.pop() == tag, f"</{tag}> closes nothing"
+
+
+def sound(text):
+    """Return a page as read, after what must be true of every page."""
+    page = Reader(text)
+    assert len(set(page.ids)) == len(page.ids) and page.tags.count("h1") == 1
+    assert {link[1:] for link in page.links if link.startswith("#")} <= set(page.ids)
+    known = {f"{path.stem}.html" for path in LESSONS + SHEETS} | {"index.html"}
+    known |= {f"students/{path.name}" for path in LESSONS} | {"syllabus.html"}
+    local = {
+        x.partition("#")[0] for x in page.links if not x.startswith(("https:", "#"))
+    }
+    assert local <= known
+    scripts = re.findall(r"<script>(.*?)</script>", text, flags=re.DOTALL)
+    assert scripts in ([], [SCRIPT], [course.SEARCH])
+    assert [hashed(text) for text in scripts] == re.findall(
+        r"script-src '([^']*)';", text
+    )
+    text = re.sub(r"<script.*?</script>", "", text, flags=re.DOTALL)
+    assert not re.search(r"@import|url\(|\$\$", text)
+    return page
+
+
+@each_path(LESSONS + SHEETS)
+def test_every_lesson_and_cheat_sheet_becomes_a_sound_page(path):
+    cells = course.read(path).cells
+    text = course.page(course.read(path), path, LESSONS)
+    read = sound(text)
+    prose = "\n".join(cell.source for cell in cells if cell.cell_type == "markdown")
+    found = PARTS.finditer(re.sub(r"\]\([^()\s]+\)", "]", prose))
+    formulas = sum(bool(m["display"] or m["inline"]) for m in found)
+    made = re.findall(r"<math.*?</math>", text)
+    assert len(made) >= formulas >= 5
+    assert not [
+        x for x in made if re.search(r"[\\$]", re.sub("<mo[^>]*>∖</mo>", "", x))
+    ]
+    solutions = sum("solution" in cell.metadata.get("tags", ()) for cell in cells)
+    assert text.count("<summary>Solution</summary>") == solutions
+    if path in SHEETS:
+        assert re.findall(r"^## (.+)$", prose, flags=re.M) == HEADINGS
+    else:
+        at = LESSONS.index(path)
+        neighbours = [
+            p.stem + ".html" for p in LESSONS[max(at - 1, 0) : at + 2] if p != path
+        ]
+        assert [link for link in read.links if link in neighbours][
+            -len(neighbours) :
+        ] == neighbours
+        assert text.partition("</nav>")[0].count("<li>") == read.tags.count("h2") > 2
+        assert course.heading(path)[1] and "](https://" in prose
+
+
+def test_the_contents_name_the_lessons_and_search_plain_words():
+    found = []
+    for path in (LESSONS[0], SHEETS[0], SYLLABUS):
+        text = course.page(course.read(path), path, [])
+        found += course.passages(f"{path.stem}.html", text)
+        anchors = {f"{path.stem}.html#{each}" for each in ["", *sound(text).ids]}
+        assert {link for link, _, _ in found if link.startswith(path.stem)} <= anchors
+    words = "".join(word for _, _, word in found)
+    assert len(found) > 15
+    assert "derive" in words
+    assert not re.search(r"[<$\\]|def |∑", words)
+    text = course.page(new_notebook(), None, LESSONS, found)
+    assert sound(text).tags.count("h2") == 9 and text.count("Time: ") == len(LESSONS)
+    for path in LESSONS:
+        title, *stated = course.heading(path)
+        assert all(stated) and f'{path.stem}.html">{title.split(" · ")[0]}' in text
+
+
+def test_the_weeks_are_even_and_begin_with_lessons():
+    text = SYLLABUS.read_text("utf-8")
+    taught = instructor.weeks(text)
+    assert [*taught] == [*range(1, 13)] and set().union(*taught.values()) <= set(
+        LESSONS
+    )
+    hours = [float(hour) for hour in re.findall(r" \| ([\d.]+) \| ", text)]
+    assert len(hours) == 12 and 4 <= min(hours) and max(hours) < 5.5
+
+
+@slow
+def test_the_instructor_has_what_students_have_not(tmp_path):
+    path = course.LEARN / "one_equation.ipynb"
+    rest = course.read(path)
+    kept = [cell for cell in rest.cells if "exercise" in cell.metadata.get("tags", ())]
+    answers = {
+        cell.id: cell
+        for cell in rest.cells
+        if "solution" in cell.metadata.get("tags", ())
+    }
+    for cell in kept[1:3]:
+        cell.source = answers[cell.id.replace("yours", "solution")].source
+    assert marking.marked(course.without_solutions(rest)) == (
+        path.stem,
+        [0.0, 1.0, 1.0, 0.0, 0.0],
+    )
+    week = course.LEARN / "ww_1_the_loss.ipynb"
+    instructor.write(tmp_path, {week: course.read(week)}, course.page)
+    assert (
+        "<summary>Solution</summary>"
+        in (tmp_path / "solutions/ww_1_the_loss.html").read_text()
+    )
+    assert 'class="reveal"' in (deck := (tmp_path / "slides/week_01.html").read_text())
+    assert "What should it cost" in deck
+    assert "Exercise 1" not in deck
+    assert "def ww_loss" not in deck
+    papers = [(tmp_path / f"exam_{i}.md").read_text() for i in (1, 2)]
+    asked = [set(re.split(r"^\d+\. ", text, flags=re.M)[1:]) for text in papers]
+    assert len(asked[0]) == len(asked[1]) == 10 and not asked[0] & asked[1]
+    assert not any("Answer" in text for text in papers)
+    assert (tmp_path / "exam_1_answers.md").read_text().count("*Answer.*") == 10
+
+
+@slow
+def test_a_notebook_that_cannot_be_marked_does_not_stop_others(
+    tmp_path, monkeypatch, capsys
+):
+    loop = "while True:\n    pass"
+    deaf = f"import signal\n\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\n{loop}"
+    right = "class teach:\n    check_bound = print\n\n\nbound = 'right: so'"
+    exercise = new_code_cell(
+        right, id="bound-yours"
+    )  # all others of the lesson were deleted
+    dead = new_code_cell("import os\n\nos._exit(1)")
+    foreign = new_code_cell("1")
+    handed_in = {"dead": [dead, exercise], "foreign": [foreign]}
+    handed_in["loops"] = [new_code_cell(loop), exercise, new_code_cell(deaf)]
+    for name, cells in handed_in.items():
+        nbformat.write(new_notebook(cells=cells), tmp_path / f"{name}.ipynb")
+    (tmp_path / "cut off.ipynb").write_text('{"cells": [')
+    monkeypatch.setattr(marking, "CELL_S", 10)
+    monkeypatch.setattr(sys, "argv", ["mark.py", *map(str, sorted(tmp_path.iterdir()))])
+    marking.main()
+    cut, died, strange, row = [*csv.reader(capsys.readouterr().out.splitlines())][1:]
+    assert cut[0] == "cut off.ipynb" and "NotJSONError" in cut[-1]
+    assert died[0] == "dead.ipynb" and "DeadKernelError" in died[-1]
+    assert strange[0] == "foreign.ipynb"
+    assert "has no exercise of any lesson" in strange[-1]
+    assert row == [
+        "loops.ipynb",
+        "sum_over_rows",
+        "1.00",
+        "5",
+        "0.00 1.00 0.00 0.00 0.00",
+        "",
+    ]
+
+
+def test_a_copy_for_colab_is_set_up_again_after_a_restart(monkeypatch):
+    cell = (
+        course.student_copy(LESSONS[0], colab="https://example.org/w").cells[1].source
+    )
+    ran = []
+    folders = []
+    monkeypatch.setattr("os.path.isdir", lambda folder: bool(ran))
+    monkeypatch.setattr("os.chdir", folders.append)
+    monkeypatch.setattr(sys, "path", [])
+    notebook = {"get_ipython": lambda: SimpleNamespace(system=ran.append)}
+    exec(cell, notebook)
+    assert not ran and not folders  # not on Colab
+    monkeypatch.setitem(sys.modules, "google.colab", sys)
+    for _ in range(2):
+        exec(cell, notebook)
+    assert "https://example.org/w " in ran[0]
+    assert ran[1].startswith("pip install")
+    assert not ran[2:]
+    assert folders == 2 * ["/content/workbench/notebooks/learn"]
+    assert sys.path == 2 * ["/content/workbench"]
+
+
+@slow
+def test_pages_fit_their_window_and_search_from_files(browser, tmp_path):
+    found = []
+    for path in (*LESSONS, SYLLABUS):
+        text = course.page(course.read(path), path, LESSONS)
+        (tmp_path / f"{path.stem}.html").write_text(text, "utf-8")
+        found += course.passages(f"{path.stem}.html", text)
+    (tmp_path / "index.html").write_text(
+        course.page(new_notebook(), None, LESSONS, found)
+    )
+    wide = """for (const each of document.querySelectorAll("details")) each.open = true;
+        return [...document.querySelectorAll(arguments[0])].filter((each) =>
+            each.scrollWidth > each.clientWidth + 1).map((each) => each.textContent);"""
+    screen = {"height": 800, "deviceScaleFactor": 1, "mobile": False}
+    for path in (tmp_path / "index", *LESSONS, SYLLABUS):
+        browser.get((tmp_path / f"{path.stem}.html").as_uri())
+        for width, parts in ((420, "html"), (1280, "html, .formula")):
+            size = screen | {"width": width}
+            browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+            assert not browser.execute_script(wide, parts), (path.stem, width)
+    browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+    browser.find_element("name", "q").send_keys("Hoeffding\n")
+    links = "return [...document.querySelectorAll('#found a')].map((each) => each.textContent)"
+    wait(lambda: "P7 · Hoeffding for sampled cuts" in browser.execute_script(links), 20)
+
+
+@slow
+def test_every_cheat_sheet_prints_on_one_page(browser, printed, tmp_path):
+    page = tmp_path / "sheet.html"
+    for path in SHEETS:
+        page.write_text(course.page(course.read(path), path, []))
+        browser.get(page.as_uri())
+        pages = re.findall(rb"/Type\s*/Page\b", printed(preferCSSPageSize=True))
+        assert len(pages) == 1, path.stem
+
+
+def tagged(cells, tag):
+    return [cell for cell in cells if tag in cell.metadata.get("tags", ())]
+
+
+def lines(texts):
+    return {line for text in texts for line in text.splitlines()}
+
+
+@each_path(LESSONS)
+def test_student_copies_have_no_solutions(path):
+    ours = course.read(path).cells
+    theirs = course.student_copy(path).cells
+    hidden = [cell.source for cell in tagged(ours, "solution")]
+    for cell in ours:
+        folded = course.DETAILS.finditer(cell.source)
+        hidden += [match[0] for match in folded if "Hint" not in match[1]]
+    sources = [cell.source for cell in ours if cell.source not in hidden]
+    public = lines(course.DETAILS.sub("", source) for source in sources)
+    secret = {line for line in lines(hidden) - public if len(line) > 12}
+    assert hidden and not secret & lines(cell.source for cell in theirs)
+    assert not any(cell.get("outputs") for cell in theirs)
+    exercises = [cell.source for cell in tagged(ours, "exercise")]
+    assert exercises == [cell.source for cell in tagged(theirs, "exercise")]
+
+
+@each_path(LESSONS)
+def test_graded_copies_have_a_locked_check_behind_each_exercise(path):
+    plain = course.student_copy(path).cells
+    graded = course.student_copy(path, nbgrader=True)
+    nbformat.validate(graded)
+    locked = tagged(graded.cells, "graded")
+    assert [cell for cell in graded.cells if cell not in locked] == plain
+    for cell, exercise in zip(locked, tagged(plain, "exercise"), strict=True):
+        source = exercise.source
+        assert graded.cells[graded.cells.index(cell) - 1].source == source
+        assert f"credit(lambda: {source.splitlines()[-1]})" in cell.source
+        grade = cell.metadata.nbgrader
+        assert grade.schema_version == 3 and grade.locked
+        compile(cell.source, cell.id, "exec")
+
+
+def test_links_and_formulas_that_lead_nowhere_are_named():
+    path = LESSONS[0]
+    text = "[to $x$](ww_2_the_subproblem.ipynb#a), [map](README.md), `[e](f)`"
+    made = course.rewritten(text, path)
+    rest = "](ww_2_the_subproblem.html#a), map (`notebooks/learn/README.md`), `[e](f)`"
+    assert made.startswith("[to <math>") and made.endswith(f"</math>{rest}")
+    assert "(../walrus.html)" in course.rewritten(
+        "[w](cheat_sheets/walrus.md)", path, copies=True
+    )
+    with refuses(r"ww_1.*there is no file nowhere\.md"):
+        course.rewritten("[a](nowhere.md)", path)
+    for formula in (r"\foo x", "{a", "x_1_2"):
+        with refuses(re.escape(f"formula {formula!r}: ")):
+            course.rewritten(f"Here: ${formula}$", path)
+
+
+CHECK = 'print("right: four" if twice == 4 else "not yet: put your answer there")'
+REPLAY = """print('<b>')
+from workbench import load
+from workbench.core.stream import rounds
+from workbench.live.replay import Replay, record
+Replay(record("ww_walrus", load("iris"), rounds(3)))"""
+ANSWERS = {"ww_1_a": "4", "ww_2_b": "5", "ww_3_c": "1 / 0", "ww_4_d": "4"}
+
+
+@module_fixture
+def build(tmp_path_factory):
+    """Build a course of four lessons, of which one is not asked for and two fail."""
+    folder = tmp_path_factory.mktemp("learn")
+    for name, answer in ANSWERS.items():
+        cells = [
+            new_markdown_cell("# Two by two\n\n**What is $2^2$?**\n\n## One\n\n## Two"),
+            new_code_cell(f"twice = ...\n{CHECK}", metadata={"tags": ["exercise"]}),
+            new_code_cell(
+                f"twice = {answer}  # hidden\n{CHECK}", metadata={"tags": ["solution"]}
+            ),
+            new_code_cell(REPLAY if name == "ww_1_a" else "'<script>'"),
+        ]
+        nbformat.write(new_notebook(cells=cells), folder / f"{name}.ipynb")
+    template = Path(course.__file__).parent / "course.html.j2"
+    (folder / template.name).write_text(template.read_text("utf-8"), "utf-8")
+    with pytest.MonkeyPatch.context() as patch, redirect_stderr(StringIO()) as said:
+        patch.setattr(course, "LEARN", folder)
+        options = ["--out", str(folder / "out"), "-j", "2", "--nbgrader"]
+        assert course.main(["ww_1", "ww_2", "ww_3", *options]) == 1
+    return folder / "out", said.getvalue()
+
+
+@slow
+def test_a_build_names_what_fails(build):
+    _, said = build
+    assert "ww_2_b failed: cell" in said and "is not accepted: not yet" in said
+    assert "ww_3_c failed: " in said and "ZeroDivisionError" in said
+
+
+@slow
+def test_a_build_writes_what_succeeds(build):
+    out, _ = build
+    files = {p.relative_to(out).as_posix() for p in out.rglob("*") if p.is_file()}
+    names = list(ANSWERS)
+    expected = {f"nbgrader/source/{name}/{name}.ipynb" for name in names[:3]}
+    expected |= {f"students/{name}.ipynb" for name in names}
+    assert files == expected | {"index.html", "ww_1_a.html"}
+    text = (out / "ww_1_a.html").read_text()
+    assert text.count(f"<script>{SCRIPT}</script>") == 1
+    assert text.count('class="recording"') == 1
+    assert "right: four" in text and "&lt;b&gt;" in text
+    assert "hidden" not in (out / "students/ww_1_a.ipynb").read_text()
+
+
+def test_a_lesson_that_does_not_exist_is_refused(capsys):
+    with refuses("2", SystemExit):
+        course.main(["nothing"])
+    assert "lesson: unknown name 'nothing'; " in capsys.readouterr().err

@@ -1,0 +1,534 @@
+"""The report: comparisons, the contents of the page, and hostile sidecars."""
+
+import io
+import json
+import re
+import shlex
+from html import unescape
+from html.parser import HTMLParser
+
+import numpy as np
+import pandas as pd
+import pytest
+from helpers import each, module_fixture, refuses
+from PIL import Image
+from pytest import approx
+
+from workbench import load, rounds, run
+from workbench.figures import reference
+from workbench.figures.report import report
+from workbench.figures.report import rows as room
+from workbench.figures.report.comparison import Number, compare
+from workbench.figures.report.rows import (
+    Measurement,
+    caveat,
+    counts,
+    measurements,
+    side_by_side,
+)
+from workbench.figures.report.sidecars import collect
+from workbench.papers import PAPERS, base, same_data, title
+from workbench.runs.mill import make
+from workbench.runs.notebooks import CHECKOUT, find
+
+HARDWARE = "Intel Core i7-6850K 3.60 GHz, 31 GiB"
+PRINTED = """
+mrc|II|dna|MRC-CCG|training time||7.2|1|s|HARDWARE|
+mrc|II|dna|MRC-CCG|classification error||8|nan|%||
+mrc|II|dna|MRC-SUB|classification error||9.5|0.5|%||
+mrc|II|letter|SVM-CCG|training time|C=1|3e4|1e3|s|HARDWARE|
+sampled_cuts|1|rings|svmlight|test error||nan|nan|||masked in the text
+""".replace("HARDWARE", HARDWARE)
+COLUMNS = [*room.KEYS, "value", "spread", "unit", "hardware", "note"]
+PRINTED = pd.read_csv(io.StringIO(PRINTED), sep="|", names=COLUMNS, na_filter=False)
+PRINTED = PRINTED.astype({"value": float, "spread": float})
+
+
+def measured(
+    value,
+    unit="%",
+    spread=None,
+    data="dna",
+    synthetic=False,
+    timed=True,
+    cpu="EPYC",
+    **row,
+):
+    number = Number(value, spread, unit)
+    return Measurement(
+        row, number, data, synthetic, timed, cpu, "figure", (True, 1, timed, "")
+    )
+
+
+def read(text):
+    """Return the number that is written so: value, unit, spread."""
+    value, unit, spread, *_ = [*text.replace("± ", "").split(), "", ""]
+    if unit[:1].isdigit():
+        unit, spread = "", unit
+    value = None if value == "none" else float(value)
+    return Number(value, float(spread) if spread else None, unit)
+
+
+# A quantity, the paper's number, ours of twenty runs, the verdict and what is shown.
+# Half of the interval is 0.387 times their spread.
+AGREEMENT = """
+classification error | 8.1 % | 8.4 % ± 0.5 | agrees | +0.30 ± 0.19 points
+classification error | 8.1 % | 8.4 % ± 0.6 | undecided | +0.30 ± 0.23 points
+classification error | 8.1 % | 8.9 % ± 0.5 | differs | +0.80 ± 0.19 points; worse
+classification error | 8.1 % | 0.07 ± 0.001 | differs | −1.1 ± 0.039 points; better
+test error | 8.1 % | 8.1 % | undecided | 0 points; one run has no interval
+accuracy | 0.9 fraction | 90.5 % ± 0 | agrees | +0.0050
+worst-case error | 0.49 fraction | 0.495 ± 0.01 | agrees | +0.0050 ± 0.0039
+worst-case error | 0.22 fraction | 0.24 ± 0.01 | differs | +0.020 ± 0.0039; worse
+average error | 1e-11 fraction | 1.8e-7 ± 1e-9 | differs | +1.8e-7 ± 3.9e-10; worse
+condition number | 72000 | 37 ± 1 | differs | 5.1e-4×
+training time | 2 s | 900 ms ± 10 | differs | 0.45×; better
+training time | 2 s | 3 s ± 0 | agrees | 1.5×
+memory | 1 GB | 800 MB ± 500 | undecided | 0.80×
+samples | 8 thousand | 9 thousand ± 0 | agrees | +1.0
+training time | 2 s | 9 GB | context | other unit
+training time | none s | 9 s | none |
+training time | 2 s | 0 s | none |
+"""
+
+
+@each("case", AGREEMENT.strip().splitlines())
+def test_agreement(case):
+    quantity, paper, ours, tone, shown = (text.strip() for text in case.split("|"))
+    paper = read(paper)
+    ours = read(ours)
+    verdict = compare(quantity, paper, ours, runs=20)
+    assert (verdict.tone, verdict.amount) == (tone, shown)
+    if tone not in ("none", "context"):
+        assert (
+            compare(quantity, paper, ours, caveat="other data", runs=20).tone
+            == "context"
+        )
+
+
+@each("runs", (2, 3, 10))
+def test_a_mean_at_the_margin_agrees_in_one_case_of_twenty(runs, rng):
+    tones = []
+    for _ in range(2000):
+        ours = np.round(rng.normal(90.5, 0.02, runs), 9)
+        own = Number(np.mean(ours), np.std(ours, ddof=1), "%")
+        tones.append(compare("accuracy", Number(90.0, None, "%"), own, runs=runs).tone)
+    assert tones.count("agrees") / len(tones) == approx(0.05, abs=0.015)
+    assert tones.count("differs") / len(tones) == approx(0.05, abs=0.015)
+
+
+def test_only_like_and_like_is_a_claim():
+    assert same_data("dna", "dna, standardised") and same_data(
+        "Fashion-MNIST", "fashion_mnist"
+    )
+    assert base("synthetic 20000x30x2, standardised") == "synthetic"
+    assert base("breast_cancer, standardised + 200 Fourier") == "breast_cancer"
+    assert not same_data("dna", "") and not same_data("dna", "letter")
+    assert not same_data("dna", "dna", synthetic=True)
+    assert not same_data("mnist", "mnist, 5000 rows") and not same_data(
+        "mnist", "mnist[:500]"
+    )
+    for ours, expected in [
+        (measured(1.0, "s", cpu="Intel Core i7-6850K"), ""),
+        (measured(1.0, "s"), "other machine"),
+        (measured(1.0, "s", cpu=""), "other machine"),
+        (measured(1.0, "s", timed=False), "other machine, not timed"),
+        (measured(1.0, "s", data="synthetic 9x9x9"), "other data, other machine"),
+    ]:
+        assert caveat("training time", "dna", HARDWARE, ours) == expected
+    assert caveat("classification error", "dna", "", measured(8.0, timed=False)) == ""
+    assert (
+        caveat("classification error", "dna", "", measured(8.0, cut=2))
+        == "ended by the clock"
+    )
+
+
+@module_fixture
+def committed():
+    """Return the papers' numbers with those of the committed figures."""
+    return side_by_side(
+        reference.printed(), measurements(collect(CHECKOUT / "figures")[0])
+    )
+
+
+def given_by(command):
+    """Return the notebook of a command, and the parameters that it sets."""
+    words = shlex.split(command)
+    assert words[:2] == ["workbench", "figures"] and "--out" in words, (
+        "the committed figures stay"
+    )
+    pairs = [words[i + 1].split("=", 1) for i, word in enumerate(words) if word == "-p"]
+    return find([words[2]])[0], dict(pairs)
+
+
+def test_every_number_has_a_command_for_its_own_data_and_setting(committed):
+    rows = [
+        row for row in committed if row.standing in ("agrees", "undecided", "differs")
+    ]
+    assert len(rows) > 150
+    for row in rows:
+        notebook, given = given_by(row.ours.command)
+        usual = notebook.values("paper")
+        values = notebook.values("paper", given)
+        narrowed = any(values[name] != usual[name] for name in given)
+        assert narrowed or notebook.name == "ls_recipe", (
+            row.ours.command
+        )  # one number of all runs
+        assert row.standing != "differs" or row.tried, f"what was tried? {row.names}"
+        if notebook.name in (
+            "mrc_tables",
+            "ww_accuracy",
+        ):  # which have several data sets
+            assert base(row.ours.data) in {
+                text.split(" ")[0] for text in given.values()
+            }
+        for name, value in re.findall(
+            r"(C|delta|features)=([\d.]+)", row.names["setting"]
+        ):
+            parameter = {"C": "C_grid", "delta": "deltas", "features": "n_features"}[
+                name
+            ]
+            assert str(usual[parameter]) == value or str(values[parameter]) == value
+
+
+@each(
+    "wanted",
+    [
+        ("5", "letter", "Walrus", "accuracy", "C=0.25 delta=0.009"),
+        ("1", "mnist", "Linear", "classification error", "features=4000"),
+        ("II", "house16", "SVM-CCG", "average error", ""),
+    ],
+)
+def test_the_command_of_a_number_runs_what_it_is_made_of(
+    wanted, committed, tmp_path, no_kernels
+):
+    """Drawn from the results, the narrowed notebook finds its runs and has the same
+    number."""
+
+    def of(rows):
+        (row,) = [
+            row for row in rows if row.ours and tuple(row.names.values())[1:] == wanted
+        ]
+        return row.ours
+
+    notebook, given = given_by(of(committed).command)
+    # there is always some run
+    idle = {"multiclass", "more"} if "multiclass" in given else set()
+    given = {name: value for name, value in given.items() if name not in idle}
+    options = {
+        "results": CHECKOUT / "results",
+        "figures": tmp_path,
+        "executed": tmp_path / "ran",
+    }
+    assert not make([notebook.name], overrides=given, **options)
+    again = of(side_by_side(reference.printed(), measurements(collect(tmp_path)[0])))
+    assert again.number == of(committed).number
+    assert again.row["runs"] == of(committed).row["runs"]
+
+
+def test_every_printed_number_has_one_standing(committed):
+    text = (CHECKOUT / "data" / "reference" / "CLAIMS.md").read_text("utf-8")
+    found = counts(committed)
+    assert (
+        f"print {found['printed']} distinct numbers, of which {found['settings']} are"
+        in text
+    )
+    for paper in PAPERS:
+        found = counts(row for row in committed if row.names["paper"] == paper)
+        names = "results, own, agrees, undecided, differs, no claim".split(", ")
+        line = f"| {title(paper)} | {' | '.join(str(found[name]) for name in names)} |"
+        assert line in text, line
+    # A linear program without a result shows what the interior point has.
+    wanted = "V", "house16", "MRC-LP", "worst-case error", ""
+    (row,) = [row for row in committed if tuple(row.names.values())[1:] == wanted]
+    assert row.standing == "no result" and not row.measured
+    remark = r"MRC interior point \(ours\) has 0\.28\d* ± 0\.\d+, on the same splits"
+    assert any(re.fullmatch(remark, text) for text in row.remarks), row.remarks
+    rows = side_by_side(reference.printed(), [])
+    found = counts(rows)
+    others = found["reprint"] + found["masked"]
+    assert sum(found[name] for name in room.STANDINGS) == found["printed"] + others
+    assert (found["printed"], found["reprint"]) == (962, 327)
+    for row in rows:
+        known = row.paper.value is not None or row.printed == "masked"
+        assert (row.standing in room.STANDINGS) == known, row.names
+    by_names = {
+        (row.names["dataset"], row.names["quantity"]): row for row in rows[::-1]
+    }
+    assert by_names["pulsar", "samples"].standing == "settings"
+    assert by_names["pulsar", "samples"].remarks == ["here 17,898"]
+    lost = by_names["dmoz", "training time"]
+    assert lost.standing == "not reached"
+    assert "lshtc.iit.demokritos.gr" in lost.remarks[0]
+    assert len(rows) == len(reference.printed())
+
+
+def write(folder, notebook, name, **record):
+    folder = folder / notebook
+    folder.mkdir(parents=True, exist_ok=True)
+    Image.new("RGB", (320, 160), "white").save(folder / f"{name}.png")
+    usual = {
+        "caption": f"The caption of {name}. And more.",
+        "profile": "quick",
+        "timed": True,
+    }
+    text = json.dumps(
+        usual | {"machine": {"cpu": "EPYC"}, "date": "2026-01-01"} | record
+    )
+    (folder / f"{name}.json").write_text(text)
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """Return a folder of figures, one of them with measurements."""
+    row = {
+        "paper": "mrc",
+        "table": "II",
+        "dataset": "dna",
+        "method": "MRC-CCG",
+        "data": "dna",
+    }
+    time = row | {"quantity": "training time", "value": 14.0, "unit": "s", "runs": 5}
+    error = row | {
+        "quantity": "classification error",
+        "value": 0.08,
+        "reason": "fewer rows",
+    }
+    error |= {"spread": 0.001, "runs": 3}
+    other = error | {
+        "method": "ours",
+        "value": 5.0,
+        "unit": "%",
+        "data": "synthetic 9x9x9",
+    }
+    folder = tmp_path / "figures"
+    write(folder, "mrc_tables", "table", numbers=[time, error, other])
+    write(folder, "elsewhere", "other")
+    write(folder, "elsewhere", "old", timed=False, runs=3, machine=None)
+    return folder
+
+
+def page_of(folder, tmp_path, **options):
+    options = {"printed": PRINTED} | options
+    return report(tmp_path / "r.html", figures=folder, **options).read_text("utf-8")
+
+
+def test_the_join_loses_no_number_and_the_page_says_all(folder, tmp_path):
+    rows = side_by_side(PRINTED, measurements(collect(folder)[0]))
+    assert len(rows) == len(PRINTED) + 1
+    by_name = {(r.names["method"], r.names["quantity"]): r for r in rows}
+    time = by_name["MRC-CCG", "training time"]
+    assert time.verdict[:3] == ("context", "1.9×", "other machine")
+    assert by_name["MRC-CCG", "classification error"].verdict.tone == "agrees"
+    assert by_name["MRC-SUB", "classification error"].ours is None
+    ours = by_name["ours", "classification error"]
+    assert ours.paper.value is None and ours.note == "not in print"
+    assert [r.names["table"] for r in rows] == ["II"] * 5 + ["1"], (
+        "with the others of its table"
+    )
+    assert rows[-1].printed == "masked"
+    page = page_of(folder, tmp_path)
+    assert all(
+        f'alt="{name}' in page for name in ("mrc tables: table", "elsewhere: old")
+    )
+    assert all(w in page for w in ("not run", "masked", "fewer rows", "other machine"))
+    with refuses("figures: there is no folder"):
+        page_of(tmp_path / "nowhere", tmp_path)
+    (tmp_path / "empty").mkdir()
+    assert "There are no figures yet" in page_of(tmp_path / "empty", tmp_path)
+
+
+def test_values_are_counted_and_differences_need_a_reason(folder, tmp_path):
+    row = {"paper": "mrc", "table": "II"}
+    late = row | {
+        "dataset": "letter",
+        "method": "SVM-CCG",
+        "setting": "C=1",
+        "data": "letter",
+    }
+    late |= {"quantity": "training time", "value": None, "unit": "s"}
+    worse = row | {
+        "dataset": "dna",
+        "method": "MRC-SUB",
+        "quantity": "classification error",
+    }
+    worse |= {"value": 20.0, "unit": "%", "data": "dna", "reason": "other partitions"}
+    worse |= {"spread": 1.0, "runs": 3}
+    masked = {
+        "paper": "sampled_cuts",
+        "table": "1",
+        "dataset": "rings",
+        "method": "svmlight",
+        "quantity": "test error",
+        "value": 0.1,
+        "data": "rings",
+    }
+    cut = worse | {"method": "MRC-CCG", "quantity": "training time", "unit": "s"}
+    cut |= {"cut": 1, "spread": None}
+    write(
+        folder, "mrc_more", "more", profile="paper", numbers=[late, worse, masked, cut]
+    )
+    rows = side_by_side(PRINTED, measurements(collect(folder)[0]))
+    # Of the six rows one is without print, one masked.
+    found = {name: count for name, count in counts(rows).items() if count}
+    standings = {"agrees": 1, "differs": 1, "no claim": 1, "no result": 1, "masked": 1}
+    assert found == {"printed": 4, "results": 4, "own": 3, "alone": 1} | standings
+    time = next(
+        r for r in rows if r.names["method"] == "MRC-CCG" and r.paper.unit == "s"
+    )
+    assert time.verdict[:2] == ("context", "ended by the clock"), "no time to compare"
+    assert time.shown == "> 20.0 s" and time.printed == "7.2 ± 1 s"
+    page = page_of(folder, tmp_path)
+    said = "4 distinct numbers in print, 3 of them measured on the paper's own data"
+    assert said in unescape(page)
+    remarks = [remark for r in rows for remark in r.remarks]
+    assert "here other partitions" in remarks
+    assert remarks.count(room.NOT_EXPLAINED) == 1, (
+        "of what differs, and of nothing else"
+    )
+    assert "the paper's limits were 200,000 s and 180 GB" in remarks
+
+
+def test_the_better_of_two_measurements_is_shown(tmp_path):
+    row = {
+        "paper": "mrc",
+        "table": "II",
+        "dataset": "DNA",
+        "method": "mrc-ccg",
+        "data": "dna",
+        "quantity": "classification error",
+        "unit": "%",
+        "spread": 0.01,
+        "runs": 3,
+    }
+    for name, profile, value in (
+        ("a", "smoke", 1.0),
+        ("b", "quick", 8.02),
+        ("c", "paper", "nan"),
+    ):
+        date = "2027" if name == "a" else "2026"
+        numbers = [row | {"value": value}]
+        write(tmp_path, f"mrc_{name}", "x", profile=profile, date=date, numbers=numbers)
+    found = side_by_side(PRINTED, measurements(collect(tmp_path)[0]))[1]
+    assert found.ours.number.value == 8.02
+    assert found.verdict.tone == "agrees", "spelling does not keep the two apart"
+
+
+def test_a_bad_sidecar_or_picture_is_one_line_and_left_out(folder, tmp_path, capsys):
+    for name, text, said in (
+        ("bad.json", "{", "damaged"),
+        (
+            "bad.json",
+            '{"caption": "x", "numbers": [1]}',
+            "'numbers' is not a list of dict",
+        ),
+        ("bad.json", '{"caption": "x"}', "picture bad.png is missing"),
+        (
+            "bad.json",
+            '{"caption": "x", "proofs": ["../../a/x.npz"]}',
+            "not a file of its own",
+        ),
+        ("old.png", "<svg>", "picture old.png is not a png"),
+    ):
+        (folder / "elsewhere" / name).write_text(text)
+        page = page_of(folder, tmp_path)
+        *lines, line = capsys.readouterr().out.splitlines()
+        assert re.match(r"elsewhere/(bad|old)\.json: left out; ", line) and said in line
+        assert len(lines) == (name == "old.png")
+        assert line in unescape(page) and "The caption of table" in page
+
+
+def test_proofs_of_figures_are_verified_as_the_page_is_made(
+    folder, tmp_path, monkeypatch
+):
+    problem = load("iris", test=0.3)
+    names = [f"table.proofs/{name}.npz" for name in "good cut gone elsewhere".split()]
+    good, cut, _, elsewhere = (folder / "mrc_tables" / name for name in names)
+    good.parent.mkdir()
+    run("ww_walrus", problem, rounds(50), proof=good)
+    cut.write_bytes(good.read_bytes()[:-9])
+    object.__setattr__(problem, "recipe", {"panel": "house16", "seed": 0, "test": None})
+    run("ww_walrus", problem, rounds(1), proof=elsewhere)
+    write(folder, "mrc_tables", "table", proofs=names)
+    monkeypatch.delenv("WORKBENCH_DATA", raising=False)
+    monkeypatch.setattr(
+        "workbench.data.fetch_into_cache", lambda *_: pytest.fail("a download")
+    )
+    page = unescape(page_of(folder, tmp_path))
+    assert (
+        "1 of 4 proofs that figures carry are verified, 2 are <strong>refused</strong>"
+        in page
+    )
+    assert "Weston-Watkins SVM, C=1.0; iris, 105 x 4, 3 classes" in page
+    others = (
+        "1 not verified here",
+        "without proof",
+        "there is no such file",
+        "house16 is not a",
+    )
+    assert all(words in page for words in others)
+
+
+EVIL = "\"'></script></style><script>alert(1)</script><img src=x onerror=alert(2)><b id=evil>"
+
+
+class Page(HTMLParser):
+    """A page as a browser parses it: its elements, and its text with that of all
+    attributes."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.elements = []
+        self.text = ""
+        self.handle_data = lambda data: setattr(self, "text", self.text + data)
+        self.feed(text)
+
+    def handle_starttag(self, tag, attributes):
+        self.elements.append((tag, dict(attributes)))
+        self.text += "".join(value or "" for _, value in attributes)
+
+
+def hostile(value):
+    """Return a sidecar's value with every text in it hostile."""
+    if isinstance(value, dict):
+        return {key: hostile(v) for key, v in value.items()}
+    return [hostile(v) for v in value] if isinstance(value, list) else EVIL + value
+
+
+def test_nothing_hostile_is_active_in_the_report(tmp_path, capsys):
+    place = EVIL.replace("/", "|")  # a file's name cannot hold a slash
+    name = f"{place}javascript:alert(3)"
+    folder = tmp_path / "figures" / place
+    write(folder.parent, place, name)
+    row = dict.fromkeys((*room.KEYS, "unit", "reason", "data", "only"), "words")
+    texts = "caption command commit date profile".split()
+    record = hostile(
+        dict.fromkeys(texts, "words")
+        | {"data": [{"name": "rows"}], "parameters": {"p": "value"}, "numbers": [row]}
+        | {"solvers": [{"solver": "mine"}], "traces": [{"solver": "mine"}]}
+    )
+    record["parameters"] |= {EVIL: EVIL}
+    record["numbers"][0] |= {"value": 1.0, "runs": EVIL}
+    (folder / f"{name}.json").write_text(json.dumps(record), "utf-8")
+    (folder / "broken.json").write_text(json.dumps({EVIL: EVIL}), "utf-8")
+    printed = pd.DataFrame(
+        [dict.fromkeys((*room.KEYS, "unit", "hardware", "note"), EVIL)]
+    )
+    printed["value"], printed["spread"] = 1.0, EVIL
+    path = report(tmp_path / "r.html", figures=folder.parent, printed=printed)
+    text = path.read_text("utf-8")
+    page = Page(text)
+    assert capsys.readouterr().out.count("\n") == 1 and not re.search(
+        r"@import|url\(", text
+    )
+    names = {tag for tag, _ in page.elements}
+    assert not names & {*"script iframe object embed base svg".split()}
+    for _, given in page.elements:
+        assert not [a for a in given if a.startswith("on") or a == "srcdoc"]
+        assert given != {"id": "evil"}
+        address = given.get("href") or given.get("src") or ""
+        assert not re.match(r"\s*javascript:|\w+://", address, re.IGNORECASE), address
+    assert "default-src 'none'" in next(
+        a["content"] for _, a in page.elements if "http-equiv" in a
+    )
+    assert page.text.count("<script>alert(1)") > 20

@@ -1,0 +1,529 @@
+"""Attack the checker: random problems in exact arithmetic, and damaged or forged
+proofs."""
+
+import io
+import json
+import pickle
+import struct
+from fractions import Fraction as Q
+from pathlib import Path
+
+import cvxpy as cp
+import numpy as np
+import scipy.sparse as sp
+
+from helpers import exact
+from workbench.proofs import checker
+
+STORED = "hinge", "crammer_singer", "weston_watkins"
+SINGLE = "hinge", "squared_hinge", "logistic", "squared"
+LOSSES = *STORED, "squared_hinge", "logistic", "softmax", "squared"
+
+
+def sparse_arrays(B):
+    """Return the arrays of the file for an (n, K) dual point without negative
+    entries."""
+    rows = np.flatnonzero((B > 0).any(axis=1))
+    inside = B[rows] > 0
+    return {
+        "rows": rows.astype("u2"),
+        "ends": inside.sum(axis=1).cumsum().astype("u2"),
+        "columns": np.nonzero(inside)[1].astype("u1"),
+        "values": B[rows][inside],
+    }
+
+
+def npz(header, arrays):
+    file = io.BytesIO()
+    text = header if isinstance(header, bytes) else json.dumps(header).encode()
+    np.savez(file, header=np.frombuffer(text, "u1"), **arrays)
+    return file.getvalue()
+
+
+def draw_rows(rng):
+    """Return rows of several scales, offsets and types, and labels that all occur."""
+    k = int(rng.integers(2, 4))
+    d = int(rng.integers(1, 4))
+    n = k + int(rng.integers(2, 6))
+    y = rng.permutation(np.concatenate([np.arange(k), rng.integers(0, k, n - k)]))
+    X = rng.normal(size=(n, d)) + np.eye(k, d)[y] * 2
+    X = X * rng.choice([1, 1, 1e-3, 1e4], d)
+    X = X + rng.choice([0, 0, 0, 1e3, 1e6]) * (rng.random() < 0.4)
+    if rng.random() < 0.3:
+        X = X.astype("f4")
+    if rng.random() < 0.3:
+        X = sp.csr_matrix(X * (rng.random(X.shape) < 0.6))
+    return X, y, k
+
+
+def draw_header(rng, X, y, k):
+    size = (
+        float(
+            np.sqrt(np.mean((X.multiply(X) if sp.issparse(X) else X * X).sum(axis=1)))
+        )
+        or 1.0
+    )
+    loss = str(rng.choice(LOSSES))
+    single = k == 2 and loss in SINGLE and rng.random() < 0.5
+    over = str(rng.choice(["sum", "mean"]))
+    of_class = rng.random() < 0.3
+    C = (
+        rng.uniform(0.1, 3, k).tolist()
+        if of_class
+        else float(rng.choice([0.1, 1, 7.3]))
+    )
+    header = {
+        "format": 1,
+        "family": "linear",
+        "loss": loss,
+        "over": over,
+        "C": C,
+        "alpha": float(rng.choice([0.1, 1, 1, 20])) * size**2,
+        "l1": 0.0,
+        "intercept": [None, None, "free", 1.5][rng.integers(4)],
+        "outputs": 1 if single else k,
+        "checksum": checker.checksum(X, y),
+    }
+    chance = rng.random()
+    if chance < 0.15:
+        header["l1"] = 0.1 * size
+    elif chance < 0.25 and loss in STORED:
+        header |= {"l1": size, "alpha": 0.0}
+    elif chance < 0.6:
+        gamma = float(rng.choice([0.1, 1])) / size**2
+        kernel = [{"name": "linear"}, {"name": "rbf", "gamma": gamma}][rng.integers(2)]
+        alpha = (
+            header["alpha"] if kernel["name"] == "linear" else header["alpha"] / size**2
+        )
+        header |= {"family": "kernel", "kernel": kernel, "alpha": alpha}
+        del header["l1"]
+    return header
+
+
+def draw_point(rng, header, y, k):
+    """Return a dual point of cost 1, balanced up to rounding where the intercept is
+    free."""
+    n = len(y)
+    K = header["outputs"]
+    loss = header["loss"]
+    own = y[:, None] == (np.arange(k) if K > 1 else [1])
+    costs = np.broadcast_to(np.asarray(header["C"]), k)[y][:, None]
+    if header["intercept"] != "free":
+        p = rng.random((n, K)) * (rng.random((n, K)) < 0.7)
+        p[rng.integers(n), rng.integers(K)] = 1.0
+        p[0, (y[0] + 1) % k if K > 1 else 0] = 0.5
+    elif loss == "hinge":
+        p = rng.random((n, K)) * 0.3 + 0.01
+        plus, minus = ((costs * p * side).sum(axis=0) for side in (own, ~own))
+        p *= np.where(own, np.minimum(1, minus / plus), np.minimum(1, plus / minus))
+    else:  # a symmetric flow between the classes
+        flow = rng.random((k, k))
+        flow = flow + flow.T
+        p = rng.random((n, 1)) * np.ones(k)
+        of_class = np.array([(costs * p)[y == c, 0].sum() for c in range(k)])
+        p = p * flow[y] / of_class[y][:, None]
+        p *= 0.8 / p.sum(axis=1).max()
+    if loss != "hinge":
+        p[own] = 0
+        if loss == "crammer_singer":
+            p = p / np.maximum(1, p.sum(axis=1, keepdims=True) * (1 + 1e-6))
+    return p * costs
+
+
+def balance(loss, stated, W):
+    """Return the best free intercept for the weights W of a smooth loss."""
+    scores = np.array(
+        [[float(exact.dot(x, w)) for w in zip(*exact.exact(W))] for x in stated.X]
+    )
+    own = np.array(stated.own, float)
+    costs = np.array(stated.c, float)
+    b = cp.Variable((1, stated.K))
+    losses = exact.smooth(loss)(scores + np.ones((stated.n, 1)) @ b, own)
+    cp.Problem(cp.Minimize(costs @ losses)).solve(cp.CLARABEL)
+    return b.value[0]
+
+
+def check_case(rng):
+    """Draw a problem and points, and hold the checker's interval against exact
+    arithmetic."""
+    X, y, k = draw_rows(rng)
+    if rng.random() < 0.15:
+        return check_minimax(rng, X, y, k)
+    header = draw_header(rng, X, y, k)
+    stated = exact.Stated(header, X, y)
+    arrays = draw_weights(rng, header, stated, X.shape[1])
+    weighed = True
+    if header["loss"] in STORED:
+        B = draw_point(rng, header, y, k)
+        arrays |= sparse_arrays(B.astype(rng.choice([np.float32, np.float64])))
+        weighed = header["alpha"] == 0 or rng.random() >= 0.3
+    elif header["intercept"] == "free":
+        arrays["b"] = balanced(header, stated, arrays)
+    given = arrays if weighed else {name: arrays[name] for name in checker.DUAL}
+    proof = checker.Proof(header, given)
+    v = checker.verify(proof, X, y)
+    weights, free = exact_weights(header, arrays)
+    best = stated.dual(dual_points(header, stated, arrays, weights, free))
+    low = Q(v.lower)
+    high = Q(v.upper)
+    assert low <= best + exact.UNIT, (header, float(low - best), v)
+    assert best <= high + exact.UNIT, (header, v)
+    if weighed:
+        basis = arrays["basis"].tolist() if "basis" in arrays else None
+        value = stated.primal(weights, free, basis)
+        lower, upper = checker.objective(proof, X, y)
+        assert value <= high + exact.UNIT, (header, float(value - high), v)
+        assert Q(lower) - exact.UNIT <= value and upper == v.upper, header
+        assert high - Q(lower) <= Q(1, 10**5) * (value + 1), (header, v)
+    if not low:
+        return "vacuous"
+    return "close" if best - low <= Q(1, 10**5) * high else "loose"
+
+
+def in_kernel(header):
+    """Return whether the intercept is a constant within the kernel, which has no b."""
+    return header["family"] == "kernel" and header["intercept"] == 1.5
+
+
+def draw_weights(rng, header, stated, length):
+    """Return W, its basis if it is of a kernel, and b if there is one."""
+    n = stated.n
+    K = header["outputs"]
+    arrays = {}
+    scale = np.sqrt(float(max(stated.gram(i, i) for i in range(n)))) or 1.0
+    unit = scale
+    if header["family"] == "kernel":
+        basis = np.sort(rng.choice(n, rng.integers(1, n + 1), replace=False))
+        arrays["basis"] = basis
+        length = len(basis)
+        unit = scale**2 * n
+    W = rng.normal(size=(length, K)) / unit * rng.choice([0.1, 1])
+    arrays["W"] = W.astype(rng.choice([np.float32, np.float64]))
+    if header["intercept"] is not None and not in_kernel(header):
+        arrays["b"] = rng.normal(size=K) * 0.1
+    return arrays
+
+
+def balanced(header, stated, arrays):
+    """Return the best intercept for W, which is zero if it is of a kernel."""
+    W = arrays["W"]
+    if header["family"] == "kernel":
+        arrays["W"] = np.zeros_like(W)
+        W = np.zeros((len(stated.X[0]), header["outputs"]))
+    return balance(header["loss"], stated, W)
+
+
+def exact_weights(header, arrays):
+    """Return the exact weights, a constant's among them, and the free intercepts."""
+    weights = exact.exact(arrays["W"])
+    free = [Q(0)] * header["outputs"]
+    if header["intercept"] == "free":
+        free = exact.exact(arrays["b"])
+    elif "b" in arrays:
+        weights.append(exact.exact(arrays["b"]))
+    return weights, free
+
+
+def dual_points(header, stated, arrays, weights, free):
+    """Return each row's dual point: the stored one, or that of its scores."""
+    n = stated.n
+    if header["loss"] in STORED:
+        points = np.zeros((n, header["outputs"]))
+        counts = np.diff(arrays["ends"], prepend=0).astype(int)
+        filled = np.repeat(arrays["rows"], counts)
+        points[filled, arrays["columns"]] = arrays["values"]
+        return [
+            [min(v / c, Q(1)) for v in row]
+            for row, c in zip(exact.exact(points), stated.c)
+        ]
+    rows = stated.X
+    if header["family"] == "kernel":
+        basis = arrays["basis"].tolist()
+        rows = [[stated.gram(i, j) for j in basis] for i in range(n)]
+    columns = list(zip(*weights))
+    scores = [[exact.dot(x, w) + f for w, f in zip(columns, free)] for x in rows]
+    return [stated.point(i, F) for i, F in enumerate(scores)]
+
+
+def check_minimax(rng, X, y, k):
+    lambda0 = float(rng.choice([0.05, 0.3, 1]))
+    header = {"format": 1, "family": "mrc", "lambda0": lambda0, "outputs": k}
+    header["checksum"] = checker.checksum(X, y)
+    p = np.eye(k)[y] + rng.choice([0.01, 0.3]) * rng.random((len(y), k))
+    M = rng.normal(size=(k, X.shape[1] + 1)) / (1 + abs(X).max())
+    arrays = {"M": M.astype("f4")} | sparse_arrays(p)
+    v = checker.verify(checker.Proof(header, arrays), X, y)
+    stated = exact.MinimaxRisk(header, X, y)
+    value = stated.primal(exact.exact(arrays["M"]))
+    best = stated.dual(exact.exact(p))
+    assert Q(v.lower) <= best + exact.UNIT and value <= Q(v.upper) + exact.UNIT, (
+        header,
+        v,
+    )
+    assert Q(v.upper) - value < Q(1, 10**5) and best - Q(v.lower) < Q(1, 10**5), (
+        header,
+        v,
+    )
+    return "close" if v.lower else "vacuous"
+
+
+def base_proofs(rng):
+    """Yield rows, header, arrays and the optimum of small problems of all kinds,
+    solved."""
+    n = 12
+    d = 3
+    k = 3
+    rbf = {"name": "rbf", "gamma": 0.5}
+    kinds = [{"loss": loss, "intercept": s} for loss in LOSSES for s in (None, "free")]
+    kinds += [
+        {"loss": "hinge", "intercept": 1.0},
+        {"loss": "hinge", "alpha": 0.0, "l1": 0.6},
+    ]
+    kinds += [{"loss": l, "kernel": rbf} for l in ("weston_watkins", "crammer_singer")]
+    kinds += [{"loss": "hinge", "kernel": rbf, "intercept": "free"}]
+    kinds += [{"loss": "softmax", "kernel": rbf}]
+    kinds += [
+        {"loss": "squared_hinge", "l1": 0.1},
+        {"family": "mrc"},
+        {"family": "mrc"},
+    ]
+    for number, kind in enumerate(kinds):
+        classes = 2 if number % 5 == 4 else k
+        y = np.concatenate([np.arange(classes), rng.integers(0, classes, n - classes)])
+        X = rng.normal(size=(n, d)) + 1.5 * np.eye(classes, d)[y]
+        X = sp.csr_matrix(X * (rng.random(X.shape) < 0.7)) if number % 3 == 2 else X
+        family = "kernel" if "kernel" in kind else "linear"
+        header = {"format": 1, "family": family, "outputs": classes}
+        if kind.get("family") == "mrc":
+            header |= {"lambda0": 0.2}
+        else:
+            header |= {"over": "mean" if number % 2 else "sum", "C": 0.5, "alpha": 0.5}
+            header |= {"C": [0.5, 1.0, 0.7][:classes]} if number % 4 == 3 else {}
+        header |= kind | {"checksum": checker.checksum(X, y)}
+        optimum, W, b, dual = exact.solve(header, X, y)
+        if header["family"] == "mrc":
+            arrays = {"M": W} | sparse_arrays(dual)
+        else:
+            W, extra = (W[:d], W[d:]) if header["family"] == "linear" else (W, W[:0])
+            arrays = {"W": W, "b": extra[0] if len(extra) else b}
+            if "kernel" in kind:
+                arrays["basis"] = np.arange(n, dtype="u1")
+            if header.get("intercept") is None:
+                del arrays["b"]
+            if dual is not None:
+                arrays |= sparse_arrays(np.where(dual > 1e-7, dual, 0))
+                if number % 2 and header["alpha"]:
+                    arrays = {
+                        name: a
+                        for name, a in arrays.items()
+                        if name not in ("W", "basis")
+                    }
+        yield X, y, header, arrays, optimum
+
+
+class Bomb:
+    """Makes a folder where it is unpickled."""
+
+    def __init__(self, path):
+        self.path = path
+
+    def __reduce__(self):
+        return Path.mkdir, (self.path,)
+
+
+FACTORS = [0, -1, 0.5, 1 + 1e-15, 1 + 1e-9, 1.001, 2, 1e3, 1e150, 1e300, 1e-300]
+TYPES = "f2 f4 f8 i1 i8 u1 u8 c16 ? S8 U4 >f8 >i4 g".split()
+INTEGERS = [-1, 0, 11, 12, 13, 2**31, 2**62, -(2**63)]
+WORDS = [*LOSSES, "sum", "mean", "free", None, 1, 2, 3, [], {}, "x" * 999, 10**400]
+FIELDS = {"more": 1, "l1": 0.2, "intercept": 0.5, "lambda0": 0.1}
+FIELDS["kernel"] = {"name": "linear"}
+HEADERS = [b"", b"[]", b"null", b"[" * 99999, b"\xff\xfe", b'{"a":' * 5000, b"1" * 9999]
+
+
+class Forgery:
+    """A proof that is damaged or forged: in an array, in its header, or as a file."""
+
+    def __init__(self, rng, header, arrays, trap):
+        self.rng = rng
+        self.trap = trap
+        self.header = dict(header)
+        self.arrays = {name: array.copy() for name, array in arrays.items()}
+        self.name = self.pick(list(arrays))
+        self.array = self.arrays[self.name]
+        self.flat = self.array.reshape(-1)
+        self.floats = self.array.dtype.kind == "f"
+        self.i = int(rng.integers(self.flat.size))
+
+    def pick(self, options):
+        return options[int(self.rng.integers(len(options)))]
+
+    def put(self, array):
+        self.arrays[self.name] = array
+
+    def bits(self):
+        raw = bytearray(self.array.tobytes())
+        for _ in range(self.rng.integers(1, 4)):
+            raw[self.rng.integers(len(raw))] ^= 1 << self.rng.integers(8)
+        self.put(np.frombuffer(bytes(raw), self.array.dtype).reshape(self.array.shape))
+
+    def scaled(self):
+        factor = np.array(self.pick(FACTORS))
+        with np.errstate(all="ignore"):
+            self.put((self.array * factor).astype(self.array.dtype))
+
+    def permuted(self):
+        self.put(self.rng.permutation(self.flat).reshape(self.array.shape))
+
+    def extreme(self):
+        values = [np.nan, np.inf, -np.inf, 1.7e308, 5e-324, -0.0]
+        self.flat[self.i] = self.pick(values) if self.floats else 255
+
+    def nearby(self):
+        if self.floats:
+            self.put(np.nextafter(self.array, self.pick([-np.inf, np.inf])))
+        else:
+            self.put(self.array + 1)
+
+    def reshaped(self):
+        flat = self.flat
+        array = self.array
+        longer = np.append(flat, flat[-1:])
+        self.put(self.pick([flat, flat[:-1], longer, array.T, array[None]]))
+
+    def retyped(self):
+        with np.errstate(all="ignore"):
+            self.put(self.array.astype(self.pick(TYPES)))
+
+    def repeated(self):
+        """Repeat a value elsewhere: rows of the dual point then appear twice."""
+        self.flat[self.i] = self.pick(self.flat)
+
+    def out_of_range(self):
+        wide = self.flat.astype("i8")
+        wide[self.i] = self.pick(INTEGERS)
+        self.put(wide.reshape(self.array.shape))
+
+    def swapped(self):
+        other = self.pick(list(self.arrays))
+        self.arrays[self.name], self.arrays[other] = self.arrays[other], self.array
+
+    def missing(self):
+        del self.arrays[self.name]
+
+    def added(self):
+        self.name = self.pick("W b basis M extra ../../x header2".split())
+        self.put(self.array)
+
+    def field(self):
+        field = self.pick([name for name in self.header if name != "checksum"])
+        values = WORDS
+        if isinstance(self.header[field], float) or self.rng.random() < 0.2:
+            values = [0.3, 0.7, 2, 0, -1, 1e-300, 1e300, True, None, "1"]
+            values = [*values, [0.5] * self.header["outputs"]]
+        self.header[field] = self.pick(values)
+
+    def more_fields(self):
+        self.header |= [self.pick(list(FIELDS.items()))]
+
+    def checksum(self):
+        own = self.header["checksum"]
+        self.header["checksum"] = self.pick([own[::-1], "", 0, None, "0" * 64])
+
+    def text(self):
+        text = json.dumps(self.header)
+        texts = [text[:-1], text.replace("{", '{"C": 2, ')]
+        texts += [text.replace("0.5", word) for word in ("NaN", "Infinity")]
+        self.header = self.pick([*HEADERS, *map(str.encode, texts)])
+
+    def bomb(self):
+        self.put(np.array([Bomb(self.trap)], dtype=object))
+
+    def file(self):
+        return bytearray(npz(self.header, self.arrays))
+
+    def cut_short(self):
+        return self.file()[: self.rng.integers(len(self.file()))]
+
+    def bit_of_the_file(self):
+        """Flip a bit anywhere: the check sums of the archive find most of it."""
+        file = self.file()
+        file[self.rng.integers(len(file))] ^= 1 << self.rng.integers(8)
+        return file
+
+    def sizes(self):
+        """Change sizes in the archive and in the arrays' headers."""
+        file = self.file()
+        place = file.find(b"'shape': (", int(self.rng.integers(len(file) // 2)))
+        if self.rng.random() < 0.5 and place > 0:
+            length = self.rng.integers(1, 4)
+            nines = b"9" * int(self.rng.integers(1, 20))
+            file[place + 10 : place + 10 + length] = nines
+        else:
+            place = file.rfind(b"PK\x01\x02") + self.pick([16, 20, 24, 42])
+            struct.pack_into("<I", file, place, int(self.rng.integers(2**32)))
+        return file
+
+    def no_archive(self):
+        archive = b"PK\x05\x06" + bytes(18)
+        return self.pick([pickle.dumps(Bomb(self.trap)), archive, self.rng.bytes(300)])
+
+
+# Those that come twice or more find most.
+WAYS = """bits bits scaled scaled permuted extreme nearby reshaped retyped repeated
+out_of_range swapped missing added field field field more_fields checksum text bomb
+cut_short bit_of_the_file sizes no_archive""".split()
+
+
+def mutate(rng, header, arrays, trap):
+    """Return the bytes of a proof that is damaged or forged in one of many ways."""
+    forgery = Forgery(rng, header, arrays, trap)
+    file = getattr(forgery, forgery.pick(WAYS))()
+    return bytes(forgery.file() if file is None else file)
+
+
+class Attack:
+    """Mutants of small proofs, each verdict held against the optimum of what it
+    states."""
+
+    def __init__(self, seed, folder):
+        self.rng = np.random.default_rng(seed)
+        self.file = folder / "p"
+        self.trap = folder / "trap"
+        self.base = list(base_proofs(self.rng))
+        self.optima = {}
+        self.judged = []  # files, rows, labels and verdicts, None if refused
+
+    def optimum(self, header, X, y):
+        """Return the optimum of a stated problem, None where the oracle finds none."""
+        stated = {
+            name: v for name, v in header.items() if name not in ("recipe", "text")
+        }
+        key = json.dumps(stated, sort_keys=True)
+        if key not in self.optima:
+            try:
+                self.optima[key] = exact.solve(header, X, y)[0]
+            except Exception:  # of cvxpy and Clarabel, for problems of extreme scales
+                self.optima[key] = None
+        return self.optima[key]
+
+    def one(self):
+        X, y, header, arrays, optimum = self.base[self.rng.integers(len(self.base))]
+        self.judged.append((mutate(self.rng, header, arrays, self.trap), X, y, None))
+        self.file.write_bytes(self.judged[-1][0])
+        try:
+            proof = checker.read(self.file)
+            verdict = checker.verify(proof, X, y)
+            self.judged[-1] = *self.judged[-1][:3], verdict
+        except checker.ProofError as error:
+            assert "\n" not in str(error) and len(str(error)) < 400, str(error)
+            assert not self.trap.exists()
+            return "refused"
+        assert not self.trap.exists() and verdict.lower <= verdict.upper < np.inf
+        if proof.header != header:
+            optimum = self.optimum(proof.header, X, y)
+            if optimum is None:
+                return "without an oracle"
+        slack = 1e-7 * (1 + abs(optimum)) if optimum > 1e-6 else 1e-7 * optimum + 1e-12
+        inside = verdict.lower <= optimum + slack and optimum - slack <= verdict.upper
+        assert inside, (proof.header, optimum, verdict)
+        return "another problem" if proof.header != header else "true interval"

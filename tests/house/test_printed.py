@@ -1,0 +1,318 @@
+"""Every command and example in print runs as printed, or is checked if that is slow."""
+
+import ast
+import doctest
+import importlib
+import inspect
+import json
+import os
+import re
+import shlex
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import yaml
+from helpers import each, module_fixture
+
+from workbench import SOLVERS, below, certify, cli, load, rounds, run
+from workbench.arena import contest
+from workbench.figures.report import report
+from workbench.figures.saved import Figures
+from workbench.live import explore
+from workbench.live.lane import Lane
+from workbench.live.replay import Replay, record
+from workbench.registry import Solver
+from workbench.runs.grid import grid, read_points
+from workbench.runs.mill import fan_out
+from workbench.runs.notebooks import CHECKOUT, PROFILES, find, read
+from workbench.runs.results import write_results
+from workbench.runs.sweep import sweep
+
+FOLDERS = ".binder .ci .github .jupyter .site benchmarks data examples figures"
+FOLDERS = (*FOLDERS.split(), "notebooks", "results", "tests/mutation", "workbench")
+KINDS = {"", *".md .py .ipynb .toml .yml .html .jinja2 .json".split()}
+COMMANDS = "|".join(re.findall(r"(\w+)_command\b", " ".join(vars(cli))))
+MAKEFILE = (CHECKOUT / "Makefile").read_text("utf-8")
+TARGETS = "|".join(re.findall(r"^([a-z-]+):.* ## ", MAKEFILE, re.MULTILINE))
+NAMED = rf"workbench[ ](?:{COMMANDS})|make[ ](?:[A-Z]\w+=\S+[ ])?(?:{TARGETS})"
+START = rf"(?:[A-Z_]+=\S+[ ])?(?:(?:\.venv/bin/)?(?:{NAMED})(?![\w-])|"
+START += r"(?:\.venv/bin/)?python[ ][\w./]+\.py|papermill[ ]\S+\.ipynb)"
+PRINTED = re.compile(
+    rf"""(?<!`)(?P<tick>``?)(?!`)\s*(?P<inline>{START}[^`]*)(?P=tick)  # in a text
+    |<code>(?P<html>{START}[^<]*)</code>
+    |^command[ ]=[ ]"(?P<quoted>{START}[^"\n]*)"  # of a claim or a figure
+    |^(?:[ \t#>]|-[ ]run:[ ]|<pre>)*(?P<line>{START}(?:.*\\\n)*.*)$""",
+    re.MULTILINE | re.VERBOSE,
+)
+# Names that are no commands, and commands that the program itself puts together.
+NO_COMMAND = (
+    "<title>workbench report",
+    "<h1>workbench report",
+    "custom-compile-command 'make lock'",
+    'f"workbench figures {notebook.name}',
+)
+# What is not run. Its names, options, parameters and files are checked. Figures,
+# reports and sweeps take minutes, and other tests run them; the data may not be there;
+# the example of a solver becomes one in test_own_solver.py.
+LONG = "figures|report|sweep|data (fetch|check) letter|run frank_wolfe"
+# Calls that take long, or that need what is not there.
+LONG_CODE = r'contest\(|done\.table\(|load\("(letter|my)|sweep\(|report\(|Figures\(|figures\.save|'
+LONG_CODE += r"pd\.read_parquet"
+STANDS_FOR = """
+NAME: iris
+{name}: iris
+SOLVER: mrc_ccg
+FILE.npy: rows.npy
+mark.py: notebooks/learn/marking.py
+checker.py: workbench/proofs/checker.py
+rows_child.py: notebooks/figures/rows_child.py
+mrc_epsilon.ipynb: notebooks/figures/mrc_epsilon.ipynb
+"""
+STANDS_FOR = dict(
+    line.split(": ") for line in STANDS_FOR.split("\n")[1:-1]
+)  # placeholders
+PYTHON = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
+CALL = re.compile(r"(?<!`)`((?:load|run|contest|explore|grid|sweep|certify)\([^`]*\))`")
+FUNCTIONS = (below, certify, contest, explore, grid, load, record, report, run, sweep)
+FUNCTIONS += (write_results, Figures, Lane, Replay, Solver, SOLVERS["mrc_ccg"].steps)
+PUBLIC = {function.__name__: function for function in FUNCTIONS} | {"pd": pd}
+MAKES_OWN = {"ARGS", "MAKEFLAGS", "MAKELEVEL", "MFLAGS"}  # of the make that runs this
+OUTPUT = {"handout", "teacher", "docs", "course"}  # folders that scripts write
+
+
+def text_of(path):
+    """Return a file's text: a notebook's cells, the command of a figure's record."""
+    text = path.read_text("utf-8")
+    if path.suffix == ".json":
+        return f'command = "{json.loads(text).get("command", "")}"'
+    if path.suffix == ".ipynb":
+        cells = json.loads(text)["cells"]
+        return "\n\n".join("".join(cell["source"]) for cell in cells)
+    return text
+
+
+@module_fixture
+def texts():
+    paths = [CHECKOUT / "Makefile"]
+    for kind in ("*.md", "*.toml", "*.yml"):
+        paths += CHECKOUT.glob(kind)
+    for folder in FOLDERS:
+        found = sorted((CHECKOUT / folder).rglob("*"))
+        paths += [p for p in found if p.suffix in KINDS and p.is_file()]
+    return {str(path.relative_to(CHECKOUT)): text_of(path) for path in paths}
+
+
+@pytest.fixture
+def here(tmp_path, monkeypatch):
+    """Go to a folder with the files that the texts name."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("WORKBENCH_RUNS", str(tmp_path / "runs"))
+    for name in ("notebooks", "results"):
+        Path(name).symlink_to(CHECKOUT / name)
+    Path("mine.ipynb").symlink_to(CHECKOUT / "notebooks/sweeps/mrc_ccg.ipynb")
+    rows = np.random.default_rng(0).normal(size=(40, 3)).round(2)
+    lines = [",".join(map(str, row)) + f",{'ab'[int(row[0] > 0)]}" for row in rows]
+    text = "\n".join(["a,b,c,species", *lines])
+    Path("rows.csv").write_text(text)
+    Path("flowers.csv").write_text(text.replace(",", ";").replace(".", ","))
+    np.save("rows.npy", rows)
+    np.savez("weights.npz", W=np.ones((3, 2)), b=np.zeros(2))
+    for name in ("other.npy", "labels.npy", "rows.labels.npy"):
+        np.save(name, np.arange(40) % 2)
+    for name in ("a", "b"):
+        files = {"path": f"{name}.jsonl", "proof": f"{name}.npz"}
+        run("ww_walrus", load("wine"), rounds(3), **files)
+    Path("wine.npz").symlink_to("a.npz")
+    return tmp_path
+
+
+def workbench_command(words):
+    """Run a command of the package, or parse it to its last option and parameter."""
+    text = " ".join(words)
+    if len(words) == 1 or words[1:] == ["--out"]:  # names of a command and an option
+        return cli.main([words[0], "--help"])
+    if not re.match(LONG, text):
+        return cli.main(words)
+    given = cli._parser().parse_args(words)
+    pairs = cli._pairs(getattr(given, "parameters", ()))
+    if words[0] == "figures":
+        assert given.profile in PROFILES
+        for notebook in find([name for name in given.names if name != "iris"]):
+            assert notebook.values(given.profile, pairs)
+    elif words[0] == "sweep" and given.grid.suffix == ".ipynb":
+        assert fan_out(read(given.grid), pairs, jobs=1)
+    elif words[0] == "sweep":
+        assert read_points(given.grid)
+    return 0
+
+
+def script(words, place):
+    """Check that a script is there, and that its folder knows options and names."""
+    [path, *_] = filter(Path.is_file, (CHECKOUT / words[0], place / words[0]))
+    known = "".join(p.read_text("utf-8") for p in path.parent.glob("*.py"))
+    known += " ".join(p.stem for p in path.parent.rglob("*.ipynb"))
+    for word in words[1:]:
+        if word.startswith("-"):
+            assert f'"{word.partition("=")[0]}"' in known, word
+        elif not re.search(r"[A-Z0-9./{]", word):  # a number, a path or a placeholder
+            assert word in known or word in OUTPUT, word
+    return 0
+
+
+def pytest_command(words):
+    """Check that pytest would find the files and the words of an expression."""
+    files = [CHECKOUT / word for word in words if word.endswith(".py")]
+    paths = files or {*(CHECKOUT / "tests").rglob("test_*.py")} - {Path(__file__)}
+    known = "".join(path.read_text("utf-8") for path in paths) + " ".join(SOLVERS)
+    expression = words[words.index("-k") + 1] if "-k" in words else ""
+    return int(any(word not in known for word in re.findall(r"\w+", expression)))
+
+
+def make_command(words, place):
+    """Follow each line that make would run."""
+    command = ["make", "-n", "-o", ".venv/.ok", *words]
+    clean = {name: v for name, v in os.environ.items() if name not in MAKES_OWN}
+    lines = subprocess.check_output(command, cwd=CHECKOUT, text=True, env=clean)
+    pattern = re.compile(r"(\w+=\S* )*\.venv/bin/(python|workbench) ")
+    ours = list(filter(pattern.match, lines.replace("\\\n", " ").splitlines()))
+    assert ours or words[0] not in "data figures lessons report test".split()
+    return max((follow(line, place) for line in ours), default=0)
+
+
+def follow(command, place):
+    """Run or check a command as the shell would; return its exit status."""
+    if "$(" in command:  # a recipe, which make fills in
+        return 0
+    if "python" in command.split(".py")[0]:
+        command = re.sub(r"[\[\]]|\.\.\.| or ", " ", command)  # optional arguments
+    words = [STANDS_FOR.get(word, word) for word in shlex.split(command, comments=True)]
+    if "&&" in words:
+        first = words[: words.index("&&")]
+        rest = words[words.index("&&") + 1 :]
+        return follow(shlex.join(first), place) or follow(shlex.join(rest), place)
+    for end in {"|", ">"} & {*words}:
+        words = words[: words.index(end)]
+    while "=" in words[0]:
+        del words[0]
+    name, *words = words
+    match Path(name).name:
+        case "workbench":
+            return workbench_command(words)
+        case "make":
+            return make_command(words, place)
+        case "papermill":
+            notebook, _, kind, *given = words
+            values = dict([given]) if kind == "-p" else yaml.safe_load(*given)
+            return int(not read(Path(notebook)).check(values))
+    if words[:2] == ["-m", "pytest"]:
+        return pytest_command(words)
+    return 0 if words[0] in ("-m", "-W") else script(words, place)
+
+
+def test_every_command_in_print_runs(texts, here, capsys):
+    seen = {}
+    faults = []
+    for name, text in texts.items():
+        for found in PRINTED.finditer(text):
+            command = found[found.lastgroup].replace("\\\n", " ").removesuffix("</pre>")
+            command = " ".join(command.split())
+            seen.setdefault(command, name)
+        for line in PRINTED.sub("", text).splitlines():
+            if re.search(rf"(?<![\w./-])(?:{NAMED})(?![\w-])", line):
+                if not any(words in line for words in NO_COMMAND):
+                    faults.append(f"{name}: is this a command? {line.strip()[:99]}")
+    for command, name in seen.items():
+        if name.endswith("claims.toml") and "figures" in command:
+            assert "--out" in command, "the committed figures stay"
+        try:
+            code = follow(command, (CHECKOUT / name).parent)
+        except (Exception, SystemExit) as error:
+            code = repr(error)
+        if code:
+            printed = capsys.readouterr().err.strip()[-300:]
+            faults.append(f"{name}: {command}: {code} {printed}")
+    assert not faults, "\n".join(faults)
+    assert len(seen) > 150
+
+
+WRONG = """
+workbench run mrc_ccg iris --memory 2
+workbench run mrc_ccg nowhere.csv
+workbench figures mrc_epsilon --from results -p eps3=1
+workbench sweep notebooks/sweeps/nothing.yaml
+make test ARGS=tests/test_nothing.py
+make test ARGS='-k no_such_solver'
+make lessons ARGS='ls_2 --instructors DIR'
+make figures ARGS='mrc_epsilom'
+python benchmarks/mrc.py --rounds-of-all 3
+papermill notebooks/figures/mrc_epsilon.ipynb out.ipynb -p m_max 3
+"""
+
+
+@each("command", WRONG.split("\n")[1:-1])
+def test_a_command_that_is_wrong_is_found_out(command, here):
+    try:
+        code = follow(command, CHECKOUT)
+    except (AssertionError, ValueError, OSError, SystemExit) as error:
+        code = error
+    assert code
+
+
+def examples(texts):
+    """Yield (file, code, kind) of each example; the kind is a module, block or call."""
+    for name, text in texts.items():
+        for code in PYTHON.findall(text):
+            entry = code.lstrip().startswith('"')  # of a table
+            yield name, f"{{{code}}}" if entry else code, "block"
+        for code in CALL.findall(text) if name.endswith((".md", ".ipynb")) else ():
+            yield name, " ".join(code.split()), "call"
+        if name.startswith("workbench/") and " +SKIP" in text:
+            module = (
+                name.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+            )
+            for node in ast.walk(ast.parse(text)):
+                documented = isinstance(
+                    node, ast.Module | ast.ClassDef | ast.FunctionDef
+                )
+                docstring = ast.get_docstring(node) if documented else None
+                if " +SKIP" in (docstring or ""):
+                    for part in doctest.DocTestParser().get_examples(docstring):
+                        yield name, part.source, module
+
+
+@pytest.mark.filterwarnings("ignore:Liblinear failed to converge")  # as the README says
+def test_every_example_in_print_runs(texts, here):
+    """Calls within sentences, and LONG_CODE, are only compared with the signatures."""
+    faults = []
+    state = {}
+    count = 0
+    usual = PUBLIC | {
+        "problem": load("iris"),
+        "points": [],
+        "traces": [],
+        "rounds": rounds,
+        "Solver": Solver,
+    }
+    for name, code, kind in examples(texts):
+        count += 1
+        if name not in state:
+            own = vars(importlib.import_module(kind)) if "." in kind else {}
+            state[name] = own | usual
+        try:
+            for node in ast.walk(ast.parse(code)):
+                name_called = getattr(getattr(node, "func", None), "id", None)
+                if f := PUBLIC.get(name_called):
+                    given = {option.arg: option.value for option in node.keywords}
+                    bound = inspect.signature(f).bind_partial(*node.args, **given)
+                    assert not bound.arguments.get("unknown")
+                    if f is load:
+                        assert given.keys() <= {*inspect.signature(f).parameters}
+            if kind != "call" and not re.search(LONG_CODE, code):
+                exec(code, state[name])
+        except Exception as error:
+            faults.append(f"{name}: {code.strip()}: {error!r}")
+    assert not faults, "\n".join(faults)
+    assert count > 20

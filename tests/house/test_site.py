@@ -1,0 +1,124 @@
+"""The site of `make docs`: every figure has its card, links lead somewhere, the search
+has all."""
+
+import html
+import json
+import re
+import runpy
+import subprocess
+
+import numpy as np
+import pytest
+from helpers import module_fixture, wait
+from nbformat.v4 import new_notebook
+
+import course
+from workbench import load, rounds, run
+from workbench.runs.notebooks import CHECKOUT, find
+
+
+@module_fixture
+def site(tmp_path_factory):
+    """Return a site of three figure notebooks, with stubs of the course, the API and
+    others."""
+    out = tmp_path_factory.mktemp("docs")
+    stub = '<html><head><title>Stub</title></head><body><section id="until">A row.</section></body>'
+    for place in ("report.html", "api/workbench.html", "trust.html"):
+        (out / place).parent.mkdir(exist_ok=True)
+        (out / place).write_text(stub, "utf-8")
+    (out / "course").mkdir()
+    (out / "course/index.html").write_text(
+        course.page(new_notebook(), None, []), "utf-8"
+    )
+    build = runpy.run_path(str(CHECKOUT / ".site" / "build.py"))["build"]
+    for _ in range(2):  # made again, the site is the same
+        build(out, find(["ww_convergence", "ls_recipe", "mrc_convergence"]), "")
+    return out
+
+
+def test_pages_have_bars_cards_targets_and_a_search(
+    site,
+):
+    pages = {path: path.read_text("utf-8") for path in site.rglob("*.html")}
+    for path, page in pages.items():
+        assert page.count('class="site"') == page.count(">Trust</a><form") == 1
+        for file, anchor in re.findall(r'(?:href|src)="([^"#:]*)#?([^":]*)"', page):
+            target = (path.parent / file).resolve() if file else path
+            if target.suffix == ".ipynb":
+                assert list(CHECKOUT.glob(f"notebooks/*/**/{target.name}")), file
+            elif target.parent.name != "course":
+                assert (
+                    f'id="{anchor}"' in pages[target] if anchor else target.exists()
+                ), file
+    cards = pages[site / "figures.html"]
+    for each in CHECKOUT.glob("figures/mrc_convergence/*.json"):
+        assert cards.count(f'"figures/mrc_convergence.html#{each.stem}"') == 2
+        assert json.loads(each.read_text("utf-8"))["command"] in html.unescape(cards)
+    rows = json.loads(re.search("const PAGES = (.*);", pages[site / "search.html"])[1])
+    assert ["Stub › until", "api/workbench.html#until", "API", "A row."] in rows
+    assert {row[2] for row in rows} > {"figure", "course", "API"}
+
+
+def test_the_search_of_every_page_finds_sections_in_a_browser(site, browser):
+    for page in ("figures/ls_recipe.html", "course/index.html", "index.html"):
+        browser.get((site / page).as_uri())
+        field = browser.find_element("css selector", ".site input")
+        field.send_keys("certified gap")
+        field.submit()
+        wait(lambda: "search.html?q=certified" in browser.current_url, 20)
+        found = "return document.querySelectorAll('.found a[href*=\"mrc_convergence\"]').length"
+        wait(lambda script=found: browser.execute_script(script), 20)
+    assert not [
+        line for line in browser.get_log("browser") if line["level"] == "SEVERE"
+    ]
+
+
+def test_the_page_of_the_checker_is_whole_and_verifies(tmp_path, browser):
+    makefile = (
+        (CHECKOUT / "Makefile")
+        .read_text("utf-8")
+        .replace("\\\n\t", "")
+        .replace("$$", "$")
+    )
+    (command,) = re.findall(
+        r"^\t(.* awk .*)\.\./\.\./docs/checker.html$", makefile, re.M
+    )
+    page, proof, rows = (
+        tmp_path / name for name in ("checker.html", "proof.npz", "rows.npz")
+    )
+    subprocess.run(f"{command} {page}", shell=True, cwd=CHECKOUT, check=True)
+    assert "<script src" not in page.read_text("utf-8")
+    problem = load("iris")
+    run("ww_walrus", problem, rounds(50), proof=proof)
+    np.savez(rows, X=problem.X, y=problem.y)
+    browser.get(page.as_uri())
+    browser.find_element("css selector", "[type=file]").send_keys(f"{proof}\n{rows}")
+    output = browser.find_element("css selector", "output")
+    wait(lambda: output.text.startswith("Proved: the optimum is in ["), 20)
+
+
+def test_trust_counts_what_ended_early_and_links_to_tests(tmp_path, monkeypatch):
+    trust, build = (
+        runpy.run_path(str(CHECKOUT / ".site" / f"{n}.py")) for n in ("trust", "build")
+    )
+    text = "mrc: 8 of 10 mutants killed, 2 survive\n  survives: psi: a\n  mrc.risk:7  psi: b\n"
+    monkeypatch.setattr(pytest, "main", lambda *_, **__: pytest.ExitCode.INTERRUPTED)
+    monkeypatch.setitem(trust["page"].__globals__, "command", lambda *_: (text, 1))
+    monkeypatch.setitem(trust["page"].__globals__, "KEPT", tmp_path)
+    kept = {
+        "mutants": trust["mutants"](),
+        "test_refused": trust["tests"]("test_refused"),
+    }
+    for name, found in kept.items():
+        (tmp_path / f"{name}.json").write_text(json.dumps(found | {"commit": "abc"}))
+    page = trust["page"]()
+    failed = "`mutant of mrc: mrc.risk:7  psi: b`, `test_refused.py (exit status 2)`"
+    assert f"**Violations**: {failed}.\n" in page
+    assert "| mrc | 10 | 8 | [1](tests/" in page
+    for what in trust["MENDED"].values():
+        file, test = what.split("::")
+        assert f"def {test}(" in (CHECKOUT / "tests" / file).read_text("utf-8")
+        assert what in page and what in (CHECKOUT / "TRUST.md").read_text("utf-8")
+    (tmp_path / "TRUST.md").write_text(page)
+    monkeypatch.setitem(build["trust"].__globals__, "CHECKOUT", tmp_path)
+    assert 'href="../tests/mutation/survivors.toml"' in build["trust"]()

@@ -1,0 +1,79 @@
+"""Ensembles of trees as streams: the trees are scikit-learn's, and so are the
+predictions."""
+
+from dataclasses import replace
+from itertools import islice
+
+import numpy as np
+from helpers import each
+from numpy.testing import assert_allclose
+from pytest import approx
+from sklearn import ensemble
+from sklearn.metrics import log_loss
+
+from workbench import SOLVERS
+from workbench.peers.linear import budget
+
+KINDS = {
+    "random_forest": (
+        ensemble.RandomForestClassifier,
+        {"mtry": 2.0},
+        {"max_features": 4},
+    ),
+    "boosting": (
+        ensemble.HistGradientBoostingClassifier,
+        {"learning_rate": 0.3, "l2": 2.0},
+        {"learning_rate": 0.3, "l2_regularization": 2.0, "early_stopping": False},
+    ),
+}
+each_kind = each("name", KINDS)
+
+
+def last(name, problem, rounds=7, state=None, **given):
+    *_, s = islice(SOLVERS[name].steps(problem, **given, state=state), rounds + 1)
+    return s
+
+
+@each("k", [2, 4])
+@each_kind
+def test_the_trees_are_scikit_learns(name, k, blobs):
+    problem = blobs(n=150, d=5, k=k)
+    kind, ours, theirs = KINDS[name]
+    size = "max_iter" if name == "boosting" else "n_estimators"
+    model = kind(random_state=3, **theirs, **{size: budget(7)}).fit(
+        problem.X, problem.y
+    )
+    s = last(name, problem, seed=3, **ours)
+    new = np.random.default_rng(0).normal(size=(80, 5))
+    if name == "boosting":
+        expected = model.decision_function(new)
+        expected = expected if k > 2 else np.stack([0 * expected, expected], axis=1)
+        assert s.primal == approx(log_loss(problem.y, model.predict_proba(problem.X)))
+    else:
+        expected = model.predict_proba(new)
+        one_hot = np.eye(k)[problem.y]
+        squared = ((model.predict_proba(problem.X) - one_hot) ** 2).sum(axis=1).mean()
+        assert s.primal == approx(squared, abs=1e-12)
+        few = last(name, problem, 1, mtry=0.1).model.estimators_[0]
+        assert few.max_features == 1
+    assert_allclose(s.scores(new), expected, atol=1e-12)
+    assert np.array_equal(s.scores(new).argmax(axis=1), model.predict(new))
+
+
+@each_kind
+def test_a_class_without_training_rows_is_never_predicted(name, blobs):
+    problem = blobs(n=90)
+    left = problem.y != 1
+    problem = replace(
+        problem, X=problem.X[left], y=problem.y[left], weights=problem.weights[left]
+    )
+    assert not (last(name, problem, 4).scores(problem.X).argmax(axis=1) == 1).any()
+
+
+def test_forests_take_sparse_rows_and_end_at_the_last_budget(monkeypatch, blobs):
+    problem = blobs(d=6, sparse=True)
+    monkeypatch.setattr("workbench.peers.trees.MAX_TREES", 5)
+    grown = [(s.info()["trees"], s) for s in SOLVERS["random_forest"].steps(problem)]
+    s = grown[-1][1]
+    assert [trees for trees, _ in grown] == [0, 1, 2, 3, 4, 6]
+    assert np.array_equal(s.scores(problem.X.toarray()), s.scores(problem.X))
