@@ -1,8 +1,7 @@
-"""Errors of any solver's state, and bounds that allow for rounding."""
+"""Errors of any solver's state."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 
 import numpy as np
@@ -12,7 +11,6 @@ from workbench.core.problem import Matrix, Problem
 from workbench.core.stream import Row, State, nothing
 from workbench.core.structures import SequenceProblem
 
-EPS = float(np.finfo(float).eps)  # all certificates are computed in double precision
 MAX_SCORES = 2**27  # entries of the score matrix that are computed together
 
 
@@ -90,43 +88,3 @@ def predictions(state: State, X: Matrix, k: int) -> np.ndarray:
 def error(scores: np.ndarray, y: np.ndarray) -> float:
     """Return the fraction of rows whose highest score is not at their label."""
     return float(np.mean(np.argmax(scores, axis=1) != y))
-
-
-def bounds(lower: float, upper: float) -> Row:
-    """Return the certificate columns of a row: ``lower``, ``upper`` and ``gap``, their
-    distance."""
-    return {"lower": float(lower), "upper": float(upper), "gap": float(upper - lower)}
-
-
-def svm_bounds(
-    primal: float,
-    linear: float,
-    square: float,
-    *,
-    terms: float,
-    pull: float,
-    losses: float = 0.0,
-    reach: float = 0.0,
-    norm: float = 0.0,
-    updates: float = 0.0,
-) -> tuple[float, float]:
-    """Return an SVM's lower and upper bound, widened by the rounding of double
-    precision.
-
-    Parameters
-    ----------
-    primal : P(W), with W of length `norm`
-    linear, square : sum(b) and |V|^2 of the dual objective sum(b) - 1/2 |V|^2
-    terms : rows, features and classes together, the length of the longest sum
-    pull : sum of the dual variables times the lengths of their rows
-    losses, reach : sum of the costs in the loss, and of these times the lengths of
-        their rows; zeros if P(W) allows for the rounding of scores
-    updates : number of times V has been rounded since it was computed from the dual
-        variables
-    """
-    units = EPS * terms
-    upper = primal + units * (primal + losses + 2.0 * reach * norm)
-    lost = (
-        units * (linear + square) + EPS * (terms + updates) * math.sqrt(square) * pull
-    )
-    return linear - 0.5 * square - 2.0 * lost, upper

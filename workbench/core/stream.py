@@ -132,7 +132,7 @@ def crossed(row: Row) -> str | None:
     false.
 
     Bounds must include their own rounding, see
-    :func:`workbench.core.measures.svm_bounds`.
+    :func:`workbench.core.certificates.svm_bounds`.
     """
     return (
         "bounds crossed"

@@ -10,8 +10,9 @@ import numpy as np
 import scipy.sparse as sp
 
 from workbench.core.blocks import pieces
+from workbench.core.matrices import transposed
 from workbench.kernels.compiled import njit
-from workbench.kernels.functions import Kernel, Points, transposed
+from workbench.kernels.mercer import Kernel, Points
 from workbench.kernels.rows import FAST
 
 TOGETHER = 64  # the largest number of rows of K that are computed together

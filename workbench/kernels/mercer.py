@@ -12,8 +12,9 @@ import numpy as np
 import scipy.sparse as sp
 
 from workbench.core.blocks import blocks, pieces, rows_per_block
+from workbench.core.certificates import EPS
 from workbench.core.checks import as_number, check_sparse, shown
-from workbench.core.measures import EPS
+from workbench.core.matrices import as_dense, transposed
 from workbench.core.problem import Matrix, Problem
 from workbench.kernels.gaussian import LN2, gaussian_of_products
 from workbench.kernels.rows import squared_norms
@@ -218,21 +219,3 @@ def stored_as(held: Matrix, X) -> Matrix:
     """Return new rows dense or sparse, like the rows of a state."""
     X = check_sparse(X)
     return sp.csr_matrix(X) if sp.issparse(held) else as_dense(X)
-
-
-def as_dense(X: Matrix) -> np.ndarray:
-    """Return rows as an array."""
-    return X.toarray() if sp.issparse(X) else np.asarray(X)
-
-
-def transposed(X: Matrix) -> np.ndarray:
-    """Return the (d, r) transpose of rows, dense and in C order."""
-    return np.ascontiguousarray(as_dense(X).T)
-
-
-def inverse_root(K: np.ndarray) -> np.ndarray:
-    """Return K^-1/2 of a positive semidefinite matrix, zero where K is, to rounding."""
-    values, vectors = np.linalg.eigh(K)
-    kept = values > 1e-10 * max(values[-1], 0.0)
-    vectors = vectors[:, kept]
-    return (vectors / np.sqrt(values[kept])) @ vectors.T
