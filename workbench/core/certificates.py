@@ -29,7 +29,7 @@ def svm_bounds(
     norm: float = 0.0,
     updates: float = 0.0,
 ) -> tuple[float, float]:
-    """Return a lower and an upper bound of an SVM's optimum, widened by rounding errors.
+    """Return the bounds of an SVM's optimum, lower and upper, widened by rounding.
 
     They are the dual objective sum(b) - 1/2 |V|^2 and the primal objective P(W), as
     they were computed in double precision.

@@ -1,7 +1,7 @@
-"""Rows of a kernel matrix, and a cache of them.
+"""Rows of a Mercer kernel's matrix, and a cache of them.
 
-A row has the same bits whichever rows are computed with it, so that a resumed run,
-whose cache is empty, goes on as before. BLAS does not promise this.
+The bits of a row do not depend on the other rows that are computed with it. So a
+resumed run, whose cache is empty, continues as before. BLAS does not promise this.
 """
 
 from __future__ import annotations
@@ -15,51 +15,52 @@ from workbench.kernels.compiled import njit
 from workbench.kernels.mercer import Kernel, Points
 from workbench.kernels.rows import FAST
 
-TOGETHER = 64  # the largest number of rows of K that are computed together
-FOUR = 4  # number of rows and features that one pass over a tile multiplies
-TILE = 512  # number of columns processed at a time, which stay in the CPU's cache
+TOGETHER = 64  # rows of K that are computed together
+FOUR = 4  # rows and features that one pass over a tile multiplies
+TILE = 512  # columns processed together, which stay in the CPU's cache
 
 
 class Gram:
-    """A cache of the rows of a kernel matrix: those used last, up to `megabytes`, at
-    least one."""
+    """A cache of the rows of a kernel matrix that were used last.
+
+    It has at least one row, and at most `megabytes` of rows.
+    """
 
     def __init__(self, kernel: Kernel, points: Points, megabytes: float):
         n = len(points.half)
-        row = kernel.dtype.itemsize * n
-        self.kernel, self.points = kernel, points
-        self.across: np.ndarray | None = (
-            None  # the transpose of dense rows, made at first use
-        )
-        self.most = max(1, min(n, int(megabytes * 2**20) // row))
+        row_bytes = kernel.dtype.itemsize * n
+        self.kernel = kernel
+        self.points = points
+        # The transpose of dense rows, made when it is first used.
+        self.across: np.ndarray | None = None
+        self.most = max(1, min(n, int(megabytes * 2**20) // row_bytes))
         self.held = np.empty((self.most, n), kernel.dtype)
-        self.place = np.full(n, -1)  # the place of each row of K in `held`
-        self.owner = np.full(self.most, -1)
-        self.used = np.zeros(self.most, dtype=np.int64)
-        self.now = 0
+        self.place = np.full(n, -1)  # where each row of K is in `held`, or -1
+        self.owner = np.full(self.most, -1)  # which row of K is there, or -1
+        self.used = np.zeros(self.most, dtype=np.int64)  # the last call that used it
+        self.now = 0  # the number of calls
 
     def at(self, wanted: np.ndarray) -> np.ndarray:
         """Return the places in `held` of at most `most` different rows."""
         self.now += 1
-        here = self.place[wanted]
-        self.used[here[here >= 0]] = self.now
-        missing = wanted[here < 0]
+        places = self.place[wanted]
+        self.used[places[places >= 0]] = self.now
+        missing = wanted[places < 0]
         if len(missing):
             free = np.sort(np.argsort(self.used, kind="stable")[: len(missing)])
-            self.place[self.owner[free][self.owner[free] >= 0]] = -1
-            self.place[missing], self.owner[free], self.used[free] = (
-                free,
-                missing,
-                self.now,
-            )
+            dropped = self.owner[free]
+            self.place[dropped[dropped >= 0]] = -1
+            self.place[missing] = free
+            self.owner[free] = missing
+            self.used[free] = self.now
             for some in pieces(len(missing), TOGETHER):
                 self.held[free[some]] = self.rows(missing[some])
         return self.place[wanted]
 
     def rows(self, wanted: np.ndarray) -> np.ndarray:
-        """Compute these rows of the kernel matrix, (len(wanted), n), without the
-        cache."""
-        X, half = self.points.X, self.points.half
+        """Compute rows of the kernel matrix, (len(wanted), n), without the cache."""
+        X = self.points.X
+        half = self.points.half
         self.kernel.values += len(wanted) * X.shape[0]
         if sp.issparse(X):
             products = np.ascontiguousarray((X @ X[wanted].toarray().T).T)
