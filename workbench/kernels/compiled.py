@@ -99,9 +99,13 @@ class _Files(IndexDataCacheFile):
     """The files of one kernel; `numba.core.caching` calls these methods."""
 
     def save(self, key: object, data: object) -> None:
+        # Numba numbers the files of a kernel. Two processes that compile it for
+        # different types could take the same number, and one read the other's code.
+        name = f"{self._index_name}.{sha256(repr(key).encode()).hexdigest()[:20]}.nbc"
         try:
-            super().save(key, data)
-        except OSError as error:  # the disk is full
+            self._save_data(name, data)
+            self._save_index(self._load_index() | {key: name})
+        except OSError as error:  # such as a full disk
             _not_kept(error)
 
     def _load_index(self) -> dict:
