@@ -24,8 +24,8 @@ FIRST_HALF = ("memoir", "sampled_cuts", "peers")
 # What commands import. uv writes no bytecode: these imports write it for the modules
 # that are used, in a third of the time that it would take for all installed ones.
 IMPORTED = (
-    "ipykernel.kernelapp debugpy.server.api papermill nbconvert jupyterlab.labapp "
-    "voila.app workbench.figures.plots matplotlib.backends.backend_pdf hypothesis "
+    "ipykernel.kernelapp papermill nbconvert jupyterlab.labapp voila.app "
+    "workbench.figures.plots matplotlib.backends.backend_pdf hypothesis "
     "pytest"
 ).split()
 

@@ -64,9 +64,8 @@ def check_not_negative(**values: float) -> None:
 
 def is_whole(value: object, least: int = 1, most: float = MAX_COUNT) -> TypeGuard[int]:
     """Return whether `value` is a whole number in [`least`, `most`], not a boolean."""
-    if not isinstance(value, Integral) or isinstance(value, bool):
-        return False
-    return least <= int(value) <= most
+    whole = isinstance(value, Integral) and not isinstance(value, bool)
+    return whole and least <= int(value) <= most
 
 
 def check_flags(**flags: object) -> None:
@@ -304,7 +303,9 @@ def folded(label: object) -> str:
 def check_visible(classes: list[object], argument: str) -> None:
     """Refuse two texts among the classes that look the same."""
     seen: dict[str, str] = {}
-    for label in filter(lambda label: isinstance(label, str), classes):
+    for label in classes:
+        if not isinstance(label, str):
+            continue
         other = seen.setdefault(visible(label), label)
         if other != label:
             raise ValueError(

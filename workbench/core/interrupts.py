@@ -99,9 +99,6 @@ class Broken:
     """
 
     def __getattr__(self, name: str) -> NoReturn:
-        Broken.refuse(self)
-
-    def refuse(self) -> NoReturn:
         raise ValueError(
             "state: was cut within a round and is not an iterate; resume from a copy"
         )

@@ -224,10 +224,13 @@ class Problem:
         """Return the rows of the first `k` classes (2 <= k <= :attr:`k`), tests too."""
         if not 2 <= k <= self.k:
             raise ValueError(f"classes: must be from 2 to {self.k}, got {k!r}")
-        test: Record = {"X_test": None, "y_test": None}
-        if self.X_test is not None and np.any(rows := self.y_test < k):
-            test = {"X_test": self.X_test[rows], "y_test": self.y_test[rows]}
-        return replace(self.kept(self.y < k), **test, classes=self.classes[:k])
+        X_test = y_test = None
+        if self.X_test is not None and self.y_test is not None:
+            rows = self.y_test < k
+            if rows.any():
+                X_test, y_test = self.X_test[rows], self.y_test[rows]
+        kept = self.kept(self.y < k)
+        return replace(kept, X_test=X_test, y_test=y_test, classes=self.classes[:k])
 
     def all_rows(self) -> tuple[Matrix, np.ndarray]:
         """Return all rows, the test rows after the training rows, and their codes."""

@@ -13,7 +13,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from workbench.core.checks import shown
-from workbench.core.interrupts import Broken, whole_rounds
+from workbench.core.interrupts import whole_rounds
 from workbench.core.kinds import Given, Matrix, Record, Steps
 from workbench.core.problem import Problem
 
@@ -144,9 +144,7 @@ def checked(
 
     A parameter, problem or solver that differs from the state's run is a ValueError.
     """
-    if isinstance(state, Broken):
-        state.refuse()
-    origin = getattr(state, "origin", None)
+    origin = getattr(state, "origin", None)  # a broken state refuses this
     if not isinstance(origin, Origin):
         raise ValueError(
             f"state: must be one that a solver has yielded, got {shown(state)}"

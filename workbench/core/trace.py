@@ -125,7 +125,8 @@ def read_trace(path: PathLike) -> Trace:
             entry = decode(json.loads(line))
             before = entries[-1] if len(entries) > 1 else {}
             if set(entry) == {"stopped_by"} and before and "stopped_by" not in before:
-                entry, before = entries.pop() | entry, {}
+                entry = entries.pop() | entry
+                before = {}
             if entries and not _follows(entry, before):
                 raise ValueError("not a row")
             entries.append(entry)

@@ -138,7 +138,8 @@ def available() -> dict[str, str]:
     lines = {}
     for name in names():
         source = SOURCES.get(name, Source("", (None, None, None), "see its file"))
-        place = current.get(name, "download" if source.route else "not available")
+        elsewhere = "download" if source.route else "not available"
+        place = current.get(name, elsewhere)
         n, d, k = ("?" if size is None else f"{size:,}" for size in source.shape)
         lines[name] = (
             f"{name:16} {n:>9} x {d:>9}  {k:>5} classes  {place:13} {source.licence}"
@@ -174,7 +175,8 @@ def check(name: str) -> str:
     n_test = 0 if problem.y_test is None else len(problem.y_test)
     if source := SOURCES.get(name):
         shape = (problem.n + n_test, problem.d, problem.k)
-        if faults := differences(shape, problem.n if n_test else None, source):
+        n_train = problem.n if n_test else None
+        if faults := differences(shape, n_train, source):
             raise ValueError(f"{name}, {place}: {faults}")
     return (
         f"{place}, {problem.n} rows and {n_test} test rows, d = {problem.d}, k = "

@@ -111,6 +111,7 @@ def _source(line: Mapping[str, str]) -> Source:
     n, d, k, n_train = (int(line[size] or 0) or None for size in SIZES)
     addresses = line["files"].split()
     labels = line["labels"].split()
+    classes = as_integers(np.array(labels)) if labels else None
     return Source(
         line["origin"],
         (n, d, k),
@@ -119,7 +120,7 @@ def _source(line: Mapping[str, str]) -> Source:
         line["route"],
         {re.split("[/:]", url)[-1].replace("+", "_"): url for url in addresses},
         line["members"].split(),
-        as_integers(np.array(labels)) if labels else None,
+        classes,
     )
 
 

@@ -85,7 +85,8 @@ def _rows(path: Path, target: str | None, options: Record) -> Rows:
     is_text = table_suffix(path) != ".parquet"
     if is_text:
         options = _usual(path, {**options})
-    frame = _frame(path, options | HEAD if is_text else options)
+    head = options | HEAD if is_text else options
+    frame = _frame(path, head)
     names = _names(frame, path, is_text, options)
     label = _label_column(names, target, path)
     place = names.index(label)

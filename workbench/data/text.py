@@ -92,8 +92,15 @@ def zipf_text(
         f"each, {SHARES[0]:g} of them the class's own; {NOISE:g} of the labels are a "
         "sibling's"
     )
-    test = {"X_test": X_test, "y_test": y_test}
-    return as_problem(X, y, **test, name=f"text {n}x{k}", synthetic=True, about=about)
+    return as_problem(
+        X,
+        y,
+        X_test=X_test,
+        y_test=y_test,
+        name=f"text {n}x{k}",
+        synthetic=True,
+        about=about,
+    )
 
 
 def _tree(k: int) -> np.ndarray:

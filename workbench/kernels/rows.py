@@ -25,6 +25,10 @@ WIDEST = 64  # loops over more lanes are not unrolled
 COLUMN_COST = 4  # cost of updating a single column, relative to a column of a whole row
 SMALL = 10**6  # multiplications above which OpenBLAS first copies both factors
 DENSE_FRACTION = 0.5  # nonzero entries above which a matrix is read as dense
+ONE = np.uint64(1)
+TWO = np.uint64(2)
+THREE = np.uint64(3)
+FOUR = np.uint64(4)
 
 
 class Rows(NamedTuple):
@@ -103,25 +107,26 @@ def width(columns: int) -> tuple:
 
 @njit(cache=True, fastmath=FAST, inline="always")
 def multiply(rows, i, W, out, width):
-    """Write row i times W to (lanes,) `out`."""
-    one, two, three, four = np.uint64(1), np.uint64(2), np.uint64(3), np.uint64(4)
-    start, end = rows.starts[i], rows.starts[i + one]
-    shift = rows.shift * start
+    """Write row i times W to (lanes,) `out`, four entries of the row at a time."""
+    data = rows.data
+    indices = rows.indices
+    p = rows.starts[i]
+    end = rows.starts[i + ONE]
+    shift = rows.shift * p
     out[:] = 0.0
-    p = start
-    while p + four <= end:
+    while p + FOUR <= end:
         q = p - shift
         x = (
-            np.float64(rows.data[p]),
-            np.float64(rows.data[p + one]),
-            np.float64(rows.data[p + two]),
-            np.float64(rows.data[p + three]),
+            np.float64(data[p]),
+            np.float64(data[p + ONE]),
+            np.float64(data[p + TWO]),
+            np.float64(data[p + THREE]),
         )
         w = (
-            np.uint64(rows.indices[q]),
-            np.uint64(rows.indices[q + one]),
-            np.uint64(rows.indices[q + two]),
-            np.uint64(rows.indices[q + three]),
+            np.uint64(indices[q]),
+            np.uint64(indices[q + ONE]),
+            np.uint64(indices[q + TWO]),
+            np.uint64(indices[q + THREE]),
         )
         if len(width):
             add_rows(out, np.uint64(0), W, w, x, width)
@@ -133,32 +138,35 @@ def multiply(rows, i, W, out, width):
                     + x[2] * W[w[2], j]
                     + x[3] * W[w[3], j]
                 )
-        p += four
+        p += FOUR
     while p < end:
-        x0, w0 = np.float64(rows.data[p]), np.uint64(rows.indices[p - shift])
+        value = np.float64(data[p])
+        feature = np.uint64(indices[p - shift])
         for j in range(np.uint64(len(out))):
-            out[j] += x0 * W[w0, j]
-        p += one
+            out[j] += value * W[feature, j]
+        p += ONE
 
 
 @njit(cache=True, fastmath=FAST, inline="always")
 def subtract(rows, i, delta, W, width):
     """Subtract the outer product of row i and (lanes,) `delta` from W."""
-    one = np.uint64(1)
-    start, end = rows.starts[i], rows.starts[i + one]
+    start = rows.starts[i]
+    end = rows.starts[i + ONE]
     shift = rows.shift * start
     if len(width):
         for p in range(start, end):
-            x, w = np.float64(rows.data[p]), np.uint64(rows.indices[p - shift])
-            add_rows(W, w, delta, (np.uint64(0),), (-x,), width)
+            value = np.float64(rows.data[p])
+            feature = np.uint64(rows.indices[p - shift])
+            add_rows(W, feature, delta, (np.uint64(0),), (-value,), width)
         return
     columns = np.flatnonzero(delta).astype(np.uint64)
     few = len(columns) * COLUMN_COST < len(delta)
     for p in range(start, end):
-        x, w = np.float64(rows.data[p]), np.uint64(rows.indices[p - shift])
+        value = np.float64(rows.data[p])
+        feature = np.uint64(rows.indices[p - shift])
         if few:
             for j in columns:
-                W[w, j] -= x * delta[j]
+                W[feature, j] -= value * delta[j]
         else:
             for j in range(np.uint64(len(delta))):
-                W[w, j] -= x * delta[j]
+                W[feature, j] -= value * delta[j]
