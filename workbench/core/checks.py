@@ -64,8 +64,9 @@ def check_not_negative(**values: float) -> None:
 
 def is_whole(value: object, least: int = 1, most: float = MAX_COUNT) -> TypeGuard[int]:
     """Return whether `value` is a whole number in [`least`, `most`], not a boolean."""
-    whole = isinstance(value, Integral) and not isinstance(value, bool)
-    return whole and least <= int(value) <= most
+    if not isinstance(value, Integral) or isinstance(value, bool):
+        return False
+    return least <= int(value) <= most
 
 
 def check_flags(**flags: object) -> None:

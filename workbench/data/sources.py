@@ -155,7 +155,7 @@ def _zipped(
     ``%`` (ARFF headers, remarks). A `separator` of None is any run of blanks. `label`
     is the column of the labels.
     """
-    lines = []
+    lines: list[str] = []
     with zipfile.ZipFile(paths[0]) as archive:
         inside = {name.rpartition("/")[2]: name for name in archive.namelist()}
         for member in source.members:

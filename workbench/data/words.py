@@ -116,9 +116,9 @@ def generated(data: str, seed: int, test: float | None) -> Problem | None:
         n_test = 0
         if test:
             n_test = min(round(n * test / (1 - test)), MAX_TEST_ROWS)
-        return zipf_text(n, *others, seed=seed, n_test=n_test)
+        return zipf_text(n, others[0], seed, n_test=n_test)
     if kind == "synthetic":
-        problem = synthetic(n, *others, seed=seed)
+        problem = synthetic(n, others[0], others[1], seed)
         return problem.split(test, seed) if test else problem
     problem = checkers(n, seed)
     if not test:
