@@ -113,8 +113,9 @@ clean: ## remove the environment and the caches (not downloaded data, nor runs t
 	  echo '==> with pip, as uv did not (a few minutes)'; $(PIP) --require-hashes -r requirements.lock; }
 	@echo '==> installing workbench itself, editable'
 	@$(PIP) --quiet --no-deps --no-build-isolation -e .
-	@echo '==> compiling the solvers for this machine (200 CPU seconds, once)'
-	@env -u PYTHONDONTWRITEBYTECODE $(PYTHON) benchmarks/warm.py 2> /dev/null || echo '==> not compiled: that happens when they first run'
+	@echo '==> compiling the solvers for this machine, once (a minute on two cores)'
+	@env -u PYTHONDONTWRITEBYTECODE $(PYTHON) benchmarks/warm.py 2> .venv/warm.log || \
+	  echo '==> not compiled, .venv/warm.log says why: each solver is compiled when it first runs'
 	@env -u WORKBENCH_DATA .venv/bin/workbench data fetch $(WHEELS) > /dev/null 2>&1 || \
 	  echo '==> not fetched: $(WHEELS); `make data ARGS="fetch satellite"` says why'
 	@touch $@

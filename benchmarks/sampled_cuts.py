@@ -37,7 +37,7 @@ from workbench.core.problem import Problem, as_problem
 from workbench.data import load
 from workbench.data.specs import listed
 from workbench.data.synthetic import checkers
-from workbench.kernels.functions import scale
+from workbench.kernels.mercer import scale
 from workbench.runs.run import machine, run, versions
 from workbench.sampled_cuts import model
 

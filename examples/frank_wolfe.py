@@ -6,8 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.sparse as sp
 
+from workbench.core.certificates import bounds
 from workbench.core.checks import check_positive, check_sparse, check_whole
-from workbench.core.measures import bounds
 from workbench.core.state import State, resumable
 from workbench.kernels.compiled import njit
 

@@ -12,9 +12,9 @@ from helpers.problems import X, Y
 from scipy.sparse import csr_matrix
 
 from workbench import data
+from workbench.core.matrices import as_dense
 from workbench.data import formats
 from workbench.data.formats import Rows, read_npz, write_npz
-from workbench.kernels.functions import as_dense
 
 
 @each("suffix", ".csv .tsv .csv.gz .csv.bz2 .csv.xz .parquet".split())

@@ -12,8 +12,8 @@ from sklearn.preprocessing import StandardScaler
 
 from upright import deskewed
 from workbench import as_problem
+from workbench.core.matrices import as_dense
 from workbench.data import features
-from workbench.kernels.functions import as_dense
 from workbench.least_squares.generators import fitted
 
 MAPS = {

@@ -8,7 +8,7 @@ from numpy.testing import assert_array_equal
 
 from fuzz.inputs import examples, labels, rows
 from workbench import as_problem
-from workbench.kernels.functions import as_dense
+from workbench.core.matrices import as_dense
 
 sizes = st.tuples(st.integers(2, 12), st.integers(1, 5))
 

@@ -26,7 +26,8 @@ FILES = {
     "middle.py": "from workbench.kernels.compiled import njit\n"
     "from workbench.inner import TEN, inner\n\n"
     "@njit(cache=True)\ndef middle(x):\n    return inner(x) + TEN\n",
-    "outer.py": "from workbench.kernels.compiled import njit\nfrom workbench.middle import middle\n"
+    "outer.py": "from workbench.kernels.compiled import njit\n"
+    "from workbench.middle import middle\n"
     "from workbench.plain import UNUSED\n\n"
     "@njit(cache=True)\ndef outer(x):\n    return middle(x)\n",
 }
@@ -129,6 +130,22 @@ def test_a_damaged_file_is_compiled_and_written_again(damage, answer, tmp_path):
     path.mkdir()  # nothing can be written there
     value, hits, (warned,) = answer()
     assert (value, hits) == (20, 0) and path.name in warned
+
+
+def test_processes_that_compile_at_once_do_not_read_each_other_s_code(tmp_path):
+    first, second = (compiled._Files(str(tmp_path), "kernel", "") for _ in range(2))
+
+    def save_data(name, data):
+        """Save, after another process that had read the same index has saved, too."""
+        second._load_index = dict
+        second.save("float", "code for floats")
+        del second._load_index
+        compiled._Files._save_data(first, name, data)
+
+    first._save_data = save_data
+    first.save("int", "code for integers")
+    assert second.load("int") == "code for integers"
+    assert second.load("float") == "code for floats"
 
 
 def kernels_of(path):

@@ -12,9 +12,9 @@ from sklearn.metrics.pairwise import linear_kernel, polynomial_kernel, rbf_kerne
 from sklearn.svm import SVC
 
 from workbench import as_problem
-from workbench.kernels.functions import CACHE_BYTES, Kernel, kernel_of, scale
 from workbench.kernels.gaussian import gaussian_of_products
 from workbench.kernels.gram import Gram
+from workbench.kernels.mercer import CACHE_BYTES, Kernel, kernel_of, scale
 
 GAMMA = 0.3
 MATRICES = {"linear": linear_kernel, "rbf": lambda X, Z: rbf_kernel(X, Z, gamma=GAMMA)}

@@ -14,9 +14,9 @@ from scipy.sparse import csr_matrix
 
 from workbench import SOLVERS as ENTRIES
 from workbench import as_problem, load
+from workbench.core.matrices import as_dense
 from workbench.core.measures import error
 from workbench.figures.reference import printed
-from workbench.kernels.functions import as_dense
 from workbench.memoir.algorithms import MAX_BATCHES, memoir_l1, memoir_l2, memoir_lsh
 from workbench.memoir.averaged import memoir_averaged
 from workbench.memoir.mips.oracle import Random

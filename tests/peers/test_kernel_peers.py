@@ -12,7 +12,7 @@ from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.svm import SVC, LinearSVC
 
 from workbench import SOLVERS, as_problem, run
-from workbench.kernels.functions import inverse_root
+from workbench.core.matrices import inverse_root
 
 GAUSSIAN = {"gamma": 0.2}
 

@@ -20,7 +20,7 @@ from sklearn.metrics.pairwise import rbf_kernel
 from workbench import as_problem, load, run
 from workbench.core.structures import TreeProblem, as_sequences, as_tree
 from workbench.data.synthetic import checkers
-from workbench.kernels.functions import Kernel, scale
+from workbench.kernels.mercer import Kernel, scale
 from workbench.sampled_cuts import bounds, solvers
 from workbench.sampled_cuts.cutting_plane import exact, some_violators
 from workbench.sampled_cuts.fast import (

@@ -13,8 +13,8 @@ from helpers.oracles import optimum
 from helpers.solvers import CERTIFIED, ONE_ROUND, SHORT, suited
 
 from workbench import SOLVERS, rounds, run
+from workbench.core.certificates import bounds
 from workbench.core.interrupts import Broken
-from workbench.core.measures import bounds
 from workbench.core.state import State, resumable
 from workbench.core.stream import until, watch
 from workbench.core.trace import read_trace

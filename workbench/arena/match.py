@@ -18,7 +18,7 @@ from workbench.core.stream import State, geometric, processor_seconds, rounds
 from workbench.core.trace import Trace, read_finished, write_trace
 from workbench.data import load
 from workbench.data.features import constant, fourier
-from workbench.kernels.functions import scale
+from workbench.kernels.mercer import scale
 from workbench.registry import SOLVERS
 from workbench.runs.engine import code, key
 from workbench.runs.run import machine, resolve, run, warm

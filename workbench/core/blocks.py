@@ -8,13 +8,11 @@ import numpy as np
 
 from workbench.core.kinds import Matrix
 
-BLOCK_BYTES = (
-    2**24
-)  # bytes of rows that are read together, so that not all rows are copied
+BLOCK_BYTES = 2**24  # bytes of rows that are read together
 
 
 def pieces(n: int, size: int) -> Iterator[slice]:
-    """Yield slices of n rows in order, `size` rows each, but at least one."""
+    """Yield slices of n rows in order, each of `size` rows (at least one)."""
     size = max(1, size)
     for start in range(0, n, size):
         yield slice(start, min(start + size, n))
@@ -32,12 +30,11 @@ def blocks(X: np.ndarray) -> Iterator[np.ndarray]:
 
 
 def products(X: Matrix, W: np.ndarray) -> np.ndarray:
-    """Return XW; dense rows of another type than W are copied, so they come in
-    blocks."""
-    if (
-        not isinstance(X, np.ndarray)
-        or X.dtype == W.dtype
-        or len(X) <= rows_per_block(X)
-    ):
-        return np.asarray(X @ W)
-    return np.concatenate([part @ W for part in blocks(X)])
+    """Return XW.
+
+    NumPy copies dense rows whose type differs from that of W. They are multiplied in
+    blocks, so that only one block is copied at a time.
+    """
+    if isinstance(X, np.ndarray) and X.dtype != W.dtype:
+        return np.concatenate([part @ W for part in blocks(X)])
+    return np.asarray(X @ W)

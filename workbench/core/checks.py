@@ -1,5 +1,4 @@
-"""Checks of rows, labels and numbers: they are accepted, or an error says what is
-wrong."""
+"""Checks of rows, labels and numbers; each error names the argument and the fault."""
 
 from __future__ import annotations
 
@@ -18,24 +17,24 @@ from workbench.core.blocks import blocks
 from workbench.core.kinds import Given, Matrix
 from workbench.core.names import count
 
-# Magnitudes that values may have, and that at least one value of each nonzero column
-# must have: their squares, sums and quotients are normal numbers.
-LARGEST = {
-    "d": 1e60,
-    "f": 1e15,
-}  # from 1e78 on LIBLINEAR, which takes fourth powers, never ends
+# The largest magnitude of a value, and the least that a column must reach, by type.
+# Between them squares, sums and quotients are normal numbers. So are the fourth powers
+# that LIBLINEAR computes: with values from 1e78 on it never ends.
+LARGEST = {"d": 1e60, "f": 1e15}
 SMALLEST = {"d": 1e-100, "f": 1e-18}
-# Range of positive parameters: their products are normal numbers, also in single
+# Products of positive parameters in this range are normal numbers, even in single
 # precision.
 POSITIVE = 1e-30, 1e30
 NUMBERS = int, float, np.integer, np.floating, np.bool_
 MAX_COUNT = 2**63 - 1  # the largest size or count in compiled code
+# Errors that SciPy raises for matrices whose parts do not fit each other.
+DAMAGE = ArithmeticError, AttributeError, LookupError, TypeError, ValueError
 
 
 def as_number(value: object) -> float:
-    """Return a real number as a float; nan for anything else, also for integers beyond
-    floats."""
-    value = value[()] if isinstance(value, np.ndarray) and value.ndim == 0 else value
+    """Return a real number as a float, and anything else (or one too large) as nan."""
+    if isinstance(value, np.ndarray) and value.ndim == 0:
+        value = value[()]
     try:
         return float(value) if isinstance(value, NUMBERS) else math.nan
     except OverflowError:
@@ -43,20 +42,19 @@ def as_number(value: object) -> float:
 
 
 def check_positive(value: float, argument: str) -> float:
-    """Return `value` as a float; a ValueError names `argument` unless it lies in
-    `POSITIVE`."""
-    least, most = POSITIVE
-    if not least <= (number := as_number(value)) <= most:
+    """Return `value` as a float; a ValueError unless it is in the range `POSITIVE`."""
+    low, high = POSITIVE
+    number = as_number(value)
+    if not low <= number <= high:
         raise ValueError(
             f"{argument}: must be a positive number, got {shown(value)}; "
-            f"numbers from {least:g} to {most:g} are accepted"
+            f"numbers from {low:g} to {high:g} are accepted"
         )
     return number
 
 
 def check_not_negative(**values: float) -> None:
-    """Raise a ValueError that names the first of `values` which is not a number of at
-    least 0."""
+    """Raise a ValueError that names the first value that is not a number >= 0."""
     for name, value in values.items():
         if not 0 <= as_number(value) < math.inf:
             raise ValueError(
@@ -65,24 +63,21 @@ def check_not_negative(**values: float) -> None:
 
 
 def is_whole(value: object, least: int = 1, most: float = MAX_COUNT) -> TypeGuard[int]:
-    """Return whether `value` is a whole number from `least` to `most`; booleans are
-    not."""
+    """Return whether `value` is a whole number in [`least`, `most`], not a boolean."""
     if not isinstance(value, Integral) or isinstance(value, bool):
         return False
     return least <= int(value) <= most
 
 
 def check_flags(**flags: object) -> None:
-    """Raise a ValueError that names the first of `flags` which is not True, False, 1 or
-    0."""
+    """Raise a ValueError that names the first flag that is not True, False, 1 or 0."""
     for name, value in flags.items():
         if not (isinstance(value, Integral | np.bool_) and value in (0, 1)):
             raise ValueError(f"{name}: must be True or False, got {shown(value)}")
 
 
 def check_whole(value: int, argument: str, least: int = 1) -> int:
-    """Return `value` as an int; a ValueError names `argument` if it is not
-    :func:`is_whole`."""
+    """Return `value` as an int; a ValueError unless :func:`is_whole` accepts it."""
     if not is_whole(value, least):
         raise ValueError(
             f"{argument}: must be a whole number of at least {least}, got "
@@ -92,15 +87,13 @@ def check_whole(value: int, argument: str, least: int = 1) -> int:
 
 
 def check_counts(**counts: int) -> None:
-    """Raise a ValueError that names the first of `counts` which is not a whole number
-    above 0."""
+    """Raise a ValueError that names the first count that is not a whole number > 0."""
     for name, value in counts.items():
         check_whole(value, name)
 
 
 def check_memory(what: str, need: float) -> int:
-    """Return the bytes of memory that are free; ValueError if they are fewer than
-    `need`."""
+    """Return the number of free bytes of memory; a ValueError if it is below `need`."""
     free = psutil.virtual_memory().available
     if need > free:
         raise ValueError(
@@ -116,45 +109,48 @@ def shown(value: object) -> str:
 
 
 def check_numbers(values: Given, argument: str) -> None:
-    """Refuse texts, dates, durations and complex numbers, which NumPy may turn into
-    floats."""
-    dtype = (values if sp.issparse(values) else as_array(values, argument)).dtype
-    if dtype.kind not in "biufO":
-        more = (
-            "; Complex data not supported" if dtype.kind == "c" else ""
-        )  # scikit-learn's words
-        raise ValueError(
-            f"{argument}: must contain real numbers, got dtype {dtype}{more}"
-        )
+    """Refuse texts, dates, durations and complex numbers.
+
+    NumPy would turn some of them into floats.
+    """
+    if not sp.issparse(values):
+        values = as_array(values, argument)
+    kind = values.dtype.kind
+    if kind not in "biufO":
+        message = f"{argument}: must contain real numbers, got dtype {values.dtype}"
+        if kind == "c":
+            message += (
+                "; Complex data not supported"  # scikit-learn expects these words
+            )
+        raise ValueError(message)
 
 
 def check_matrix(X: Given, argument: str) -> Matrix:
     """Return `X` as a finite, C-ordered float array or a canonical CSR matrix.
 
-    A memory-mapped array that has these properties is not copied. A ValueError names
-    `argument`; values beyond :data:`LARGEST` are refused, too.
+    A memory-mapped array that has these properties is not copied. Values beyond
+    :data:`LARGEST` are a ValueError, as is any other fault; it names `argument`.
     """
-    X = X if sp.issparse(X) else as_array(X, argument)
+    sparse = sp.issparse(X)
+    if not sparse:
+        X = as_array(X, argument)
     _check_kind(X, argument)
     if 0 in X.shape:
         raise ValueError(f"{argument}: must not be empty, got the shape {X.shape}")
     dtype = np.float32 if np.can_cast(X.dtype, np.float32) else np.float64
-    with np.errstate(
-        over="ignore"
-    ):  # long doubles may overflow to infinity, refused below
-        X = (
-            check_sparse(X, argument, dtype)
-            if sp.issparse(X)
-            else _floats(X, argument, dtype)
-        )
-    most = 0.0
-    for values in [X.data] if sp.issparse(X) else blocks(X):
+    convert = check_sparse if sparse else _floats
+    with np.errstate(over="ignore"):
+        # A long double may overflow to infinity, which is refused below.
+        X = convert(X, argument, dtype)
+    largest = LARGEST[X.dtype.char]
+    magnitude = 0.0
+    for values in [X.data] if sparse else blocks(X):
         if not np.isfinite(values).all():
             raise ValueError(
                 f"{argument}: contains NaN or infinite values; impute them first"
             )
-        most = max(most, values.max(initial=0), -values.min(initial=0))
-    if most > (largest := LARGEST[X.dtype.char]):
+        magnitude = max(magnitude, values.max(initial=0), -values.min(initial=0))
+    if magnitude > largest:
         raise ValueError(
             f"{argument}: contains values beyond {largest:g}; scale the features"
         )
@@ -164,13 +160,12 @@ def check_matrix(X: Given, argument: str) -> Matrix:
 def check_sparse(
     X: Given, argument: str = "X", dtype: npt.DTypeLike = np.float64
 ) -> Matrix:
-    """Return a sparse `X` as a canonical CSR matrix for compiled code; all else
-    unchanged.
+    """Return a sparse `X` as a canonical CSR matrix, and anything else unchanged.
 
-    Call this before SciPy or scikit-learn read the matrix: one bad index makes compiled
-    code read or write anywhere in memory. Float32 is kept, all else becomes `dtype`. A
-    ValueError names `argument` if an index, a length or a type does not fit, or the
-    format is not CSR, CSC or COO.
+    Call this before SciPy, scikit-learn or compiled code reads the matrix: with a bad
+    index they would read or write anywhere in memory. Float32 is kept, everything else
+    becomes `dtype`. An index, length or type that does not fit, or a format other than
+    CSR, CSC and COO, is a ValueError that names `argument`.
     """
     if not sp.issparse(X):
         return X
@@ -180,40 +175,34 @@ def check_sparse(
             f"{argument}: is a sparse {X.format.upper()} matrix; convert it with "
             ".tocsr() first"
         )
-    dtype = np.dtype(np.float32 if X.dtype == np.float32 else dtype)
+    if X.dtype == np.float32:
+        dtype = np.float32
     try:
         X = rebuilt(X)
-    except (
-        ArithmeticError,
-        AttributeError,
-        LookupError,
-        TypeError,
-        ValueError,
-    ) as error:
+    except DAMAGE as error:
         raise ValueError(f"{argument}: is damaged; {error}") from None
-    if (
-        X.dtype != bool
-    ):  # duplicates of booleans are one entry, sums of small integers overflow
+    # Duplicate entries are added below. Sums of small integers would overflow, but sums
+    # of booleans are booleans, as they should be.
+    if X.dtype != bool:
         X = _floats(X, argument, dtype)
     X = sp.csr_matrix(X)
     if not X.has_canonical_format:
         X = X.copy()
         X.sum_duplicates()
-    # This makes indices int32 if all fit.
     parts = X.data.astype(dtype, copy=False), X.indices, X.indptr
+    # The indices become int32 if all of them fit.
     return sp.csr_matrix(parts, shape=X.shape)
 
 
 def rebuilt(X: Matrix) -> Matrix:
-    """Return a CSR, CSC or COO matrix of the same arrays; a ValueError says which is
-    damaged."""
+    """Return a CSR, CSC or COO matrix of the same arrays, after checking them."""
     for name in ("indices", "indptr", "row", "col"):
         if hasattr(X, name) and np.asarray(getattr(X, name)).dtype.kind not in "iu":
             raise ValueError(f"{name} must contain whole numbers")
     if X.format == "coo":
         return type(X)((X.data, (X.row, X.col)), shape=X.shape)
     X = type(X)((X.data, X.indices, X.indptr), shape=X.shape)
-    # Differences, as in check_format, can overflow, and need an entry.
+    # check_format computes differences, which can overflow and need an entry.
     if (X.indptr[1:] < X.indptr[:-1]).any():
         raise ValueError("indptr must be a non-decreasing sequence")
     X.check_format()
@@ -221,19 +210,20 @@ def rebuilt(X: Matrix) -> Matrix:
 
 
 def check_columns(X: Matrix, argument: str) -> None:
-    """Refuse columns of values so small that their squares are zero."""
-    least = SMALLEST[X.dtype.char]
+    """Refuse columns whose values are so small that their squares are zero."""
+    smallest = SMALLEST[X.dtype.char]
     if not sp.issparse(X):
         largest = np.max([np.abs(block).max(axis=0) for block in blocks(X)], axis=0)
-    elif (np.abs(X.data) < least).any():
+    elif (np.abs(X.data) < smallest).any():
         largest = abs(X).max(axis=0).toarray().ravel()
     else:
         return
-    small = np.flatnonzero((largest > 0) & (largest < least))
+    small = np.flatnonzero((largest > 0) & (largest < smallest))
     if len(small):
+        column = small[0]
         raise ValueError(
-            f"{argument}: column {small[0]} contains no value beyond "
-            f"{largest[small[0]]:.3g}, and squares of values below {least:g} are "
+            f"{argument}: column {column} contains no value beyond "
+            f"{largest[column]:.3g}, and squares of values below {smallest:g} are "
             "zero; scale the features"
         )
 
@@ -247,27 +237,31 @@ def check_labels(y: Given, argument: str, n: int) -> np.ndarray:
         raise ValueError(f"{argument}: must be one-dimensional, got shape {y.shape}")
     if len(y) != n:
         raise ValueError(f"{argument}: has {len(y)} labels for {n} rows")
-    # pandas takes half a second to import.
-    missing = import_module("pandas").isna(y) if y.dtype == object else y != y
+    if y.dtype == object:
+        # Other labels need not wait for this import, which takes half a second.
+        missing = import_module("pandas").isna(y)
+    else:
+        missing = y != y
     refuse_missing(y[missing].tolist(), argument, "fill them or drop their rows")
     return y
 
 
 def refuse_missing(labels: list[object], argument: str, remedy: str) -> None:
-    """Raise a ValueError that names the first of these missing labels, if there are
-    any."""
+    """Raise a ValueError that shows the first of these missing labels, if any."""
     if labels:
         what = f"{count(len(labels), 'missing label')}, such as {shown(labels[0])}"
         raise ValueError(f"{argument}: has {what}; {remedy}")
 
 
 def check_kinds(y: Given, argument: str) -> np.ndarray:
-    """Return labels as an array; refuse texts among others, which NumPy would turn into
-    texts."""
+    """Return labels as an array; refuse a mixture of texts and other types.
+
+    NumPy would turn all of them into texts.
+    """
     is_list = isinstance(y, list | tuple)
     if is_list or getattr(y, "dtype", None) == np.dtype(object):
-        # NumPy turns nan among texts of a list into the text 'nan'; in an array it is
-        # missing.
+        # A nan in an array is a missing label. In a list of texts it is refused: NumPy
+        # would turn it into the text 'nan'.
         kinds = {type(label) for label in y if is_list or not isinstance(label, float)}
         if len(kinds) > 1 and any(issubclass(kind, str) for kind in kinds):
             names = ", ".join(sorted(kind.__name__ for kind in kinds))
@@ -283,28 +277,27 @@ def check_kinds(y: Given, argument: str) -> np.ndarray:
 def encode(labels: np.ndarray, classes: np.ndarray, argument: str) -> np.ndarray:
     """Return the int32 code of each label, its position in `classes`."""
     codes = {label: code for code, label in enumerate(classes.tolist())}
-    if unknown := [
-        label for label in dict.fromkeys(labels.tolist()) if label not in codes
-    ][:5]:
-        reason = f"labels {unknown!r} are not among the classes"
+    labels = labels.tolist()
+    unknown = [label for label in dict.fromkeys(labels) if label not in codes]
+    if unknown:
+        reason = f"labels {unknown[:5]!r} are not among the classes"
         if alike := [label for label in codes if folded(label) == folded(unknown[0])]:
             reason += (
                 f"; {unknown[0]!a} differs from the class {alike[0]!a} only in type, "
                 "case, blanks, invisible characters or Unicode's normal form"
             )
         raise ValueError(f"{argument}: {reason}")
-    return np.array([codes[label] for label in labels.tolist()], np.int32)
+    return np.array([codes[label] for label in labels], np.int32)
 
 
 def visible(label: object) -> str:
-    """Return a label as text in Unicode's composed form, without invisible
-    characters."""
+    """Return the visible characters of a label, in Unicode's composed form."""
     text = unicodedata.normalize("NFC", str(label))
     return "".join(c for c in text if unicodedata.category(c) != "Cf")
 
 
 def folded(label: object) -> str:
-    """Return a label as visible text without blanks and case."""
+    """Return a label as visible text in lower case without blanks."""
     return "".join(visible(label).split()).casefold()
 
 
@@ -312,10 +305,10 @@ def check_visible(classes: list[object], argument: str) -> None:
     """Refuse two texts among the classes that look the same."""
     seen: dict[str, str] = {}
     for label in classes:
-        if (
-            isinstance(label, str)
-            and (other := seen.setdefault(visible(label), label)) != label
-        ):
+        if not isinstance(label, str):
+            continue
+        other = seen.setdefault(visible(label), label)
+        if other != label:
             raise ValueError(
                 f"{argument}: labels {other!a} and {label!a} differ only in invisible "
                 "characters or Unicode's normal form; replace one of them"
@@ -323,15 +316,14 @@ def check_visible(classes: list[object], argument: str) -> None:
 
 
 def as_array(given: Given, argument: str) -> np.ndarray:
-    """Return an array; a ValueError names `argument` if it masks values or is not an
-    array."""
+    """Return an array; masked values and ragged lists are a ValueError."""
     if np.ma.is_masked(given):
         raise ValueError(f"{argument}: contains masked values; fill or drop them")
     try:
-        return np.asarray(
-            given.to_pandas() if hasattr(given, "to_pandas") else given
-        )  # Polars
-    except ValueError as error:  # lists of different lengths
+        if hasattr(given, "to_pandas"):  # a frame of Polars
+            given = given.to_pandas()
+        return np.asarray(given)
+    except ValueError as error:
         raise ValueError(f"{argument}: must be an array; {error}") from None
 
 

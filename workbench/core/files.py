@@ -1,4 +1,4 @@
-"""Files that appear whole or not at all, and what is in a file."""
+"""Writing files whole or not at all, and digests of their content."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ MAX_DIGEST_BYTES = 2**26
 
 @contextmanager
 def whole(path: PathLike, suffix: str = "") -> Iterator[Path]:
-    """Yield the path of a new file next to `path`, which replaces it unless an error
-    occurs.
+    """Yield the path of a temporary file, which replaces `path` if no error occurs.
 
-    The folder is created; a link stays, and its file is replaced. If several processes
-    write to the same place, one whole file remains. What is not a file, such as a pipe,
-    is written to at once. An OSError names `path`. The new file's name has the number
-    of this process and ends with `suffix`.
+    The temporary file is next to `path`. Its name contains the number of this process
+    and ends with `suffix`. The folder is created if necessary. If `path` is a link, the
+    file that it points to is replaced. If several processes write to the same path, one
+    whole file remains. If `path` exists but is not a file (a pipe, say), `path` itself
+    is yielded. An OSError names `path`.
     """
     target = Path(os.path.realpath(path))
     part = target.with_name(
@@ -43,7 +43,7 @@ def whole(path: PathLike, suffix: str = "") -> Iterator[Path]:
 
 @contextmanager
 def naming(path: PathLike | None, part: PathLike | None = None) -> Iterator[None]:
-    """Let an OSError that names no file, or `part`, name `path`."""
+    """Make an OSError name `path` if it names no file, or names `part`."""
     try:
         yield
     except OSError as error:
@@ -54,18 +54,18 @@ def naming(path: PathLike | None, part: PathLike | None = None) -> Iterator[None
 
 
 def digest(path: Path) -> str:
-    """Return the SHA-256 of a file, empty for a link to nowhere, a folder, a pipe and
-    the like.
+    """Return the SHA-256 of a file.
 
-    Of a file above `MAX_DIGEST_BYTES` it is the size and the date instead, and of one
-    that may not be read.
+    For a file that is larger than `MAX_DIGEST_BYTES` or cannot be read, return its size
+    and date instead. For anything else (a folder, a pipe, a broken link), return an
+    empty text.
     """
-    found = ""
+    result = ""
     with suppress(OSError):
         if path.is_file():
             status = path.stat()
-            found = f"{status.st_size} {status.st_mtime_ns}"
+            result = f"{status.st_size} {status.st_mtime_ns}"
             if status.st_size <= MAX_DIGEST_BYTES:
                 with path.open("rb") as file:
-                    found = file_digest(file, "sha256").hexdigest()
-    return found
+                    result = file_digest(file, "sha256").hexdigest()
+    return result

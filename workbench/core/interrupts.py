@@ -1,5 +1,4 @@
-"""Ctrl-C takes effect at the end of a round, because solvers change their states in
-place."""
+"""Delay Ctrl-C to the end of a round, because solvers change their states in place."""
 
 from __future__ import annotations
 
@@ -11,16 +10,18 @@ from contextlib import suppress
 from typing import Any, NoReturn, TypeVar
 
 S = TypeVar("S")  # a solver's state
-NOTICE = "stopping at the end of this round; press Ctrl-C again to stop at once, without a state"
+NOTICE = (
+    "stopping at the end of this round; press Ctrl-C again to stop at once, without a "
+    "state"
+)
 
 
 class Held:
-    """Hold the first Ctrl-C back while the block changes `state`; raise a second one at
-    once.
+    """A block that changes `state`: it delays the first Ctrl-C, but not the second.
 
-    After an exception in the block the state is :class:`Broken`. Nothing is held back
-    without a state, inside another such block, outside the main thread, or where Ctrl-C
-    is ignored. `pressed` is whether a Ctrl-C waits for the end of the block.
+    After an exception in the block the state is :class:`Broken`. Ctrl-C is not delayed
+    if there is no state, inside another such block, outside the main thread, or if
+    Ctrl-C is ignored. `pressed` says whether a Ctrl-C waits for the end of the block.
     """
 
     def __init__(self, state: object = None) -> None:
@@ -44,40 +45,40 @@ class Held:
             self.state = None
 
     def __call__(self, number: int, frame: object) -> None:
-        """Receive the signal."""
+        """Handle the signal."""
         if self._previous and (self.pressed or self.state is None):
-            signal.signal(signal.SIGINT, self._previous)  # the block may just be ending
+            # The block may be ending: restore the handler here, too.
+            signal.signal(signal.SIGINT, self._previous)
             self._previous(number, frame)
             return
         self.pressed = True
-        with suppress(RuntimeError):  # it came while stderr was being written to
+        with suppress(RuntimeError):  # stderr was just being written to
             print(NOTICE, file=sys.stderr, flush=True)
 
     def stop(self, row: object) -> str | None:
-        """Stop a stream once Ctrl-C has been pressed; this is one of its rules."""
+        """Stop a stream once Ctrl-C has been pressed; this is a stopping rule."""
         return "interrupted" if self.pressed else None
 
 
 def whole_rounds(steps: Iterable[S]) -> Iterator[S]:
-    """Yield the states of `steps`; Ctrl-C is raised after the state of its round."""
+    """Yield the states of `steps`, and raise Ctrl-C after the state of its round."""
     steps = iter(steps)
     state = None
     while True:
         try:
             with Held(state) as held:
                 state = next(steps, None)
-        except (
-            SystemError
-        ) as error:  # how compiled code reports that Ctrl-C came within it
+        except SystemError as error:
+            # Compiled code reports a Ctrl-C in this way.
             if isinstance(error.__cause__, KeyboardInterrupt):
                 raise KeyboardInterrupt from error
             raise
         if state is not None:
             try:
                 yield state
-            except (
-                GeneratorExit
-            ):  # of a reader that wants no more rounds; no finaliser can raise
+            except GeneratorExit:
+                # The reader wants no more rounds. A finaliser cannot raise, so a timer
+                # sends the signal again.
                 if held.pressed:
                     main = threading.main_thread().ident
                     threading.Timer(
@@ -91,12 +92,13 @@ def whole_rounds(steps: Iterable[S]) -> Iterator[S]:
 
 
 class Broken:
-    """A state that was cut within a round, and refuses all use."""
+    """A state that was cut within a round, and refuses all use.
+
+    Such a state belongs to any solver, has methods and class attributes of its own, and
+    readers may still hold it. Only a change of its class makes all of these fail.
+    """
 
     def __getattr__(self, name: str) -> NoReturn:
-        Broken.refuse(self)
-
-    def refuse(self) -> NoReturn:
         raise ValueError(
             "state: was cut within a round and is not an iterate; resume from a copy"
         )
@@ -104,6 +106,6 @@ class Broken:
 
 def spoil(state: object) -> None:
     """Empty a state and make it :class:`Broken`."""
-    with suppress(AttributeError, TypeError):  # None, or one that no round can change
+    with suppress(AttributeError, TypeError):  # None, or a state that cannot change
         vars(state).clear()
         object.__setattr__(state, "__class__", Broken)

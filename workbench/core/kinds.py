@@ -1,5 +1,7 @@
-"""Type aliases of signatures, each ``Any`` with its reason; docstrings add shapes and
-units."""
+"""Type aliases for signatures.
+
+Those that stand for ``Any`` say why. Docstrings add shapes and units.
+"""
 
 from __future__ import annotations
 
@@ -7,15 +9,18 @@ import os
 from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
-Matrix: TypeAlias = Any  # an array or a CSR matrix: SciPy has no types
-Given: TypeAlias = (
-    Any  # from users, still to be checked: arrays, frames, lists, sparse matrices
-)
-Json: TypeAlias = Any  # read by json.loads, or to be written
-Model: TypeAlias = Any  # of scikit-learn, which has no types
-Values: TypeAlias = Mapping[str, Any]  # by name, each of its own type: parameters, JSON
-Record: TypeAlias = dict[str, Any]  # values by name that may be changed
-Steps: TypeAlias = Callable[
-    ..., Any
-]  # a solver: a problem, and keywords that no type can list
+# An array or a CSR matrix; SciPy has no types.
+Matrix: TypeAlias = Any
+# What a user passes, before it is checked: an array, a frame, a list, a sparse matrix.
+Given: TypeAlias = Any
+# What json.loads returns, or what is written as JSON.
+Json: TypeAlias = Any
+# A model of scikit-learn, which has no types.
+Model: TypeAlias = Any
+# Parameters or JSON: values by name, each of its own type.
+Values: TypeAlias = Mapping[str, Any]
+# Values by name that may be changed.
+Record: TypeAlias = dict[str, Any]
+# A solver: it takes a problem, and keywords that no type can list.
+Steps: TypeAlias = Callable[..., Any]
 PathLike: TypeAlias = str | os.PathLike[str]

@@ -1,8 +1,7 @@
-"""Errors of any solver's state, and bounds that allow for rounding."""
+"""Errors of a solver's state on training and test rows."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 
 import numpy as np
@@ -12,36 +11,37 @@ from workbench.core.problem import Matrix, Problem
 from workbench.core.stream import Row, State, nothing
 from workbench.core.structures import SequenceProblem
 
-EPS = float(np.finfo(float).eps)  # all certificates are computed in double precision
-MAX_SCORES = 2**27  # entries of the score matrix that are computed together
+MAX_SCORES = 2**27  # scores that are computed together
 
 
 def errors(problem: Problem) -> Callable[[State], Row]:
-    """Return a judge of the 0-1 error, a fraction in [0, 1], on training and, if any,
-    test rows.
+    """Return a measure of the 0-1 error on the training rows and on any test rows.
 
-    A row whose scores are all equal is predicted as the first class. Problems with a
-    structure have further losses: ``train_sequence_error``, the fraction of sequences
-    with an error, or ``train_cost``, and the same for test rows.
+    Errors are fractions in [0, 1]. A row whose scores are all equal is predicted as the
+    first class. Problems with a structure have further losses, for training and for
+    test rows: ``train_sequence_error``, the fraction of sequences with an error, or
+    ``train_cost``.
     """
     on_test = nothing if problem.X_test is None else held_out(problem)
-    return lambda state: _judged(state, problem, test=False) | on_test(state)
+    return lambda state: _losses(state, problem, test=False) | on_test(state)
 
 
 def held_out(problem: Problem) -> Callable[[State], Row]:
-    """Return a judge of the 0-1 error on the test rows; ValueError if there are
-    none."""
+    """Return a measure of the 0-1 error on the test rows.
+
+    A problem without test rows is a ValueError.
+    """
     _test_rows(problem)
-    return lambda state: _judged(state, problem, test=True)
+    return lambda state: _losses(state, problem, test=True)
 
 
 def macro(problem: Problem) -> Callable[[State], Row]:
-    """Return a judge of test rows for many classes: three fractions in [0, 1].
+    """Return a measure of the test rows for many classes: three fractions in [0, 1].
 
-    ``test_error`` as in :func:`errors`; ``macro_f1``, the mean of the classes' F1
-    scores as scikit-learn has it; ``maf1``, MEMOIR's: the harmonic mean of
-    macro-precision and macro-recall. All three are over the classes that occur among
-    the test rows or their predictions. A problem without test rows is a ValueError.
+    They are ``test_error`` (see :func:`errors`), ``macro_f1`` (scikit-learn's mean of
+    the classes' F1 scores) and ``maf1`` (MEMOIR's harmonic mean of macro-precision and
+    macro-recall). The means are over the classes that occur among the test rows or
+    their predictions. A problem without test rows is a ValueError.
     """
     from sklearn.metrics import precision_recall_fscore_support
 
@@ -49,13 +49,15 @@ def macro(problem: Problem) -> Callable[[State], Row]:
 
     def measure(state: State) -> Row:
         predicted = predictions(state, X, problem.k)
-        P, R, F, _ = precision_recall_fscore_support(
+        precision, recall, f1, _ = precision_recall_fscore_support(
             y, predicted, average="macro", zero_division=0
         )
+        # Both are zero if no prediction is right.
+        total = precision + recall or 1.0
         return {
             "test_error": float(np.mean(predicted != y)),
-            "macro_f1": float(F),
-            "maf1": float(2 * P * R / (P + R)) if P + R else 0.0,
+            "macro_f1": float(f1),
+            "maf1": float(2 * precision * recall / total),
         }
 
     return measure
@@ -67,7 +69,7 @@ def _test_rows(problem: Problem) -> tuple[Matrix, np.ndarray]:
     return problem.X_test, problem.y_test
 
 
-def _judged(state: State, problem: Problem, test: bool) -> Row:
+def _losses(state: State, problem: Problem, test: bool) -> Row:
     X, y = _test_rows(problem) if test else (problem.X, problem.y)
     if isinstance(problem, SequenceProblem):
         starts = problem.starts_test if test else problem.starts
@@ -75,58 +77,16 @@ def _judged(state: State, problem: Problem, test: bool) -> Row:
     else:
         labels = predictions(state, X, problem.k)
     losses = {"error": float(np.mean(labels != y))} | problem.losses(labels, test)
-    return {
-        f"{'test' if test else 'train'}_{name}": loss for name, loss in losses.items()
-    }
+    prefix = "test_" if test else "train_"
+    return {prefix + name: loss for name, loss in losses.items()}
 
 
 def predictions(state: State, X: Matrix, k: int) -> np.ndarray:
-    """Return which of the `k` classes has the highest score for each row, block by
-    block."""
-    blocks = (state.scores(X[rows]) for rows in pieces(X.shape[0], MAX_SCORES // k))
-    return np.concatenate([np.argmax(V, axis=1) for V in blocks])
+    """Return which of the `k` classes has the highest score for each row."""
+    blocks = pieces(X.shape[0], MAX_SCORES // k)
+    return np.concatenate([np.argmax(state.scores(X[rows]), axis=1) for rows in blocks])
 
 
 def error(scores: np.ndarray, y: np.ndarray) -> float:
-    """Return the fraction of rows whose highest score is not at their label."""
+    """Return the fraction of rows whose highest score is not that of their label."""
     return float(np.mean(np.argmax(scores, axis=1) != y))
-
-
-def bounds(lower: float, upper: float) -> Row:
-    """Return the certificate columns of a row: ``lower``, ``upper`` and ``gap``, their
-    distance."""
-    return {"lower": float(lower), "upper": float(upper), "gap": float(upper - lower)}
-
-
-def svm_bounds(
-    primal: float,
-    linear: float,
-    square: float,
-    *,
-    terms: float,
-    pull: float,
-    losses: float = 0.0,
-    reach: float = 0.0,
-    norm: float = 0.0,
-    updates: float = 0.0,
-) -> tuple[float, float]:
-    """Return an SVM's lower and upper bound, widened by the rounding of double
-    precision.
-
-    Parameters
-    ----------
-    primal : P(W), with W of length `norm`
-    linear, square : sum(b) and |V|^2 of the dual objective sum(b) - 1/2 |V|^2
-    terms : rows, features and classes together, the length of the longest sum
-    pull : sum of the dual variables times the lengths of their rows
-    losses, reach : sum of the costs in the loss, and of these times the lengths of
-        their rows; zeros if P(W) allows for the rounding of scores
-    updates : number of times V has been rounded since it was computed from the dual
-        variables
-    """
-    units = EPS * terms
-    upper = primal + units * (primal + losses + 2.0 * reach * norm)
-    lost = (
-        units * (linear + square) + EPS * (terms + updates) * math.sqrt(square) * pull
-    )
-    return linear - 0.5 * square - 2.0 * lost, upper

@@ -23,32 +23,40 @@ from workbench.core.checks import (
 from workbench.core.kinds import Given, Record
 from workbench.core.kinds import Matrix as Matrix
 
-MAX_TINY_CLASSES = 512  # classes with rows in a tiny problem, at most
+MAX_TINY_CLASSES = 512  # classes with rows in a tiny problem
 
 
 @dataclass(frozen=True, eq=False)
 class Problem:
-    """Training rows and, if there are any, test rows of one multiclass data set.
+    """The training rows of one multiclass data set, and its test rows if it has any.
 
-    Build one with :func:`as_problem` or :func:`workbench.data.load`; both check their
-    input.
+    Make a problem with :func:`as_problem` or :func:`workbench.data.load`, which check
+    their input.
 
     Attributes
     ----------
-    X : (n, d) float32 or float64, C-ordered array (it may be memory-mapped) or CSR
-        matrix
-    y : (n,) int32, codes 0..k-1, each at least once
-    classes : (k,) array of the labels as they were given, sorted; ``classes[y]`` are
-        the labels
+    X : (n, d) float32 or float64
+        The training rows: a C-ordered array, which may be memory-mapped, or a CSR
+        matrix.
+    y : (n,) int32
+        The codes of the labels. Each code from 0 to k - 1 occurs.
+    classes : (k,) array
+        The labels as they were given, sorted; ``classes[y]`` are the labels of the
+        rows.
     name : str
-    X_test, y_test : rows that solvers never see, coded as the training rows; None
-        without a split
-    features : tuple of d names, or None
-    synthetic : bool, True for generated data, which every figure states
-    about : str, where the data come from, and for tables their classes
-    weights : (n,) positive float64; row i counts `weights[i]` times; ones by default
-    recipe : the arguments of :func:`workbench.data.specs.remade` that make these rows
-        again, or None
+    X_test, y_test : arrays or None
+        Rows that solvers never see, with the same features and codes as the training
+        rows.
+    features : tuple of d str, or None
+        The names of the features.
+    synthetic : bool
+        Whether the data are generated, which every figure states.
+    about : str
+        Where the data come from, and for tables which classes they have.
+    weights : (n,) float64
+        How many times each row counts; positive, by default ones.
+    recipe : dict or None
+        The argument of :func:`workbench.data.specs.remade` that makes these rows again.
     """
 
     X: Matrix
@@ -62,15 +70,14 @@ class Problem:
     about: str = ""
     weights: np.ndarray = None  # type: ignore[assignment]  # ones, see __post_init__
     recipe: Record | None = field(default=None, init=False)
-    structure = ""  # the name of what else a problem has: `core.structures`
+    structure = ""  # what the subclasses in `core.structures` add
 
     def __post_init__(self) -> None:
-        weights = self.weights
-        if weights is None or (weights.shape != (self.n,) and np.all(weights == 1.0)):
+        if self.weights is None:
             object.__setattr__(self, "weights", np.ones(self.n))
-        elif weights.shape != (self.n,):
+        elif self.weights.shape != (self.n,):
             raise ValueError(
-                f"weights: must have the shape {(self.n,)}, got {weights.shape}"
+                f"weights: must have the shape {(self.n,)}, got {self.weights.shape}"
             )
 
     @property
@@ -94,8 +101,7 @@ class Problem:
 
     @cached_property
     def checksum(self) -> str:
-        """Sixteen hex digits of the SHA-256 of the training and test rows and
-        labels."""
+        """Sixteen hex digits of the SHA-256 of all rows, labels and weights."""
         digest = hashlib.sha256()
         for part in (self.X, self.y, self.X_test, self.y_test):
             digest.update(f"{getattr(part, 'shape', None)}".encode())
@@ -108,36 +114,39 @@ class Problem:
         return digest.hexdigest()[:16]
 
     def refuse_weights(self) -> None:
-        """Raise a ValueError if rows have weights: solvers that do not use them call
-        this first."""
+        """Raise a ValueError if rows have weights.
+
+        Solvers that do not use weights call this first.
+        """
         if np.any(self.weights != 1.0):
             raise ValueError(
                 "weights: must be ones, as this solver counts each row once"
             )
 
     def tiny(self, rows_per_class: int = 2, d: int = 9) -> Problem:
-        """Return a few rows and features of every class; they compile the same kernels
-        as all.
+        """Return a few rows and features, for which the same kernels are compiled.
 
         Dtype, sparsity, memory order and whether the rows may be written to are kept.
-        At most :data:`MAX_TINY_CLASSES` classes have rows; k is smaller unless its
-        codes need four bytes.
+        At most :data:`MAX_TINY_CLASSES` classes have rows. The other classes are
+        dropped, too, unless codes need four bytes.
         """
         order, starts = by_class(self.y, self.k)
-        sizes = np.minimum(np.diff(starts), rows_per_class)[:MAX_TINY_CLASSES]
-        rows = np.concatenate(
-            [order[f : f + s] for f, s in zip(starts, sizes, strict=False)]
-        )
-        X, y = self.X[np.sort(rows)], self.y[np.sort(rows)]
+        starts = starts[: MAX_TINY_CLASSES + 1]
+        groups = [order[start:end] for start, end in pairwise(starts)]
+        rows = np.sort(np.concatenate([group[:rows_per_class] for group in groups]))
+        X = self.X[rows]
+        y = self.y[rows]
         # Take the fullest columns: rows with only zeros would compile fewer kernels.
         filled = np.asarray((X != 0).sum(axis=0)).ravel()
         X = X[:, np.sort(np.argsort(-filled, kind="stable")[:d])]
-        X = X if self.is_sparse else np.ascontiguousarray(X)
-        for part, whole in zip(
-            (*_buffers(X), y), (*_buffers(self.X), self.y), strict=True
-        ):
+        if not self.is_sparse:
+            X = np.ascontiguousarray(X)
+        parts = zip(_buffers(X), _buffers(self.X), strict=True)
+        for part, whole in [*parts, (y, self.y)]:
             part.flags.writeable = whole.flags.writeable
-        classes = self.classes if self.k >= 2**16 else self.classes[:MAX_TINY_CLASSES]
+        classes = self.classes
+        if self.k < 2**16:
+            classes = classes[:MAX_TINY_CLASSES]
         return replace(
             self,
             X=X,
@@ -151,25 +160,27 @@ class Problem:
         )
 
     def split(self, test: float = 0.2, seed: int | list[int] = 0) -> Problem:
-        """Return the problem with a stratified random fraction of all rows held out as
-        test rows.
+        """Return the problem with a random fraction `test` of all rows as test rows.
 
-        Every class keeps at least one training row. A `test` that is not inside (0, 1),
-        or too small to hold out a row, is a ValueError.
+        The fraction is stratified: it is drawn from each class. Every class keeps at
+        least one training row. A `test` that is not inside (0, 1), or too small to hold
+        out a row, is a ValueError.
         """
         if not 0 < test < 1:
             raise ValueError(f"test: must lie strictly between 0 and 1, got {test!r}")
         whole = self.joined()
-        held = whole.drawn(seed, test, held=True)
-        if not held.any():
+        test_rows = whole.drawn(seed, test, held=True)
+        if not test_rows.any():
             raise ValueError(
                 f"test: a fraction of {test!r} of {whole.n} rows holds out no row"
             )
-        return whole.held_out(held)
+        return whole.held_out(test_rows)
 
     def subset(self, fraction: float, seed: int = 0) -> Problem:
-        """Return a stratified random fraction, in (0, 1], of the training rows; test
-        rows stay."""
+        """Return the problem with a random fraction, in (0, 1], of its training rows.
+
+        The fraction is stratified: it is drawn from each class. The test rows stay.
+        """
         if not 0 < fraction <= 1:
             raise ValueError(f"fraction: must lie in (0, 1], got {fraction!r}")
         return self.kept(self.drawn(seed, fraction, held=False))
@@ -177,60 +188,52 @@ class Problem:
     def drawn(self, seed: int | list[int], fraction: float, held: bool) -> np.ndarray:
         """Return a mask of a stratified random fraction of the training rows.
 
-        Rows of every class are among them or, if they are to be `held` out, among the
-        others.
+        At least one row of every class is drawn or, if the rows are `held` out, is not
+        drawn.
         """
-        rng, drawn = np.random.default_rng(seed), np.zeros(self.n, dtype=bool)
+        rng = np.random.default_rng(seed)
+        drawn = np.zeros(self.n, dtype=bool)
         order, starts = by_class(self.y, self.k)
         for start, end in pairwise(starts):
-            size, rows = end - start, rng.permutation(order[start:end])
+            size = end - start
             count = round(fraction * size)
-            drawn[rows[: min(count, size - 1) if held else max(1, count)]] = True
+            count = min(count, size - 1) if held else max(1, count)
+            drawn[rng.permutation(order[start:end])[:count]] = True
         return drawn
 
     def kept(self, rows: np.ndarray) -> Problem:
-        """Return the problem with only these training rows, a mask."""
+        """Return the problem with only these training rows (a mask)."""
         return replace(self, X=self.X[rows], y=self.y[rows], weights=self.weights[rows])
 
     def held_out(self, rows: np.ndarray) -> Problem:
-        """Return the problem with these training rows, a mask, as its test rows."""
+        """Return the problem with these training rows (a mask) as its test rows."""
         return replace(self.kept(~rows), X_test=self.X[rows], y_test=self.y[rows])
 
     def joined(self) -> Problem:
-        """Return the problem with its test rows behind its training rows, if there are
-        any."""
+        """Return the problem with its test rows appended to its training rows."""
         X, y = self.all_rows()
-        tested = np.ones(len(y) - self.n)  # weights of test rows are not used
-        weights = np.concatenate([self.weights, tested])
+        weights = np.ones(len(y))  # test rows had none
+        weights[: self.n] = self.weights
         return replace(self, X=X, y=y, weights=weights, X_test=None, y_test=None)
 
     def losses(self, labels: np.ndarray, test: bool) -> Record:
-        """Return the mean losses that a structure adds to the error of these labels, by
-        name."""
+        """Return, by name, the mean losses that a structure has besides the error."""
         return {}
 
     def first_classes(self, k: int) -> Problem:
-        """Return the rows of the first `k` classes, 2 <= k <= :attr:`k`, and their test
-        rows."""
+        """Return the rows of the first `k` classes (2 <= k <= :attr:`k`), tests too."""
         if not 2 <= k <= self.k:
             raise ValueError(f"classes: must be from 2 to {self.k}, got {k!r}")
-        kept = self.y < k
-        rows: Record = {
-            "X": self.X[kept],
-            "y": self.y[kept],
-            "weights": self.weights[kept],
-        }
+        X_test = y_test = None
         if self.X_test is not None and self.y_test is not None:
-            kept = self.y_test < k
-            test = (
-                (self.X_test[kept], self.y_test[kept]) if kept.any() else (None, None)
-            )
-            rows["X_test"], rows["y_test"] = test
-        return replace(self, **rows, classes=self.classes[:k])
+            rows = self.y_test < k
+            if rows.any():
+                X_test, y_test = self.X_test[rows], self.y_test[rows]
+        kept = self.kept(self.y < k)
+        return replace(kept, X_test=X_test, y_test=y_test, classes=self.classes[:k])
 
     def all_rows(self) -> tuple[Matrix, np.ndarray]:
-        """Return the training rows, then the test rows if there are any, and their
-        labels."""
+        """Return all rows, the test rows after the training rows, and their codes."""
         if self.X_test is None or self.y_test is None:
             return self.X, self.y
         parts = [self.X, self.X_test]
@@ -250,20 +253,25 @@ def as_problem(
     synthetic: bool = False,
     about: str = "",
 ) -> Problem:
-    """Check rows and labels of any type and wrap them as a :class:`Problem`.
+    """Check rows and labels of any type, and return them as a :class:`Problem`.
 
     Parameters
     ----------
     X : (n, d) array, DataFrame or sparse matrix (CSR, CSC, COO) of finite real numbers
-        float32 and float64 are kept, small integers become float32, all else float64.
+        Float32 and float64 are kept, small integers become float32, and everything else
+        becomes float64.
     y : (n,) labels of any sortable type
-    X_test, y_test : test rows and labels, each label one of the training labels
-    classes : the labels to expect; by default those that occur in `y`
+    X_test, y_test : test rows and their labels
+        Each of these labels is also a training label.
+    classes : the expected labels
+        By default they are those that occur in `y`.
+    name, features, synthetic, about : see :class:`Problem`
+        By default the names of the features are the columns of a DataFrame.
 
     Raises
     ------
     ValueError
-        Naming the argument and what is wrong with it.
+        If an argument is faulty; the message names it.
     """
     if features is None:
         features = getattr(X, "columns", None)
@@ -272,45 +280,55 @@ def as_problem(
     check_columns(X, "X")
     y = check_labels(y, "y", X.shape[0])
     try:
-        given = np.unique(y) if classes is None else np.asarray(classes)
+        known = np.unique(y) if classes is None else np.asarray(classes)
     except TypeError:
         raise ValueError(
             f"y: labels of type {type(y[0]).__name__} cannot be sorted"
         ) from None
-    if len(given) < 2:
-        raise ValueError(f"y: needs at least two classes, got only {given.tolist()!r}")
-    check_visible(given.tolist(), "y")
-    y = encode(y, given, "y")
-    if len(empty := np.flatnonzero(np.bincount(y, minlength=len(given)) == 0)):
-        raise ValueError(f"classes: {given[empty].tolist()!r} have no training row")
+    y = _codes(y, known)
     if (X_test is None) != (y_test is None):
         raise ValueError("X_test, y_test: give both or neither")
     if X_test is not None:
         check_features(names, getattr(X_test, "columns", None), "X_test")
-        X_test = check_matrix(X_test, "X_test")
-        with np.errstate(
-            over="ignore"
-        ):  # a double that overflows in single precision is refused
-            X_test = check_matrix(X_test.astype(X.dtype, copy=False), "X_test")
-        if X_test.shape[1] != X.shape[1]:
-            raise ValueError(
-                f"X_test: has {X_test.shape[1]} features, X has {X.shape[1]}"
-            )
-        if sp.issparse(X_test) != sp.issparse(X):
-            raise ValueError("X_test: must be sparse exactly when X is sparse")
-        y_test = encode(
-            check_labels(y_test, "y_test", X_test.shape[0]), given, "y_test"
-        )
+        X_test = _like(X, X_test)
+        y_test = check_labels(y_test, "y_test", X_test.shape[0])
+        y_test = encode(y_test, known, "y_test")
     if names is not None and len(names) != X.shape[1]:
         raise ValueError(f"features: {len(names)} names for {X.shape[1]} columns of X")
-    return Problem(X, y, given, name, X_test, y_test, names, synthetic, about)
+    return Problem(X, y, known, name, X_test, y_test, names, synthetic, about)
+
+
+def _codes(y: np.ndarray, classes: np.ndarray) -> np.ndarray:
+    """Return the codes of training labels, which must be of two classes at least."""
+    labels = classes.tolist()
+    if len(labels) < 2:
+        raise ValueError(f"y: needs at least two classes, got only {labels!r}")
+    check_visible(labels, "y")
+    codes = encode(y, classes, "y")
+    sizes = np.bincount(codes, minlength=len(labels))
+    if not sizes.all():
+        empty = classes[sizes == 0].tolist()
+        raise ValueError(f"classes: {empty!r} have no training row")
+    return codes
+
+
+def _like(X: Matrix, X_test: Given) -> Matrix:
+    """Return test rows, checked, in the type of the training rows `X`."""
+    X_test = check_matrix(X_test, "X_test")
+    with np.errstate(over="ignore"):
+        # An infinity from overflow in single precision is refused.
+        X_test = check_matrix(X_test.astype(X.dtype, copy=False), "X_test")
+    if X_test.shape[1] != X.shape[1]:
+        raise ValueError(f"X_test: has {X_test.shape[1]} features, X has {X.shape[1]}")
+    if sp.issparse(X_test) != sp.issparse(X):
+        raise ValueError("X_test: must be sparse exactly when X is sparse")
+    return X_test
 
 
 def check_features(
     features: tuple[str, ...] | None, others: Iterable[object] | None, argument: str
 ) -> None:
-    """Refuse test rows with other columns than the training rows, or in another
-    order."""
+    """Refuse test rows whose columns are not those of the training rows, in order."""
     if features is None or others is None:
         return
     for name, other in zip_longest(features, map(str, others)):
@@ -327,13 +345,16 @@ def noted(problem: Problem, recipe: Record) -> None:
 
 
 def by_class(y: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return the rows in the order of their classes, and the start of each of k classes
-    there."""
+    """Return the rows in the order of their classes, and where each class starts.
+
+    There are k + 1 starts: the last is the number of rows.
+    """
     order = np.argsort(y, kind="stable")
     return order, np.searchsorted(y[order], np.arange(k + 1))
 
 
 def _buffers(part: Matrix) -> tuple[np.ndarray, ...]:
+    """Return the arrays that an array, a CSR matrix or None consists of."""
     if part is None:
         return ()
     return (part.data, part.indices, part.indptr) if sp.issparse(part) else (part,)

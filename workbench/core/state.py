@@ -1,5 +1,4 @@
-"""States that know their problem: what a solver resumes, and what is left of a cut
-round."""
+"""States that know the run they belong to, and solvers that resume them."""
 
 from __future__ import annotations
 
@@ -14,7 +13,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from workbench.core.checks import shown
-from workbench.core.interrupts import Broken, whole_rounds
+from workbench.core.interrupts import whole_rounds
 from workbench.core.kinds import Given, Matrix, Record, Steps
 from workbench.core.problem import Problem
 
@@ -23,9 +22,18 @@ from workbench.core.problem import Problem
 class Origin:
     """The run that a state belongs to.
 
-    ``solver`` is the function's module and name, ``checksum`` the problem's, and
-    ``parameters`` holds all of the run's values. ``layout`` describes the arrays of the
-    state that was yielded last. ``turn`` is odd while a round is changing the state.
+    Attributes
+    ----------
+    solver : str
+        The module and the name of the solver's function.
+    checksum : str
+        The checksum of the problem.
+    parameters : dict
+        The values of all parameters.
+    layout : dict
+        The shapes and types of the arrays of the latest state.
+    turn : int
+        A counter that is odd while a round changes the state.
     """
 
     solver: str
@@ -36,28 +44,26 @@ class Origin:
 
 
 class State:
-    """An iterate of a solver, on loan until the next ``next()``; each subclass is a
-    dataclass.
+    """An iterate of a solver, valid until the next ``next()``.
 
-    ``origin`` is set by :func:`resumable`. A copy shares nothing with the state.
-    Copying raises a ValueError if a round, in another thread, changes the state in the
-    meantime.
+    Each subclass is a dataclass. :func:`resumable` sets ``origin``. A copy shares
+    nothing with the state. Copying raises a ValueError if a round in another thread
+    changes the state in the meantime.
     """
 
     origin: Origin | None = None
     round: int
 
     def scores(self, X: Matrix) -> np.ndarray:
-        """Return the (n, k) class scores of rows `X`; the prediction is their
-        argmax."""
+        """Return the (n, k) scores of rows; a row's highest score is its prediction."""
         raise NotImplementedError
 
     def paths(self, F: np.ndarray, starts: np.ndarray) -> np.ndarray:
-        """Return the (n,) labels of sequences, given the scores of their rows."""
+        """Return the (n,) codes of the words of sequences, given their scores `F`."""
         return np.argmax(F, axis=1)
 
     def info(self) -> Record:
-        """Return the numbers that the solver knows of this iterate at no extra cost."""
+        """Return the numbers that the solver knows without further computation."""
         raise NotImplementedError
 
     def __deepcopy__(self, memo: dict[int, object]) -> State:
@@ -77,15 +83,15 @@ class State:
 def resumable(*live: str, structured: bool = False) -> Callable[[Steps], Steps]:
     """Return a decorator for a solver's function, whose states can then be resumed.
 
-    ``solver(problem, ..., state=state)`` goes on from a copy of the state, so that its
-    holder keeps an iterate. Parameters that are not given have the values of the
-    state's run. Those named in `live` may have other values; the solver makes all that
-    it yields true of them. Any other value, problem or solver is a ValueError, and so
-    is an array whose shape has changed.
+    ``solver(problem, ..., state=state)`` continues from a copy of the state, so the
+    caller's state stays as it is. Parameters that are not given have the values of the
+    state's run. Only those named in `live` may have other values; everything that the
+    solver yields is then valid for the new values. Another value, problem or solver, or
+    an array whose shape has changed, is a ValueError.
 
     Problems with a structure (:mod:`workbench.core.structures`) are refused unless the
-    solver is `structured`. A round that Ctrl-C interrupts is completed first. After an
-    error in a round its state refuses all use.
+    solver is `structured`. Ctrl-C takes effect at the end of a round. After an error in
+    a round, its state refuses all use.
     """
 
     def decorate(function: Steps) -> Steps:
@@ -104,7 +110,7 @@ def resumable(*live: str, structured: bool = False) -> Callable[[Steps], Steps]:
             bound = signature.bind(problem, *arguments, **given)
             _, *values = bound.arguments.items()
             parameters = dict(values)
-            resumed = {}
+            resumed: Record = {}
             earlier = None
             if problem.structure and not structured:
                 raise ValueError(
@@ -134,14 +140,11 @@ def resumable(*live: str, structured: bool = False) -> Callable[[Steps], Steps]:
 def checked(
     state: Given, solver: str, problem: Problem, given: Record, live: tuple[str, ...]
 ) -> Record:
-    """Return the parameters of a run that resumes `state`, those that are not given
-    included.
+    """Return all parameters of a run that resumes `state` with the `given` ones.
 
-    A ValueError names the parameter that differs, the problem, or the solver.
+    A parameter, problem or solver that differs from the state's run is a ValueError.
     """
-    if isinstance(state, Broken):
-        state.refuse()
-    origin = getattr(state, "origin", None)
+    origin = getattr(state, "origin", None)  # a broken state refuses this
     if not isinstance(origin, Origin):
         raise ValueError(
             f"state: must be one that a solver has yielded, got {shown(state)}"
@@ -168,29 +171,22 @@ def checked(
             raise ValueError(
                 f"state: its array {name} has changed since the solver yielded it"
             )
-    kept = {
-        name: value for name, value in origin.parameters.items() if name not in given
-    }
-    return given | kept
+    return origin.parameters | given
 
 
 def stamped(
     steps: Iterator[State], origin: Origin, earlier: Origin | None
 ) -> Iterator[State]:
-    """Pass the states on with their origin, whose `turn` counts both ends of every
-    round.
+    """Set the origin of the states, and count the start and end of every round.
 
-    A state that a resumable solver within this one has made keeps the origin it got
-    there.
+    A state that comes from another resumable solver, which this one calls, keeps its
+    origin.
     """
+    replaced = (None, earlier, origin)
     while True:
         origin.turn += 1
         state = next(steps, None)
-        if state is not None and getattr(state, "origin", None) in (
-            None,
-            earlier,
-            origin,
-        ):
+        if state is not None and getattr(state, "origin", None) in replaced:
             state.origin = origin
             origin.layout = layout(state)
         origin.turn += 1
@@ -200,13 +196,13 @@ def stamped(
 
 
 def copied(state: State, problem: Problem) -> State:
-    """Return a copy that shares nothing with the state but the problem's own arrays."""
+    """Return a copy of the state that shares only the problem's arrays with it."""
     shared = [getattr(problem, field.name) for field in fields(problem)]
     return deepcopy(state, {id(value): value for value in shared})
 
 
 def layout(state: State) -> Record:
-    """Return shape and dtype of the arrays of a state, by name."""
+    """Return the shapes and types of a state's arrays, by name."""
     return {
         name: (value.shape, value.dtype.str)
         for name, value in vars(state).items()
@@ -215,8 +211,7 @@ def layout(state: State) -> Record:
 
 
 def comparable(value: Given) -> Given:
-    """Return a parameter's value, and for an array a text that only an equal one
-    has."""
+    """Return a parameter's value; for an array, a text that identifies its content."""
     if sp.issparse(value):
         value = np.concatenate([value.indptr, value.indices, value.data])
     if isinstance(value, np.ndarray):

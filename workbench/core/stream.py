@@ -1,7 +1,7 @@
-"""The stream of a solver's iterates: sampled, judged and stopped.
+"""The stream of a solver's iterates: sampling, evaluation and stopping.
 
-Sampling (`when`), judging (`measure`) and stopping (`until`) are three arguments, never
-one:
+Sampling (`when`), evaluation (`measure`) and stopping (`until`) are three separate
+arguments:
 
 >>> steps = mrc_ccg(problem)                                    # doctest: +SKIP
 >>> for row, state in until(watch(steps), below("gap", 1e-3)):  # doctest: +SKIP
@@ -14,6 +14,7 @@ import math
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from time import perf_counter, process_time
 
 from workbench.core.interrupts import whole_rounds
@@ -30,14 +31,14 @@ def always(row: Row) -> bool:
 
 
 def geometric(ratio: float = 1.2) -> Callable[[Row], bool]:
-    """Sample rounds 0, 1, and then about every `ratio`-th multiple: dense early, sparse
-    late."""
+    """Sample rounds 0 and 1, and then the first round after each power of `ratio`."""
+
+    def power(number: int) -> int:
+        return math.floor(math.log(number, ratio))
 
     def when(row: Row) -> bool:
-        r = row["round"]
-        return r < 2 or math.floor(math.log(r, ratio)) > math.floor(
-            math.log(r - 1, ratio)
-        )
+        number = row["round"]
+        return number < 2 or power(number) > power(number - 1)
 
     return when
 
@@ -58,22 +59,28 @@ def watch(
 
     Parameters
     ----------
-    steps : the solver's generator
-    measure : the judge, ``measure(state) -> dict``, not timed
-    when : ``when(row) -> bool``, which rows are judged
-    seconds, cpu : wall and process seconds already spent, for a resumed run
+    steps : iterable of State
+        The solver's generator.
+    measure : ``measure(state) -> dict``
+        Evaluates an iterate; it is not timed.
+    when : ``when(row) -> bool``
+        Selects the rows that are evaluated.
+    seconds, cpu : float
+        The wall and CPU seconds that a resumed run has already spent.
 
     Yields
     ------
-    row : dict with ``round``, ``seconds``, ``cpu`` (cumulative), the state's ``info()``
-        and, on sampled rows, the result of `measure`
-    state : the iterate
+    row : dict
+        ``round``, ``seconds`` and ``cpu`` (both cumulative), the state's ``info()``
+        and, on selected rows, the result of `measure`.
+    state : State
+        The iterate.
 
     Raises
     ------
     KeyboardInterrupt
-        When the iterate of the round in which Ctrl-C was pressed has been yielded; at
-        once if it is pressed twice, or before there is a state.
+        After Ctrl-C, once the iterate of that round has been yielded; immediately if
+        Ctrl-C is pressed twice, or before the first state.
     """
     steps = whole_rounds(steps)
     while True:
@@ -85,12 +92,14 @@ def watch(
         if state is None:
             return
         row = {"round": state.round, "seconds": seconds, "cpu": cpu, **state.info()}
-        yield (row | measure(state) if when(row) else row), state
+        if when(row):
+            row |= measure(state)
+        yield row, state
 
 
 @contextmanager
 def off_the_clock() -> Iterator[None]:
-    """Pause :func:`watch`'s clock inside a solver while it evaluates an iterate."""
+    """Pause the clock of :func:`watch` while a solver evaluates an iterate."""
     wall, process = perf_counter(), process_time()
     try:
         yield
@@ -99,7 +108,7 @@ def off_the_clock() -> Iterator[None]:
 
 
 def give_back(seconds: float, cpu: float) -> None:
-    """Subtract wall and process seconds from :func:`watch`'s clock, inside a solver."""
+    """Subtract wall and CPU seconds of this thread from the clock of :func:`watch`."""
     _paused.seconds += seconds
     _paused.cpu += cpu
 
@@ -107,11 +116,11 @@ def give_back(seconds: float, cpu: float) -> None:
 def until(
     stream: Iterable[tuple[Row, State]], *rules: Rule
 ) -> Iterator[tuple[Row, State]]:
-    """Pass the stream on until a rule gives a reason; that row is the last and has
-    ``stopped_by``.
+    """Yield the stream until a rule returns a reason, the last row's ``stopped_by``.
 
-    A row with a NaN ends the stream too, as ``diverged``, and so does one whose bounds
-    cross. A stream that ends by itself passes unmarked (:func:`finished`).
+    A row with a NaN, or with a lower bound above its upper bound, also ends the stream.
+    If the solver ends by itself, the last row has no ``stopped_by`` (see
+    :func:`finished`).
     """
     for row, state in stream:
         reasons = (rule(row) for rule in (diverged, crossed, *rules))
@@ -128,21 +137,18 @@ def diverged(row: Row) -> str | None:
 
 
 def crossed(row: Row) -> str | None:
-    """Stop when the lower bound is above the upper one, even by one rounding: one is
-    false.
+    """Stop when the lower bound is above the upper bound: one of them is wrong.
 
-    Bounds must include their own rounding, see
-    :func:`workbench.core.measures.svm_bounds`.
+    Bounds must allow for their own rounding errors (see
+    :func:`workbench.core.certificates.svm_bounds`).
     """
-    return (
-        "bounds crossed"
-        if row.get("lower", -math.inf) > row.get("upper", math.inf)
-        else None
-    )
+    lower = row.get("lower", -math.inf)
+    upper = row.get("upper", math.inf)
+    return "bounds crossed" if lower > upper else None
 
 
 def below(key: str, threshold: float) -> Rule:
-    """Stop when ``row[key] <= threshold``; rows without `key` pass."""
+    """Stop when ``row[key] <= threshold``; rows without `key` are ignored."""
     rule = _named(
         lambda row: key in row and row[key] <= threshold, f"{key} <= {threshold:g}"
     )
@@ -151,22 +157,19 @@ def below(key: str, threshold: float) -> Rule:
 
 
 def finished(rules: Iterable[Rule], rows: Sequence[Row]) -> str:
-    """Return why a run whose solver ended by itself stopped, with the goals that it
-    missed.
+    """Return "finished", for a run whose solver ended by itself, and the missed goals.
 
     Goals are the rules of :func:`below`.
     """
-    missed = []
+    reason = "finished"
     for rule in rules:
         if column := getattr(rule, "column", ""):
             values = [row[column] for row in rows if column in row]
-            said = (
-                f"before {rule.__name__}, at {column} {values[-1]:.4g}"
-                if values
-                else ""
-            )
-            missed.append(said or f"and reports no {column}")
-    return " ".join(["finished", *missed])
+            if values:
+                reason += f" before {rule.__name__}, at {column} {values[-1]:.4g}"
+            else:
+                reason += f" and reports no {column}"
+    return reason
 
 
 def rounds(limit: float) -> Rule:
@@ -180,8 +183,7 @@ def seconds(limit: float) -> Rule:
 
 
 def processor_seconds(limit: float) -> Rule:
-    """Stop at the first row after `limit` CPU seconds, which other work does not
-    disturb."""
+    """Stop at the first row after `limit` CPU seconds of this process."""
     return _named(lambda row: row["cpu"] >= limit, f"{limit:g} processor seconds")
 
 
@@ -189,14 +191,12 @@ LIMITS = {"rounds": rounds, "seconds": seconds, "cpu": processor_seconds}
 
 
 def stopping(stop: Mapping[str, float]) -> tuple[Rule, ...]:
-    """Return stopping rules from plain data: ``{"gap": 1e-3, "rounds": 500, "cpu":
-    60}``.
+    """Return the stopping rules of a mapping, ``{"gap": 1e-3, "rounds": 500}``.
 
-    Names other than those of :data:`LIMITS` are columns of the rows (:func:`below`).
+    Names are those of :data:`LIMITS`, or columns of the rows (see :func:`below`).
     """
     return tuple(
-        LIMITS[name](value) if name in LIMITS else below(name, value)
-        for name, value in stop.items()
+        LIMITS.get(name, partial(below, name))(value) for name, value in stop.items()
     )
 
 

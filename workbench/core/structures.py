@@ -1,7 +1,7 @@
-"""Problems with more than rows and labels: sequences, and a tree of classes.
+"""Problems that have more than rows and labels: sequences, and a tree of classes.
 
-Solvers refuse them unless they are ``resumable(..., structured=True)``; ``plain()`` has
-the rows.
+Only solvers that are ``resumable(..., structured=True)`` accept them. Every solver
+accepts ``problem.plain()``.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass, field, fields
 from functools import cached_property
-from itertools import accumulate
+from os.path import commonprefix
 
 import numpy as np
 
@@ -21,8 +21,7 @@ NONE = np.zeros(1, np.int64)
 
 @dataclass(frozen=True, eq=False)
 class Structured(Problem):
-    """A problem with ``arrays`` in addition to its rows; they are part of its
-    checksum."""
+    """A problem that has ``arrays`` besides its rows; its checksum covers them."""
 
     @property
     def arrays(self) -> tuple[np.ndarray, ...]:
@@ -30,28 +29,28 @@ class Structured(Problem):
 
     @cached_property
     def checksum(self) -> str:
-        """Sixteen hex digits of the SHA-256 of the rows, the labels and the
-        structure."""
+        """Sixteen hex digits of the SHA-256 of rows, labels and structure."""
         parts = [super().checksum.encode(), *(array.tobytes() for array in self.arrays)]
         return hashlib.sha256(b"".join(parts)).hexdigest()[:16]
 
     def plain(self) -> Problem:
-        """Return the rows and labels alone, which every solver takes."""
+        """Return the problem without its structure, which every solver accepts."""
         return Problem(**rows_of(self))
 
 
 @dataclass(frozen=True, eq=False)
 class SequenceProblem(Structured):
-    """A problem whose rows are the positions of one sequence after the other.
+    """A problem whose rows are the positions of sequences, one sequence after another.
 
-    Build one with :func:`as_sequences`. Subsets and splits are of whole sequences, and
-    the training sequences have every class.
+    Make one with :func:`as_sequences`. Subsets and splits consist of whole sequences.
+    Every class occurs in the training sequences.
 
     Attributes
     ----------
-    starts : (n + 1,) training sequence i is the rows ``starts[i]:starts[i + 1]``, at
-        least one
-    starts_test : the same for the test rows, if any
+    starts : (number of sequences + 1,) int64
+        Training sequence i consists of the rows ``starts[i]:starts[i + 1]``, at least
+        one.
+    starts_test : the same for the test rows
     """
 
     structure = "sequences"
@@ -65,24 +64,20 @@ class SequenceProblem(Structured):
     def losses(self, labels: np.ndarray, test: bool) -> Record:
         """Return the fraction of sequences with a wrong label, as `sequence_error`."""
         y, starts = (self.y_test, self.starts_test) if test else (self.y, self.starts)
-        return {
-            "sequence_error": float(
-                np.logical_or.reduceat(labels != y, starts[:-1]).mean()
-            )
-        }
+        wrong = np.logical_or.reduceat(labels != y, starts[:-1])
+        return {"sequence_error": float(wrong.mean())}
 
     def tiny(self, rows_per_class: int = 2, d: int = 9) -> SequenceProblem:
-        """Return the few rows of :meth:`Problem.tiny`, as sequences of two."""
-        small = super().tiny(rows_per_class, d)
-        return wrapped(small, np.append(np.arange(0, small.n, 2), small.n))
+        """Return the few rows of :meth:`Problem.tiny`, as sequences of two rows."""
+        few = super().tiny(rows_per_class, d)
+        return wrapped(few, np.append(np.arange(0, few.n, 2), few.n))
 
     def first_classes(self, k: int) -> Problem:
         raise ValueError("classes: sequences need them all; plain() has their rows")
 
     def joined(self) -> SequenceProblem:
-        return wrapped(
-            super().joined(), np.append(self.starts, self.n + self.starts_test[1:])
-        )
+        starts = np.append(self.starts, self.n + self.starts_test[1:])
+        return wrapped(super().joined(), starts)
 
     def kept(self, rows: np.ndarray) -> SequenceProblem:
         return wrapped(super().kept(rows), self._starts(rows), self.starts_test)
@@ -91,21 +86,26 @@ class SequenceProblem(Structured):
         return wrapped(super().held_out(rows), self._starts(~rows), self._starts(rows))
 
     def drawn(self, seed: int | list[int], fraction: float, held: bool) -> np.ndarray:
+        """Return a mask of the rows of a random fraction of the training sequences.
+
+        Every class occurs in a sequence that is drawn or, if they are to be `held` out,
+        in one that is not.
+        """
         n = len(self.starts) - 1
-        place = np.random.default_rng(seed).permutation(n)
-        of_row = np.repeat(place, np.diff(self.starts))
+        places = np.random.default_rng(seed).permutation(n)
+        place = np.repeat(places, np.diff(self.starts))  # of the sequence of each row
+        if held:
+            fraction = 1 - fraction
+        # The first sequence that has a class is always kept.
         first = np.full(self.k, n)
-        np.minimum.at(first, self.y, of_row)
-        kept = (1 - fraction if held else fraction) * n
-        # The first sequences that have a class stay.
-        return ((of_row < max(1, round(kept))) | np.isin(of_row, first)) ^ held
+        np.minimum.at(first, self.y, place)
+        kept = (place < max(1, round(fraction * n))) | np.isin(place, first)
+        return ~kept if held else kept
 
     def _starts(self, rows: np.ndarray) -> np.ndarray:
-        """Return where the sequences of these rows, a mask, start among them."""
-        lengths, taken = (
-            np.diff(self.starts),
-            np.add.reduceat(rows, self.starts[:-1], dtype=int),
-        )
+        """Return the starts of the sequences that these rows (a mask) consist of."""
+        lengths = np.diff(self.starts)
+        taken = np.add.reduceat(rows, self.starts[:-1], dtype=int)
         if np.any(taken % lengths):
             raise ValueError(
                 "rows: must be those of whole sequences, got a part of one"
@@ -115,10 +115,10 @@ class SequenceProblem(Structured):
 
 @dataclass(frozen=True, eq=False)
 class TreeProblem(Structured):
-    """A problem whose classes are the leaves of a tree, and errors far apart in it cost
-    more.
+    """A problem whose classes are the leaves of a tree.
 
-    The names of classes are paths from the root, their parts joined by the `separator`.
+    Confusing two classes costs more if they are farther apart in the tree. The name of
+    a class is its path from the root, with the `separator` between its parts.
     """
 
     structure = "a tree of classes"
@@ -130,62 +130,59 @@ class TreeProblem(Structured):
 
     @cached_property
     def costs(self) -> np.ndarray:
-        """The loss (k, k) of two classes: the fraction of the longer path that they do
-        not share.
+        """The loss (k, k) for each pair of classes.
 
-        It is 2/3 for ``rec.sport.hockey`` and ``rec.autos``.
+        It is the fraction of the longer path that the two paths do not share: 2/3 for
+        ``rec.sport.hockey`` and ``rec.autos``.
         """
         paths = [str(name).split(self.separator) for name in self.classes]
-        nodes = [
-            {*accumulate(path, lambda a, b: f"{a}{self.separator}{b}")}
-            for path in paths
-        ]
-        return np.array(
-            [[1 - len(a & b) / max(len(a), len(b)) for b in nodes] for a in nodes]
-        )
+
+        def cost(path: list[str], other: list[str]) -> float:
+            shared = commonprefix([path, other])  # noqa: RUF071 (of lists)
+            return 1 - len(shared) / max(len(path), len(other))
+
+        return np.array([[cost(path, other) for other in paths] for path in paths])
 
     def losses(self, labels: np.ndarray, test: bool) -> Record:
         """Return the mean cost of these predictions, as `cost`."""
-        return {
-            "cost": float(self.costs[self.y_test if test else self.y, labels].mean())
-        }
+        y = self.y_test if test else self.y
+        return {"cost": float(self.costs[y, labels].mean())}
 
 
 def as_tree(problem: Problem, separator: str = ".") -> TreeProblem:
-    """Return the problem with the loss of the tree that its classes' names spell."""
+    """Return the problem with the tree that the names of its classes describe."""
     return TreeProblem(**rows_of(problem), separator=separator)
 
 
 def as_sequences(
     problem: Problem, starts: Given, starts_test: Given = NONE
 ) -> SequenceProblem:
-    """Return a problem's rows as sequences, the training rows and the test rows, if
-    any.
+    """Return a problem whose training and test rows are sequences with these starts.
 
-    A ValueError names starts that do not rise from 0 to the number of rows.
+    Starts that do not rise from 0 to the number of rows are a ValueError.
     """
-    n_test, checked = 0 if problem.y_test is None else len(problem.y_test), []
-    for name, given, n in (
-        ("starts", starts, problem.n),
-        ("starts_test", starts_test, n_test),
-    ):
-        rows = np.asarray(given)
-        whole = rows.ndim == 1 and rows.dtype.kind in "iu" and np.all(np.diff(rows) > 0)
-        if not whole or [*rows[:1], *rows[-1:]] != [0, n]:
-            raise ValueError(
-                f"{name}: must be whole numbers that rise from 0 to {n}, got {given}"
-            )
-        checked.append(rows.astype(np.int64))
-    return wrapped(problem, *checked)
+    n_test = 0 if problem.y_test is None else len(problem.y_test)
+    starts = _checked(starts, problem.n, "starts")
+    return wrapped(problem, starts, _checked(starts_test, n_test, "starts_test"))
+
+
+def _checked(starts: Given, n: int, argument: str) -> np.ndarray:
+    rows = np.asarray(starts)
+    rises = rows.ndim == 1 and rows.dtype.kind in "iu" and np.all(np.diff(rows) > 0)
+    if not rises or [*rows[:1], *rows[-1:]] != [0, n]:
+        raise ValueError(
+            f"{argument}: must be whole numbers that rise from 0 to {n}, got {starts}"
+        )
+    return rows.astype(np.int64)
 
 
 def wrapped(
     problem: Problem, starts: np.ndarray, starts_test: np.ndarray = NONE
 ) -> SequenceProblem:
-    """Return a problem's rows as sequences that start there."""
+    """Return a problem whose rows are sequences with these starts, unchecked."""
     return SequenceProblem(**rows_of(problem), starts=starts, starts_test=starts_test)
 
 
 def rows_of(problem: Problem) -> Record:
-    """Return what a problem is made with, by name, without its structure."""
+    """Return the fields of a problem, by name, without its structure."""
     return {f.name: getattr(problem, f.name) for f in fields(Problem) if f.init}

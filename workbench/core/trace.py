@@ -1,4 +1,4 @@
-"""Traces as JSON Lines: plain data, so loading one can never run code."""
+"""Traces as JSON Lines. They are plain data, so reading one cannot run code."""
 
 from __future__ import annotations
 
@@ -31,33 +31,32 @@ _NON_FINITE = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
 
 @dataclass
 class Trace:
-    """One run: how it was made (:func:`workbench.runs.run.header`), and a row for each
-    round.
+    """The record of one run: a header (:func:`workbench.runs.run.header`) and rows.
 
-    The last row has ``stopped_by`` unless the run was killed.
+    There is a row for every round. The last has ``stopped_by`` unless the run is still
+    in progress or was killed.
     """
 
     header: Record = field(default_factory=dict)
     rows: list[Row] = field(default_factory=list)
 
     def column(self, key: str) -> np.ndarray:
-        """Return ``row[key]`` of every row as floats, NaN where a row lacks it."""
+        """Return ``row[key]`` of every row as floats, NaN for rows without `key`."""
         return np.array([row.get(key, math.nan) for row in self.rows], dtype=float)
 
     @property
     def last(self) -> Row:
-        """The last row, empty before the first."""
+        """The last row; empty if there are no rows."""
         return self.rows[-1] if self.rows else {}
 
     @property
     def stopped_by(self) -> str | None:
-        """Why the run ended; None when it is still running or was killed."""
+        """Why the run ended; None if it is still in progress or was killed."""
         return self.last.get("stopped_by")
 
     @property
     def cut(self) -> bool:
-        """Whether the clock ended the run, by a limit on its wall or processor
-        seconds."""
+        """Whether a limit on wall or CPU seconds ended the run."""
         return (self.stopped_by or "").endswith("seconds")
 
 
@@ -67,14 +66,13 @@ def record(
     path: PathLike | None = None,
     rules: Iterable[Rule] = (),
 ) -> Iterator[tuple[Row, State]]:
-    """Pass the stream on while its rows are appended to `trace` and, line by line, to
-    `path`.
+    """Yield the stream, and append its rows to `trace` and, line by line, to `path`.
 
-    Rows that the trace already has are written first. The last row of a stream that
-    ends by itself has ``stopped_by`` "finished", with the goals of its `rules` that it
-    missed; after Ctrl-C it has "interrupted".
+    Rows that the trace already has are written first. If the stream ends by itself, the
+    last row's ``stopped_by`` is that of :func:`workbench.core.stream.finished`; after
+    Ctrl-C it is "interrupted".
     """
-    sink = open(path, "w", encoding="utf-8") if path is not None else None
+    sink = None if path is None else open(path, "w", encoding="utf-8")
 
     def write(entry: Record) -> None:
         if sink:
@@ -88,14 +86,14 @@ def record(
             write({"stopped_by": reason})
 
     try:
-        for entry in ({"schema": SCHEMA} | trace.header, *trace.rows):
+        for entry in _entries(trace):
             write(entry)
         for row, state in stream:
             trace.rows.append(row)
             write(row)
             yield row, state
         close(finished(rules, trace.rows))
-    except (KeyboardInterrupt, GeneratorExit):  # here, or in the reader's own code
+    except (KeyboardInterrupt, GeneratorExit):  # in the stream or in its reader
         close("interrupted")
         raise
     finally:
@@ -106,17 +104,19 @@ def record(
 
 def write_trace(path: PathLike, trace: Trace) -> None:
     """Write a finished trace to `path`, whole or not at all."""
-    entries = [{"schema": SCHEMA} | trace.header, *trace.rows]
+    lines = [json.dumps(encode(entry)) + "\n" for entry in _entries(trace)]
     with whole(path) as part:
-        part.write_text(
-            "".join(json.dumps(encode(e)) + "\n" for e in entries), encoding="utf-8"
-        )
+        part.write_text("".join(lines), encoding="utf-8")
+
+
+def _entries(trace: Trace) -> list[Record]:
+    return [{"schema": SCHEMA} | trace.header, *trace.rows]
 
 
 def read_trace(path: PathLike) -> Trace:
-    """Read a trace, also one whose last line was cut off by a kill.
+    """Read a trace. Its last line may be incomplete, because the run was killed.
 
-    A ValueError says if the file is not a trace, or a line before the last is damaged.
+    A file that is not a trace, or a damaged line before the last, is a ValueError.
     """
     lines = Path(path).read_text(encoding="utf-8", errors="replace").split("\n")
     entries: list[Json] = []
@@ -125,7 +125,8 @@ def read_trace(path: PathLike) -> Trace:
             entry = decode(json.loads(line))
             before = entries[-1] if len(entries) > 1 else {}
             if set(entry) == {"stopped_by"} and before and "stopped_by" not in before:
-                entry, before = entries.pop() | entry, {}
+                entry = entries.pop() | entry
+                before = {}
             if entries and not _follows(entry, before):
                 raise ValueError("not a row")
             entries.append(entry)
@@ -141,32 +142,39 @@ def read_trace(path: PathLike) -> Trace:
 
 
 def read_finished(path: PathLike, key: str) -> Trace:
-    """Read a trace; ValueError unless it has ended and its header has this key."""
+    """Read the trace of a run that has ended; its header must have this key.
+
+    Any other trace is a ValueError.
+    """
     trace = read_trace(path)
     if not isinstance(trace.stopped_by, str):
         raise ValueError(f"{path}: is the trace of a run that has not ended")
-    if (found := trace.header.get("key")) != key:
-        raise ValueError(f"{path}: is the trace of another run, {found!r}")
+    other = trace.header.get("key")
+    if other != key:
+        raise ValueError(f"{path}: is the trace of another run, {other!r}")
     return trace
 
 
 def _follows(row: Row, before: Row) -> bool:
-    """Return whether this can be the row after `before`, or the first row if that is
-    empty."""
-    integers = [value for value in row.values() if type(value) is int]
-    numbers = [*map(float, integers), *(row[name] for name in NUMBERS if name in row)]
-    return (
-        all(isinstance(value, PLAIN) for value in row.values())
-        and all(type(number) in (int, float) for number in numbers)
-        and isinstance(row.get("stopped_by", ""), str)
-        and "stopped_by" not in before
-        and type(number := row.get("round")) is int
-        and number > before.get("round", -1)
-    )
+    """Return whether `row` can follow the row `before` (empty for the first row).
+
+    An integer that is too large for a float is an OverflowError.
+    """
+    for name, value in row.items():
+        if not isinstance(value, PLAIN):
+            return False
+        if name in NUMBERS and type(value) not in (int, float):
+            return False
+        if type(value) is int:
+            float(value)
+    if "stopped_by" in before or not isinstance(row.get("stopped_by", ""), str):
+        return False
+    number = row.get("round")
+    return type(number) is int and number > before.get("round", -1)
 
 
 def encode(value: object) -> Json:
-    """Return `value` as strict JSON: NaN and infinities as strings, NumPy scalars as
+    """Return `value` for strict JSON: NaN and infinities are texts, NumPy scalars
     numbers."""
     if isinstance(value, dict):
         return {key: encode(v) for key, v in value.items()}
@@ -180,7 +188,7 @@ def encode(value: object) -> Json:
 
 
 def decode(value: Json) -> Json:
-    """Return the value that :func:`encode` was given, from its JSON."""
+    """Return the value that :func:`encode` has encoded."""
     if isinstance(value, dict):
         return {key: decode(v) for key, v in value.items()}
     if isinstance(value, list):

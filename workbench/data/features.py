@@ -1,5 +1,4 @@
-"""Feature maps, Problem -> Problem: fitted on the training rows, applied to all
-rows."""
+"""Feature maps from a Problem to a Problem, fitted on the training rows alone."""
 
 from __future__ import annotations
 
@@ -11,26 +10,26 @@ import scipy.sparse as sp
 
 from workbench.core.blocks import pieces
 from workbench.core.checks import check_matrix, check_memory, check_whole
+from workbench.core.matrices import as_dense
 from workbench.core.problem import Matrix, Problem
 
-BLOCK = 4096  # rows mapped at a time: the intermediate arrays stay small
-SAMPLE = 1000  # training rows that the median distance is taken over
+BLOCK = 4096  # rows that are mapped together: the intermediate arrays stay small
+SAMPLE = 1000  # training rows of which the median distance is taken
 
 
 def standardise(problem: Problem) -> Problem:
-    """Return columns of mean zero and variance one over the training rows.
+    """Scale columns to mean zero and variance one over the training rows.
 
-    Dense columns that are constant over the training rows become zero, and those that
-    vary by no more than the rounding of their mean are only centred. Sparse columns are
-    only divided by their standard deviation; constant ones stay.
+    Dense columns that are constant over the training rows become zero. Those that vary
+    by no more than the rounding of their mean are only centred. Sparse columns are only
+    divided by their standard deviation; constant ones stay.
     """
     name = f"{problem.name}, standardised"
     if problem.is_sparse:
         from sklearn.preprocessing import StandardScaler
 
-        return mapped(
-            problem, StandardScaler(with_mean=False).fit(problem.X).transform, name
-        )
+        scaler = StandardScaler(with_mean=False).fit(problem.X)
+        return mapped(problem, scaler.transform, name)
     constant = problem.X.min(axis=0) == problem.X.max(axis=0)
     mean = problem.X.mean(axis=0, dtype=np.float64)
     variance = centred_squares(problem.X, mean) / problem.n
@@ -47,16 +46,17 @@ def standardise(problem: Problem) -> Problem:
 
 
 def centred_squares(X: np.ndarray, mean: np.ndarray) -> np.ndarray:
-    """Return (d,) sums of squares about the mean, corrected for its rounding; double
-    precision."""
+    """Return the (d,) sums of squares about the mean, in double precision.
+
+    They are corrected for the rounding of the mean.
+    """
     differences = X - mean
     squares = np.sum(differences**2, axis=0)
     return squares - np.sum(differences, axis=0) ** 2 / len(X)
 
 
 def ranged(problem: Problem) -> Problem:
-    """Return columns mapped onto [-1, 1] by the training rows, as LIBSVM's svm-scale
-    does.
+    """Scale columns to [-1, 1] over the training rows, as LIBSVM's svm-scale does.
 
     Dense columns that are constant over the training rows become zero. Sparse columns
     are only divided by their largest magnitude.
@@ -66,41 +66,45 @@ def ranged(problem: Problem) -> Problem:
         from sklearn.preprocessing import MaxAbsScaler
 
         return mapped(problem, MaxAbsScaler().fit(problem.X).transform, name)
-    low, high = problem.X.min(axis=0), problem.X.max(axis=0)
-    half = (high.astype(np.float64) - low) / 2
-    middle, constant = low + half, half == 0
-    half[constant] = np.inf
+    low = problem.X.min(axis=0)
+    half = (problem.X.max(axis=0).astype(np.float64) - low) / 2
+    middle = low + half
+    half[half == 0] = np.inf
     return mapped(problem, lambda X: ((X - middle) / half).astype(X.dtype), name)
 
 
 def over_maximum(problem: Problem) -> Problem:
-    """Return all entries divided by the largest magnitude of a training row, as for
-    pixels."""
-    largest, name = abs(problem.X).max() or 1, f"{problem.name}, over its maximum"
+    """Divide all entries by the largest magnitude in the training rows.
+
+    This suits pixels.
+    """
+    largest = abs(problem.X).max() or 1
+    name = f"{problem.name}, over its maximum"
     return mapped(problem, lambda X: (X / largest).astype(X.dtype), name)
 
 
 def unit_rows(problem: Problem) -> Problem:
-    """Return rows of Euclidean norm one; rows of zeros stay."""
+    """Scale rows to Euclidean norm one; rows of zeros stay."""
     from sklearn.preprocessing import normalize
 
     return mapped(problem, normalize, f"{problem.name}, unit rows")
 
 
 def root_rows(problem: Problem) -> Problem:
-    """Return square roots of the entries, as rows of norm one; negative ones are a
-    ValueError."""
+    """Replace entries by their square roots, in rows of norm one.
+
+    Negative entries are a ValueError.
+    """
     refuse_negative(problem, "they have no square root")
     roots = mapped(problem, lambda X: X.sqrt() if sp.issparse(X) else np.sqrt(X), "")
     return replace(unit_rows(roots), name=f"{problem.name}, root unit rows")
 
 
 def log_counts(problem: Problem, least: int = 3) -> Problem:
-    """Return log(1 + x) of counts x, without columns that are zero in nearly all
-    training rows.
+    """Replace counts x by log(1 + x), and drop columns that are nearly always zero.
 
-    Columns that are nonzero in at least `least` training rows stay. Negative entries,
-    or no column left, are a ValueError.
+    Columns that are nonzero in at least `least` training rows stay. It is a ValueError
+    if there are negative entries, or if no column stays.
     """
     check_whole(least, "least")
     refuse_negative(problem, "log(1 + x) is for counts")
@@ -119,11 +123,10 @@ def log_counts(problem: Problem, least: int = 3) -> Problem:
 
 
 def tfidf(problem: Problem) -> Problem:
-    """Return word counts x_j as x_j (1 + log((1 + n) / (1 + n_j))), scaled to rows of
-    norm one.
+    """Replace word counts x_j by x_j (1 + log((1 + n) / (1 + n_j))), in unit rows.
 
-    n_j is the number of the n training rows that have the word j. Empty rows stay.
-    Dense rows and negative entries are a ValueError.
+    The word j occurs in n_j of the n training rows. Rows are scaled to norm one; empty
+    rows stay. Dense rows and negative entries are a ValueError.
     """
     from sklearn.feature_extraction.text import TfidfTransformer
 
@@ -140,30 +143,37 @@ def constant(problem: Problem) -> Problem:
     """Append a column of ones: an intercept for methods that have none."""
 
     def transform(X: Matrix) -> Matrix:
-        ones = np.ones((X.shape[0], 1), X.dtype)
-        return (
-            sp.hstack([X, ones], format="csr")
-            if sp.issparse(X)
-            else np.hstack([X, ones])
-        )
+        return _with_columns(X, np.ones((X.shape[0], 1), X.dtype))
 
     names = problem.features and (*problem.features, "1")
     return mapped(problem, transform, f"{problem.name} + constant", features=names)
 
 
+def _with_columns(X: Matrix, columns: np.ndarray) -> Matrix:
+    """Return rows with dense columns appended; they are sparse if `X` is."""
+    if sp.issparse(X):
+        return sp.hstack([X, sp.csr_matrix(columns)], format="csr")
+    return np.hstack([X, columns])
+
+
 def pca(problem: Problem, d: int, seed: int = 0) -> Problem:
-    """Return the first `d` principal components of the training rows, centred, not
-    whitened; dense.
+    """Replace rows by their first `d` principal components, which are dense.
+
+    The components are those of the training rows. They are centred, but not whitened.
 
     Parameters
     ----------
-    d : 1 <= d <= min(n, problem.d), for sparse rows one less
-    seed : int, seeds scikit-learn's randomised or iterative solver, if it chooses one
+    d : int
+        From 1 to min(n, problem.d), for sparse rows one less.
+    seed : int
+        Seeds scikit-learn's randomised or iterative solver, if it chooses one.
     """
     from sklearn.decomposition import PCA
 
-    if check_whole(d, "d") > (most := min(problem.n, problem.d) - problem.is_sparse):
-        raise ValueError(f"d: must be at most {most}, got {d!r}")
+    check_whole(d, "d")
+    largest = min(problem.n, problem.d) - problem.is_sparse
+    if d > largest:
+        raise ValueError(f"d: must be at most {largest}, got {d!r}")
     check_width(problem, d)
     model = PCA(n_components=d, random_state=seed).fit(problem.X)
     names = tuple(f"pc{i + 1}" for i in range(d))
@@ -180,33 +190,37 @@ def fourier(
     """Append random Fourier features of the Gaussian kernel exp(-|x - x'|^2 / s).
 
     s is the squared :func:`median_distance`. With w_j ~ N(0, 2 I / s) and m =
-    n_features / 2, a row x gains sqrt(1 / m) times cos(w_1 x), ..., cos(w_m x), sin(w_1
-    x), ..., sin(w_m x): products of the new columns have the kernel as their mean, and
-    their norms are one (Rahimi, Recht, 2007).
+    n_features / 2, the new features of a row x are cos(w_1 x), ..., cos(w_m x),
+    sin(w_1 x), ..., sin(w_m x), times sqrt(1 / m). They have norm one, and the mean of
+    their inner products is the kernel (Rahimi, Recht, 2007).
 
     Parameters
     ----------
-    n_features : even, at least 2
-    seed : int, seeds the frequencies and the sample for the median
-    append : keep the given columns in front
-    mrcpy : take for s the number of columns times the variance of all entries, as MRCpy
-        does
+    n_features : int
+        Even, at least 2.
+    seed : int
+        Seeds the frequencies and the sample for the median.
+    append : bool
+        Whether to keep the given columns, in front of the new ones.
+    mrcpy : bool
+        Whether s is the number of columns times the variance of all entries, as in
+        MRCpy.
     """
     if check_whole(n_features, "n_features") % 2:
         raise ValueError(
             f"n_features: must be even (half cosines, half sines), got {n_features!r}"
         )
-    check_width(problem, n_features + problem.d * (mrcpy and problem.is_sparse))
     half = n_features // 2
-    X = problem.X.toarray() if mrcpy and problem.is_sparse else problem.X
-    s = (
-        problem.d * np.var(X, dtype=float)
-        if mrcpy
-        else median_distance(problem, seed) ** 2
-    )
-    frequencies = np.random.default_rng(seed).standard_normal(
-        (problem.d, half)
-    ) * np.sqrt(2 / s)
+    width = n_features
+    if mrcpy and problem.is_sparse:
+        width += problem.d  # a dense copy of the rows
+    check_width(problem, width)
+    if mrcpy:
+        s = problem.d * np.var(as_dense(problem.X), dtype=float)
+    else:
+        s = median_distance(problem, seed) ** 2
+    rng = np.random.default_rng(seed)
+    frequencies = rng.standard_normal((problem.d, half)) * np.sqrt(2 / s)
 
     def waves(X: Matrix) -> np.ndarray:
         phases = X @ frequencies
@@ -214,31 +228,27 @@ def fourier(
 
     def transform(X: Matrix) -> Matrix:
         Z = in_blocks(waves, X, n_features)
-        if not append:
-            return Z
-        return (
-            sp.hstack([X, sp.csr_matrix(Z)]).tocsr()
-            if sp.issparse(X)
-            else np.hstack([X, Z])
-        )
+        return _with_columns(X, Z) if append else Z
 
     names = tuple(f"{wave}{j + 1}" for wave in ("cos", "sin") for j in range(half))
+    sign = ","
     if append:
+        sign = " +"
         names = problem.features and (*problem.features, *names)
-    name = f"{problem.name}{' +' if append else ','} {n_features}{' MRCpy' * mrcpy} Fourier"
+    kind = "MRCpy Fourier" if mrcpy else "Fourier"
+    name = f"{problem.name}{sign} {n_features} {kind}"
     return mapped(problem, transform, name, features=names)
 
 
 def check_width(problem: Problem, width: int) -> None:
-    """Raise a ValueError if so many new dense columns do not fit into memory."""
+    """Raise a ValueError if `width` new dense columns do not fit into memory."""
     rows = problem.n + (0 if problem.y_test is None else len(problem.y_test))
     need = width * (problem.X.dtype.itemsize * rows + 8 * problem.d)
     check_memory(f"{width} more columns of {rows} rows, which", need)
 
 
 def median_distance(problem: Problem, seed: int = 0) -> float:
-    """Return the median of :func:`sampled_distances`; a median of zero is a
-    ValueError."""
+    """Return the median of :func:`sampled_distances`, a ValueError if it is zero."""
     median = float(np.median(sampled_distances(problem, seed)))
     if not median > 0:
         raise ValueError(
@@ -248,13 +258,12 @@ def median_distance(problem: Problem, seed: int = 0) -> float:
 
 
 def sampled_distances(problem: Problem, seed: int = 0) -> np.ndarray:
-    """Return the Euclidean distances of all pairs among at most 1000 random training
-    rows."""
+    """Return the Euclidean distances between up to 1000 random training rows."""
     from sklearn.metrics import pairwise_distances
 
     rng = np.random.default_rng(seed)
     rows = np.sort(rng.permutation(problem.n)[:SAMPLE])
-    # In double precision: the squares of large values would drown small distances.
+    # In single precision, small distances would be lost in the squares of large values.
     distances = pairwise_distances(problem.X[rows].astype(np.float64))
     return distances[np.triu_indices(len(rows), 1)]
 
@@ -264,8 +273,7 @@ def mapped(
 ) -> Problem:
     """Map training and test rows, and check that a solver can take the result.
 
-    `changed` has other fields that change, such as `features` if there are other
-    columns.
+    `changed` are the new values of other fields, such as `features`.
     """
     for argument in ("X", "X_test"):
         if (X := getattr(problem, argument)) is not None:
@@ -274,7 +282,7 @@ def mapped(
 
 
 def refuse_negative(problem: Problem, what: str) -> None:
-    """Raise a ValueError that ends with `what` if a row has negative entries."""
+    """Raise a ValueError with the reason `what` if a row has negative entries."""
     for name in ("X", "X_test"):
         X = getattr(problem, name)
         if X is not None and X.min() < 0:
@@ -282,7 +290,7 @@ def refuse_negative(problem: Problem, what: str) -> None:
 
 
 def in_blocks(f: Callable[[Matrix], np.ndarray], X: Matrix, width: int) -> np.ndarray:
-    """Return f(X), computed a block of rows at a time, in the type of X."""
+    """Return f(X) in the type of X, computed in blocks of rows."""
     Z = np.empty((X.shape[0], width), X.dtype)
     for rows in pieces(len(Z), BLOCK):
         Z[rows] = f(X[rows])

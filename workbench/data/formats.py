@@ -1,5 +1,4 @@
-"""The file formats of data sets: each reader returns all rows of a data set, as in its
-file."""
+"""The file formats of data sets. A reader returns all rows of a file, unscaled."""
 
 from __future__ import annotations
 
@@ -26,38 +25,41 @@ from workbench.core.kinds import PathLike, Record
 from workbench.core.problem import Matrix
 
 CSR = ("data", "indices", "indptr", "shape")
-# A zip archive may unpack to MAX_BYTES, and a large one to MAX_RATIO times its size.
-MAX_BYTES, MAX_RATIO = 2**30, 100
-# Errors from reading a damaged file; the last three come from locked archives and
+# A zip archive may unpack to so many bytes, or to so many times its own size.
+MAX_BYTES = 2**30
+MAX_RATIO = 100
+# Errors from reading a damaged file. The last three come from locked archives and from
 # impossible sizes.
 BROKEN = (ValueError, TypeError, OSError, EOFError, zlib.error, lzma.LZMAError)
 BROKEN += (zipfile.BadZipFile, RuntimeError, MemoryError, OverflowError)
 
 
 class Rows(NamedTuple):
-    """All rows of a data set; with a split, the first `n_train` are the training
-    rows."""
+    """All rows of a data set, training rows first.
+
+    `n_train` is their number if the split is published, `label` the name of the label
+    column. If rows are sequences, `starts` rises from 0 to the number of rows.
+    """
 
     X: Matrix
     y: np.ndarray
     n_train: int | None = None
     features: tuple[str, ...] | None = None
     about: str = ""
-    label: str | None = None  # name of the label column
+    label: str | None = None
     synthetic: bool = False
-    starts: np.ndarray | None = None  # of sequences, from 0 to the number of rows
+    starts: np.ndarray | None = None
 
 
 def read_npz(path: PathLike) -> Rows:
     """Read the workbench's own format, without pickle.
 
-    An archive of ``X`` (n, d), or ``data``, ``indices``, ``indptr``, ``shape`` of a CSR
-    matrix; ``y`` (n,) labels, or codes 0..k-1 if ``labels`` (k,) are given; and,
-    optionally, ``n_train``, ``features``, ``about``, ``synthetic``, and ``starts``, if
-    rows are the positions of sequences
-    (:class:`workbench.core.structures.SequenceProblem`). Labels spelt as integers
-    become integers. A file that is damaged, has pickled objects or parts that do not
-    fit each other is a ValueError.
+    The archive has ``X`` (n, d), or ``data``, ``indices``, ``indptr`` and ``shape`` of
+    a CSR matrix. It has ``y``, n labels, or codes 0..k-1 of ``labels`` (k,). It may
+    have ``n_train``, ``features``, ``about``, ``synthetic``, and ``starts`` if rows are
+    the positions of sequences (:class:`workbench.core.structures.SequenceProblem`).
+    Labels written as integers become integers. A file that is damaged, or has pickled
+    objects or parts that do not fit each other, is a ValueError.
     """
     path = Path(path)
     if not zipfile.is_zipfile(path):
@@ -75,9 +77,8 @@ def read_npz(path: PathLike) -> Rows:
 
 
 def _rows_of(parts: dict) -> Rows:
-    """Return the rows of an archive of these arrays; a ValueError or KeyError names a
-    bad one."""
-    y, n_train = parts["y"], parts.get("n_train")
+    """Return the rows in an archive; a ValueError or KeyError names a faulty array."""
+    y = parts["y"]
     if "X" in parts:
         X = parts["X"]
     else:
@@ -90,31 +91,39 @@ def _rows_of(parts: dict) -> Rows:
             f"shapes {X.shape} of the rows and {y.shape} of y do not match"
         )
     if "labels" in parts:
-        labels = as_integers(parts["labels"])
-        if (
-            y.dtype.kind not in "iu"
-            or y.min(initial=0) < 0
-            or y.max(initial=0) >= len(labels)
-        ):
+        y = _decoded(y, as_integers(parts["labels"]))
+    n_train = parts.get("n_train")
+    if n_train is not None:
+        n_train = operator.index(n_train)
+        if not 0 < n_train < len(y):
             raise ValueError(
-                f"y must contain codes 0..{len(labels) - 1}, indices of labels"
+                f"n_train must be above 0 and below the {len(y)} rows, got {n_train}"
             )
-        y = labels[y]
-    if n_train is not None and not 0 < (n_train := operator.index(n_train)) < len(y):
-        raise ValueError(
-            f"n_train must be above 0 and below the {len(y)} rows, got {n_train}"
-        )
-    features = tuple(map(str, parts["features"])) if "features" in parts else None
-    if (starts := parts.get("starts")) is not None and starts.dtype.kind not in "iu":
+    features = None
+    if "features" in parts:
+        features = tuple(map(str, parts["features"]))
+    starts = parts.get("starts")
+    if starts is not None and starts.dtype.kind not in "iu":
         raise ValueError("starts must contain whole numbers")
-    about, synthetic = str(parts.get("about", "")), bool(parts.get("synthetic"))
+    about = str(parts.get("about", ""))
+    synthetic = bool(parts.get("synthetic"))
     return Rows(X, y, n_train, features, about, synthetic=synthetic, starts=starts)
+
+
+def _decoded(codes: np.ndarray, labels: np.ndarray) -> np.ndarray:
+    """Return the labels that have these codes; other codes are a ValueError."""
+    k = len(labels)
+    whole = codes.dtype.kind in "iu"
+    if not whole or codes.min(initial=0) < 0 or codes.max(initial=0) >= k:
+        raise ValueError(f"y must contain codes 0..{k - 1}, indices of labels")
+    return labels[codes]
 
 
 def write_npz(path: PathLike, rows: Rows) -> None:
     """Write the workbench's own format; the file appears whole or not at all."""
     labels, codes = np.unique(rows.y, return_inverse=True)
-    labels = labels.astype(str) if labels.dtype == object else labels
+    if labels.dtype == object:
+        labels = labels.astype(str)
     parts: dict = {
         "y": codes.astype(np.int32),
         "labels": labels,
@@ -129,17 +138,16 @@ def write_npz(path: PathLike, rows: Rows) -> None:
         parts |= {name: getattr(X, name) for name in CSR}
     else:
         parts["X"] = rows.X
+    parts = {name: array for name, array in parts.items() if array is not None}
     with whole(path) as part, part.open("wb") as file:
-        np.savez_compressed(
-            file, **{k: part for k, part in parts.items() if part is not None}
-        )
+        np.savez_compressed(file, **parts)
 
 
 def read_npy(path: PathLike) -> np.ndarray:
-    """Map an array into memory, without pickle; a ValueError names a file that is
-    damaged."""
+    """Map an array into memory, without pickle; a damaged file is a ValueError."""
     try:
-        return np.lib.format.open_memmap(path, mode="r")  # compares the sizes, too
+        # This compares the size of the file with that of the array, too.
+        return np.lib.format.open_memmap(path, mode="r")
     except BROKEN as error:
         raise ValueError(f"{path}: cannot be read as an .npy file; {error}") from None
 
@@ -149,12 +157,16 @@ def read_libsvm(*paths: PathLike, dtype: type = np.float64, **options) -> list[R
 
     Parameters
     ----------
-    paths : plain or compressed (.bz2, .gz); a test file follows its training file
-    options : of scikit-learn's ``load_svmlight_files``, such as `n_features`, and
-        `zero_based`: by default indices count from 1, or from 0 if a 0 occurs in a
-        file. `multilabel=True` reads lines of any number of labels, and gives each of
-        its labels a row of its own, as the LSHTC sets were made; lines without a label
-        are left out
+    paths : str or Path
+        Plain or compressed files (.bz2, .gz). A test file comes after its training
+        file.
+    dtype : type
+        The type of the values.
+    options : options of scikit-learn's ``load_svmlight_files``
+        Such as `n_features` and `zero_based`: by default indices count from 1, or from
+        0 if a 0 occurs in a file. With `multilabel=True` a line may have any number of
+        labels and becomes one row per label, as in the LSHTC data sets; lines without
+        a label are left out.
     """
     from sklearn.datasets import load_svmlight_files
 
@@ -171,15 +183,19 @@ def read_libsvm(*paths: PathLike, dtype: type = np.float64, **options) -> list[R
             f"are not .csv, .tsv, .parquet, .npz or .npy: {error}"
         ) from error
     rows = []
-    for X, y in zip(parts[::2], parts[1::2]):
+    for X, y in zip(parts[::2], parts[1::2], strict=True):
         if options.get("multilabel"):
-            X, y = X[np.repeat(np.arange(len(y)), [*map(len, y)])], np.concatenate(y)
+            X = X[np.repeat(np.arange(len(y)), [*map(len, y)])]
+            y = np.concatenate(y)
         rows.append(Rows(X, as_integers(y)))
     return rows
 
 
 def _plain(path: Path) -> BytesIO:
-    """Return a file without what LIBSVM skips and scikit-learn does not."""
+    """Return a file without a byte order mark and without blanks inside entries.
+
+    LIBSVM skips them, but scikit-learn does not.
+    """
     packed: Record = {".gz": gzip.open, ".bz2": bz2.open}
     with packed.get(path.suffix, open)(path, "rb") as file:
         content = file.read().removeprefix(codecs.BOM_UTF8)
@@ -187,8 +203,7 @@ def _plain(path: Path) -> BytesIO:
 
 
 def as_integers(labels: np.ndarray) -> np.ndarray:
-    """Return labels that are whole numbers, as floats or as text, as integers, others
-    unchanged."""
+    """Return floats or texts as integers if all are whole numbers, else unchanged."""
     if labels.dtype.kind not in "fU":
         return labels
     try:
@@ -200,15 +215,15 @@ def as_integers(labels: np.ndarray) -> np.ndarray:
 
 
 def _check_unpacked(path: Path) -> None:
-    """Raise a ValueError if a zip archive says that it unpacks to more than a large
-    data set.
+    """Raise a ValueError if a zip archive states too large a size for its content.
 
-    Python reads no more of an archive's entry than the archive says.
+    Python reads no more of an entry than the archive states.
     """
     with zipfile.ZipFile(path) as archive:
         size = sum(entry.file_size for entry in archive.infolist())
-    if size > (most := max(MAX_BYTES, MAX_RATIO * path.stat().st_size)):
-        most = f"{most / 2**30:.2g} GB"
+    limit = max(MAX_BYTES, MAX_RATIO * path.stat().st_size)
+    if size > limit:
         raise ValueError(
-            f"it unpacks to more than {most}; unpack it first if you trust it"
+            f"it unpacks to more than {limit / 2**30:.2g} GB; unpack it first if you "
+            "trust it"
         )

@@ -1,7 +1,8 @@
 """Sentences in the columns of CoNLL's shared tasks, as sequences of words.
 
-A line has a word, its part of speech and its label; a blank line ends a sentence. Tjong
-Kim Sang, Buchholz: Introduction to the CoNLL-2000 shared task: chunking. CoNLL 2000.
+A line has a word, its part of speech and its label. A blank line ends a sentence. See
+Tjong Kim Sang, Buchholz: Introduction to the CoNLL-2000 shared task: chunking. CoNLL
+2000.
 """
 
 from __future__ import annotations
@@ -16,44 +17,45 @@ import scipy.sparse as sp
 
 from workbench.data.formats import BROKEN, Rows
 
-BEYOND = ["", ""]  # the words and tags beyond the ends of a sentence
+BEYOND = ["", ""]  # two words, or tags, before and after a sentence
 
 
 def read_sentences(train: Path, test: Path) -> Rows:
     """Read a training and a test file of sentences, plain or compressed (.gz).
 
-    A word is up to 16 indicators, float32 CSR: the lower-cased words and the tags of
-    parts of speech at places -2 to 2 around it, the pairs of neighbouring tags there,
-    its last three letters, and whether it has a capital and a digit; ``features`` are
-    their names. Those of a single training word have no column. An indicator is 1/4, so
-    that rows have norm one at most. Test sentences with a label that the training
-    sentences lack are left out; ``about`` counts them.
+    A word becomes a row of up to 16 indicators (float32 CSR), whose names are
+    ``features``: the words in lower case and the tags of parts of speech at places -2
+    to 2 around it, the pairs of neighbouring tags there, its last three letters, and
+    whether it has a capital and a digit. Indicators of only one training word are left
+    out. An indicator is 1/4, so that rows have a norm of at most one. Test sentences
+    with a label that no training sentence has are left out; ``about`` counts them.
 
     Raises
     ------
     ValueError
-        If a file cannot be read, or a line has another number of columns.
+        If a file cannot be read, or a line does not have three columns.
     """
     from sklearn.feature_extraction.text import CountVectorizer
 
-    own, others = _sentences(train), _sentences(test)
-    labels = {label for *_, label in chain(*own)}
-    known = [s for s in others if labels.issuperset(label for *_, label in s)]
-    starts = np.cumsum([0, *map(len, own + known)])
-    m = int(starts[len(own)])
-    said = [
-        indicators for sentence in own + known for indicators in described(sentence)
-    ]
+    training = _sentences(train)
+    tests = _sentences(test)
+    labels = {label for *_, label in chain(*training)}
+    known = [s for s in tests if labels.issuperset(label for *_, label in s)]
+    sentences = training + known
+    starts = np.cumsum([0, *map(len, sentences)])
+    n_train = int(starts[len(training)])
+    words = [*chain.from_iterable(map(described, sentences))]
     columns = CountVectorizer(analyzer=list, min_df=2, dtype=np.float32)
-    parts = columns.fit_transform(said[:m]), columns.transform(said[m:])
-    about = f"words of {len(own)} training and {len(known)} test sentences; "
-    about += (
-        f"{len(others) - len(known)} more have a label that no training sentence has"
-    )
-    y = np.array([label for *_, label in chain(*own, *known)])
+    X_train = columns.fit_transform(words[:n_train])
+    X_test = columns.transform(words[n_train:])
+    X = np.float32(0.25) * sp.vstack([X_train, X_test], "csr")
+    y = np.array([label for *_, label in chain(*sentences)])
     names = tuple(columns.get_feature_names_out())
-    X = np.float32(0.25) * sp.vstack(parts, "csr")
-    return Rows(X, y, m, names, about, starts=starts)
+    about = (
+        f"words of {len(training)} training and {len(known)} test sentences; "
+        f"{len(tests) - len(known)} more have a label that no training sentence has"
+    )
+    return Rows(X, y, n_train, names, about, starts=starts)
 
 
 def described(sentence: list[list[str]]) -> Iterator[list[str]]:
@@ -62,16 +64,19 @@ def described(sentence: list[list[str]]) -> Iterator[list[str]]:
     tags = [*BEYOND, *(tag for _, tag, _ in sentence), *BEYOND]
     for t, (word, *_) in enumerate(sentence):
         near = tags[t : t + 5]
-        said = [
-            f"word {place} {other}" for place, other in enumerate(words[t : t + 5], -2)
+        pairs = [f"{tag} {following}" for tag, following in pairwise(near)]
+        yield [
+            *_placed("word", words[t : t + 5]),
+            *_placed("tag", near),
+            *_placed("tags", pairs),
+            f"end {word.lower()[-3:]}",
+            f"case {word != word.lower()} {any(map(str.isdigit, word))}",
         ]
-        said += [f"tag {place} {tag}" for place, tag in enumerate(near, -2)]
-        said += [
-            f"tags {place} {' '.join(pair)}"
-            for place, pair in enumerate(pairwise(near), -2)
-        ]
-        case = f"case {word != word.lower()} {any(map(str.isdigit, word))}"
-        yield [*said, f"end {word.lower()[-3:]}", case]
+
+
+def _placed(kind: str, texts: list[str]) -> list[str]:
+    """Return names of texts at the places -2, -1, ... relative to a word."""
+    return [f"{kind} {place} {text}" for place, text in enumerate(texts, -2)]
 
 
 def _sentences(path: Path) -> list[list[list[str]]]:

@@ -1,8 +1,7 @@
-"""The published data sets, one line each in ``sources.csv``, and the parsers of their
-files.
+"""The published data sets, one line each in ``sources.csv``, and parsers of files.
 
-A checksum is written here only if it has been published. Otherwise the first fetch
-records it, and other bytes are refused from then on.
+Only published checksums are written here. For other files the first download records
+the checksum, and from then on other bytes are refused.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ import gzip
 import re
 import zipfile
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from importlib.util import find_spec
@@ -21,14 +20,18 @@ from pathlib import Path
 import numpy as np
 import scipy.sparse as sp
 
+from workbench.core.kinds import Given
 from workbench.data.formats import Rows, as_integers, read_libsvm
 from workbench.data.sentences import read_sentences
 
-SHA256 = {  # by file
+# Published checksums, by the name of the file.
+SHA256 = {
     "train.txt": "82033cd7a72b209923a98007793e8f9de3abc1c8b79d646c50648eb949b87cea",
     "test.txt": "73b7b1e565fa75a1e22fe52ecdf41b6624d6f59dacb591d44252bf4d692b1628",
     "htru2.zip": "ba442c076dd22a8952700f26e38499fc1806037dcf7bea0e125e6bfba393f379",
-    "dry_bean_dataset.zip": "0a64eff5be87f48c3dbbfc0a12a56c5d5b5167ef8e61cd45d69b3e7c7130c06f",
+    "dry_bean_dataset.zip": (
+        "0a64eff5be87f48c3dbbfc0a12a56c5d5b5167ef8e61cd45d69b3e7c7130c06f"
+    ),
     "mrcpy-3.0.0-py3-none-any.whl": (
         "198650d982edec5b6017cf6eea2bff2f2249d1ffee6c0eedfd033644c9cbec45"
     ),
@@ -37,16 +40,22 @@ SHA256 = {  # by file
     ),
 }
 TUMOUR = (
-    "radius,texture,perimeter,area,smoothness,compactness,concavity,concave "
-    "points,symmetry,fractal dimension"
+    "radius,texture,perimeter,area,smoothness,compactness,concavity,concave points,"
+    "symmetry,fractal dimension"
 ).split(",")
-WINE = "alcohol,malic_acid,ash,alcalinity_of_ash,magnesium,total_phenols,flavanoids,nonflavanoid_phenols,proanthocyanins,color_intensity,hue,od280/od315_of_diluted_wines,proline"
-COLUMNS = {  # of scikit-learn's tables, whose files do not name them
+# The columns of scikit-learn's tables: their files do not name them.
+COLUMNS = {
     "digits": [f"pixel_{i}_{j}" for i in range(8) for j in range(8)],
-    "wine": WINE.split(","),
-    "iris": "sepal length (cm),sepal width (cm),petal length (cm),petal width (cm)".split(
-        ","
-    ),
+    "wine": (
+        "alcohol,malic_acid,ash,alcalinity_of_ash,magnesium,total_phenols,flavanoids,"
+        "nonflavanoid_phenols,proanthocyanins,color_intensity,hue,"
+        "od280/od315_of_diluted_wines,proline"
+    ).split(","),
+    "iris": [
+        f"{part} {size} (cm)"
+        for part in ("sepal", "petal")
+        for size in ("length", "width")
+    ],
     "breast_cancer": [
         *(f"mean {name}" for name in TUMOUR),
         *(f"{name} error" for name in TUMOUR),
@@ -57,22 +66,34 @@ COLUMNS = {  # of scikit-learn's tables, whose files do not name them
 
 @dataclass(frozen=True)
 class Source:
-    """One published data set."""
+    """One published data set.
+
+    Attributes
+    ----------
+    origin, licence : str
+    shape : tuple of int or None
+        The numbers of all rows, of features and of classes; None for an unknown number.
+    n_train : int or None
+        The number of training rows; None without a published split.
+    route : str
+        A name of :data:`ROUTES`; empty if only a local mirror can have the data set.
+    files : mapping
+        The address of each file by its name. "pip:" and the name of a wheel stand for
+        the index that pip uses.
+    members : sequence of str
+        The names of files in an archive.
+    labels : array or None
+        The classes in the order of their codes, if the files have other labels.
+    """
 
     origin: str
-    shape: tuple[int | None, ...]  # all rows, features, classes; None: unknown
+    shape: tuple[int | None, ...]
     licence: str = "not stated"
-    n_train: int | None = None  # None without a published split
-    route: str = (
-        ""  # a name of ROUTES; empty for data sets that only a local mirror can hold
-    )
-    # The address of each, by name; "pip:" and a wheel's name for the index that pip
-    # uses.
+    n_train: int | None = None
+    route: str = ""
     files: Mapping[str, str] = field(default_factory=dict)
-    members: Sequence[str] = ()  # names of files in an archive
-    labels: np.ndarray | None = (
-        None  # classes in the order of their codes, if files spell others
-    )
+    members: Sequence[str] = ()
+    labels: np.ndarray | None = None
 
     def parse(self, paths: Sequence[Path]) -> Rows:
         """Return the rows of the downloaded files."""
@@ -81,54 +102,44 @@ class Source:
 
 def read_sources() -> dict[str, Source]:
     """Return the data sets of ``sources.csv`` by name."""
-    sources = {}
-    with (
-        Path(__file__)
-        .with_name("sources.csv")
-        .open(newline="", encoding="utf-8") as file
-    ):
-        _, *lines = csv.reader(file)
-    for name, *sizes, route, addresses, members, labels, licence, origin in lines:
-        files = {
-            re.split("[/:]", url)[-1].replace("+", "_"): url
-            for url in addresses.split()
-        }
-        *shape, n_train = (int(size) if size else None for size in sizes)
-        classes = as_integers(np.array(labels.split())) if labels else None
-        sources[name] = Source(
-            origin,
-            tuple(shape),
-            licence,
-            n_train,
-            route,
-            files,
-            members.split(),
-            classes,
-        )
-    return sources
+    path = Path(__file__).with_name("sources.csv")
+    with path.open(newline="", encoding="utf-8") as file:
+        return {line["name"]: _source(line) for line in csv.DictReader(file)}
+
+
+def _source(line: Mapping[str, str]) -> Source:
+    n, d, k, n_train = (int(line[size] or 0) or None for size in SIZES)
+    addresses = line["files"].split()
+    labels = line["labels"].split()
+    classes = as_integers(np.array(labels)) if labels else None
+    return Source(
+        line["origin"],
+        (n, d, k),
+        line["licence"],
+        n_train,
+        line["route"],
+        {re.split("[/:]", url)[-1].replace("+", "_"): url for url in addresses},
+        line["members"].split(),
+        classes,
+    )
 
 
 def _libsvm(
     paths: Sequence[Path], source: Source, sparse: bool = False, planes: int = 1
 ) -> Rows:
-    """Read files of the LIBSVM collection, dense rows unless they are `sparse`.
+    """Read files of the LIBSVM collection; rows are dense unless they are `sparse`.
 
-    Rows of `planes` images, one per colour, become images of that many values per
-    pixel.
+    A row may have several `planes`, one per colour of an image; the colours of a pixel
+    are put next to each other.
     """
     parts = read_libsvm(*paths, n_features=source.shape[1], dtype=np.float32)
-    X, y = (
-        sp.vstack([part.X for part in parts], "csr"),
-        np.concatenate([p.y for p in parts]),
-    )
+    X = sp.vstack([part.X for part in parts], "csr")
+    y = np.concatenate([part.y for part in parts])
     if not sparse:
-        X = (
-            X.toarray()
-            .reshape(len(y), planes, -1)
-            .transpose(0, 2, 1)
-            .reshape(len(y), -1)
-        )
-    return Rows(X, y, len(parts[0].y) if source.n_train is not None else None)
+        images = X.toarray().reshape(len(y), planes, -1)
+        X = images.transpose(0, 2, 1).reshape(len(y), -1)
+    n_train = None if source.n_train is None else len(parts[0].y)
+    return Rows(X, y, n_train)
 
 
 def _zipped(
@@ -138,75 +149,65 @@ def _zipped(
     header: int = 0,
     label: int = -1,
 ) -> Rows:
-    """Read tables in a zip archive, one below the other.
+    """Read the tables of a zip archive as one table.
 
-    A `separator` of None is any run of blanks; `header` lines are skipped, and so are
-    lines that begin with ``@`` or ``%`` (ARFF headers, remarks). `label` is the column
-    of the labels.
+    `header` lines of each table are skipped, and so are lines that begin with ``@`` or
+    ``%`` (ARFF headers, remarks). A `separator` of None is any run of blanks. `label`
+    is the column of the labels.
     """
+    lines: list[str] = []
     with zipfile.ZipFile(paths[0]) as archive:
         inside = {name.rpartition("/")[2]: name for name in archive.namelist()}
-        texts = [
-            archive.read(inside[member]).decode("latin-1") for member in source.members
-        ]
-    lines = [
-        line for text in texts for line in text.splitlines()[header:] if line.strip()
-    ]
+        for member in source.members:
+            text = archive.read(inside[member]).decode("latin-1")
+            lines += filter(str.strip, text.splitlines()[header:])
     table = np.char.strip(
         [line.split(separator) for line in lines if line[0] not in "@%"]
     )
-    y, X = (
-        as_integers(table[:, label]),
-        np.delete(table, label, axis=1).astype(np.float64),
-    )
+    y = as_integers(table[:, label])
+    X = np.delete(table, label, axis=1).astype(np.float64)
     with np.errstate(over="ignore"):
-        exact = X.astype(np.float32)
-    return Rows(exact if np.array_equal(exact, X) else X, y, source.n_train)
+        single = X.astype(np.float32)
+    if np.array_equal(single, X):
+        X = single
+    return Rows(X, y, source.n_train)
 
 
 def _idx(paths: Sequence[Path], source: Source) -> Rows:
-    """Read MNIST's format: bytes after a header of sizes, of training and of test
-    rows."""
-    arrays = []
-    for path in paths:
-        with gzip.open(path) as file:
-            content = file.read()
-        start = (
-            4 + 4 * content[3] if content[:3] == b"\0\0\x08" and len(content) > 3 else 4
-        )
-        sizes = np.frombuffer(content[4:start], ">u4")
-        if not len(sizes) or np.prod(sizes, dtype=float) != len(content) - start:
-            raise ValueError(f"{path}: not an idx file of bytes, or cut short")
-        arrays.append(
-            np.frombuffer(content, np.uint8, offset=start).reshape(sizes[0], -1)
-        )
-    images, y, images_test, y_test = arrays
-    return Rows(
-        np.concatenate([images, images_test]),
-        np.concatenate([y, y_test]).ravel(),
-        len(y),
-    )
+    """Read MNIST's files: training images, their labels, test images, their labels."""
+    images, y, images_test, y_test = map(_idx_array, paths)
+    X = np.concatenate([images, images_test])
+    return Rows(X, np.concatenate([y, y_test]).ravel(), len(y))
+
+
+def _idx_array(path: Path) -> np.ndarray:
+    """Return the bytes of an idx file, one row per item."""
+    with gzip.open(path) as file:
+        content = file.read()
+    start = 4
+    if content[:3] == b"\0\0\x08" and len(content) > start:
+        start += 4 * content[3]  # the number of sizes
+    sizes = np.frombuffer(content[4:start], ">u4")
+    if not len(sizes) or np.prod(sizes, dtype=float) != len(content) - start:
+        raise ValueError(f"{path}: not an idx file of bytes, or cut short")
+    return np.frombuffer(content, np.uint8, offset=start).reshape(sizes[0], -1)
 
 
 def _resnet18(paths: Sequence[Path], source: Source, header: int | None = None) -> Rows:
-    """Read the features that the authors of minimax risk publish with MRCpy 3.0.0, in
-    parts."""
+    """Read the features that the authors of minimax risk publish with MRCpy 3.0.0."""
     import pandas as pd
 
-    tables = [
-        pd.read_csv(path, header=header, dtype=np.float32).to_numpy() for path in paths
-    ]
+    tables = [pd.read_csv(path, header=header, dtype=np.float32) for path in paths]
     table = np.concatenate(tables)
     return Rows(table[:, :-1], as_integers(table[:, -1]))
 
 
 def _icd10(paths: Sequence[Path], source: Source) -> Rows:
-    """Count the words of descriptions and inclusion terms of medical codes, without
-    duplicates.
+    """Read the descriptions and inclusion terms of medical codes as word counts.
 
-    Their classes are the categories, three characters, that have at least five texts.
-    Words occur in two texts or more. A random quarter of each category, at least one
-    text, is the test set.
+    Duplicates are left out. The classes are the categories (three characters) that have
+    at least five texts. Every word occurs in at least two texts. The test set is a
+    random quarter of each category, at least one text.
     """
     from xml.etree import ElementTree
 
@@ -214,35 +215,36 @@ def _icd10(paths: Sequence[Path], source: Source) -> Rows:
 
     with zipfile.ZipFile(paths[0]) as archive:
         tabular = ElementTree.fromstring(archive.read(source.members[0]))
-    texts = {}  # a dictionary keeps their order
-    for code in tabular.iter("diag"):
-        terms = (
-            note.text
-            for part in code.findall("inclusionTerm")
-            for note in part.iter("note")
-        )
-        for text in (code.findtext("desc"), *terms):
-            texts[code.findtext("name")[:3], text] = None
+    texts = list(dict.fromkeys(_categories_and_texts(tabular)))
     sizes = Counter(category for category, _ in texts)
-    kept = [(category, text) for category, text in texts if sizes[category] >= 5]
+    texts = [pair for pair in texts if sizes[pair[0]] >= 5]
     X = CountVectorizer(min_df=2, dtype=np.uint8).fit_transform(
-        text for _, text in kept
+        text for _, text in texts
     )
-    filled = np.flatnonzero(X.getnnz(axis=1))  # some have no word that another has
-    y = np.array([category for category, _ in kept])[filled]
+    # Some texts have no word that occurs in another one.
+    filled = np.flatnonzero(X.getnnz(axis=1))
+    y = np.array([category for category, _ in texts])[filled]
     order = np.random.default_rng(0).permutation(len(y))
-    tests = [
-        (rows := order[y[order] == name])[: max(1, len(rows) // 4)]
-        for name in np.unique(y)
-    ]
-    tests = np.concatenate(tests)
-    order = np.concatenate([order[~np.isin(order, tests)], tests])
-    return Rows(X[filled[order]], y[order], len(y) - len(tests))
+    tests = []
+    for category in np.unique(y):
+        rows = order[y[order] == category]
+        tests.append(rows[: max(1, len(rows) // 4)])
+    test_rows = np.concatenate(tests)
+    order = np.concatenate([order[~np.isin(order, test_rows)], test_rows])
+    return Rows(X[filled[order]], y[order], len(y) - len(test_rows))
+
+
+def _categories_and_texts(tabular: Given) -> Iterator[tuple[str, str]]:
+    """Yield the category and the text of every description and inclusion term."""
+    for code in tabular.iter("diag"):
+        category = code.findtext("name")[:3]
+        yield category, code.findtext("desc")
+        for note in code.iterfind("inclusionTerm//note"):
+            yield category, note.text
 
 
 def _bundled(paths: Sequence[Path], source: Source) -> Rows:
-    """Return a table of scikit-learn's, without importing it, which takes more than a
-    second."""
+    """Read a table of scikit-learn without importing it, which takes over a second."""
     [name] = source.members
     [package] = find_spec("sklearn").submodule_search_locations
     [path] = Path(package, "datasets", "data").glob(f"{name}*.csv*")
@@ -253,22 +255,20 @@ def _bundled(paths: Sequence[Path], source: Source) -> Rows:
         values = np.loadtxt(path, delimiter=",", skiprows=1)
         with path.open(encoding="utf-8") as file:
             labels = np.array(file.readline().strip().split(",")[2:])
-    classes = values[:, -1].astype(int)
-    return Rows(
-        values[:, :-1],
-        labels[classes],
-        features=tuple(COLUMNS[name]),
-        about=source.origin,
-    )
+    y = labels[values[:, -1].astype(int)]
+    features = tuple(COLUMNS[name])
+    return Rows(values[:, :-1], y, features=features, about=source.origin)
 
 
+SIZES = ("n", "d", "k", "n_train")  # columns of sources.csv
 ROUTES: dict[str, Callable[[Sequence[Path], Source], Rows]] = {
     "libsvm": _libsvm,
     "libsvm sparse": partial(_libsvm, sparse=True),
     "libsvm planes": partial(_libsvm, planes=3),
     "zipped": _zipped,
     "zipped blanks": partial(_zipped, separator=None),
-    "zipped mrcpy": partial(_zipped, header=2),  # a line of sizes, a line of names
+    # MRCpy's tables begin with a line of sizes and a line of names.
+    "zipped mrcpy": partial(_zipped, header=2),
     "zipped mrcpy letters": partial(_zipped, header=2, label=0),
     "icd10": _icd10,
     "idx": _idx,

@@ -1,4 +1,4 @@
-"""Generated data sets; each problem says that it is synthetic."""
+"""Generated data sets, which are marked as synthetic."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from workbench.core.problem import Problem, as_problem
 
 
 def synthetic(n: int = 1_000, d: int = 20, k: int = 5, seed: int = 0) -> Problem:
-    """Return overlapping Gaussian classes of equal size: n rows, d features, n >= k >=
-    2 classes.
+    """Return n rows with d features of k overlapping Gaussian classes of equal size.
 
-    The typical distance of two class centres is three standard deviations of the noise:
-    two classes that far apart are confused at the rate Phi(-1.5), 7 %.
+    There are n >= k >= 2 classes. The typical distance between two class centres is
+    three standard deviations of the noise. Two classes at this distance are confused at
+    the rate Phi(-1.5), 7 %.
     """
     check_sizes(n, d, k, 16 * d)
     rng = np.random.default_rng(seed)
@@ -28,12 +28,11 @@ def synthetic(n: int = 1_000, d: int = 20, k: int = 5, seed: int = 0) -> Problem
 def checkers(
     n: int = 10_000, seed: int | list[int] = 0, *, squares: int = 4
 ) -> Problem:
-    """Return rows on a checkerboard, uniform in the unit square, labelled by colour;
-    float32.
+    """Return n float32 rows on a checkerboard, labelled by the colour of their square.
 
-    Coordinates have noise with a standard deviation of 0.08 sides of a square: the best
-    possible error is about 9 %. There are n >= 2 rows, and `squares` >= 2 squares per
-    side.
+    The rows are uniform in the unit square. Their coordinates have noise with a
+    standard deviation of 0.08 sides of a square, so the best possible error is about
+    9 %. There are n >= 2 rows, and `squares` >= 2 squares per side.
     """
     check_sizes(n, 2, 2, 50)
     if squares < 2:
@@ -47,13 +46,15 @@ def checkers(
     about = (
         f"synthetic: a board of {squares} x {squares} squares, noise of {noise:g} sides"
     )
-    name = f"checkers {n}" + (f" of {squares}x{squares}" if squares != 4 else "")
+    name = f"checkers {n}"
+    if squares != 4:
+        name += f" of {squares}x{squares}"
     return as_problem(X.astype(np.float32), y, name=name, synthetic=True, about=about)
 
 
 def check_sizes(n: int, d: int, k: int, row_bytes: int) -> None:
-    """Raise a ValueError unless n >= k >= 2, d >= 1, and n rows of this size fit into
-    memory."""
-    for name, value, least in (("k", k, 2), ("n", n, k), ("d", d, 1)):
-        check_whole(value, name, least)
+    """Refuse sizes unless n >= k >= 2, d >= 1, and n rows fit into memory."""
+    check_whole(k, "k", 2)
+    check_whole(n, "n", k)
+    check_whole(d, "d")
     check_memory(f"{n} generated rows, which", n * row_bytes)

@@ -1,8 +1,7 @@
-"""Tables: CSV, TSV and Parquet files as rows with a label column.
+"""CSV, TSV and Parquet files as rows with a label column.
 
-pandas reads them, and its own options decide what a file means. What is not clear
-without them is refused in one sentence that names the option; :attr:`Rows.about` says
-what was read.
+pandas reads them, and its options decide what a file means. An unclear file is refused
+in one sentence that names the option to give. :attr:`Rows.about` says what was read.
 """
 
 from __future__ import annotations
@@ -21,48 +20,56 @@ from workbench.data.formats import BROKEN, Rows, as_integers
 TABLES = (".csv", ".tsv", ".parquet")
 PACKED = (".gz", ".bz2", ".xz", ".zip")
 TARGETS = ("target", "label", "class", "y")
-MAX_LISTED = 8  # classes whose counts `about` lists
-# A number as one writes it, and that a float holds exactly enough to be written so
-# again.
+MAX_LISTED = 8  # classes whose sizes `about` lists
+# A plainly written number that a float represents well enough to be written alike.
 PLAIN = re.compile(r"(?=.{1,16}$)[+-]?(0|[1-9][0-9]*)(\.(0|[0-9]*[1-9]))?")
-HEAD = {"nrows": 0, "skipfooter": 0}  # options that read the names of the columns only
+HEAD = {"nrows": 0, "skipfooter": 0}  # options for reading only the names of columns
 
 
 def read_tables(*paths: PathLike, target: str | None = None, **options) -> list[Rows]:
-    """Read CSV, TSV or Parquet tables, one sample per row.
+    """Read CSV, TSV or Parquet tables with one example per row.
 
     Parameters
     ----------
-    paths : .csv, .tsv or .parquet files; the first two may be compressed (.gz, .bz2,
-        .xz, .zip); a test table follows its training table
-    target : the label column; by default the one column called target, label, class or
-        y, in upper or lower case, else the last
-    options : of ``pandas.read_csv`` or ``read_parquet``. With `na_values`, rows that
-        have gaps among their features are left out; otherwise gaps are an error.
+    paths : str or Path
+        .csv, .tsv or .parquet files. The first two may be compressed (.gz, .bz2, .xz,
+        .zip). A test table comes after its training table.
+    target : str or None
+        The label column. By default it is the only column called target, label, class
+        or y, in upper or lower case, or else the last column.
+    options : options of ``pandas.read_csv`` or ``read_parquet``
+        With `na_values`, rows whose features have gaps are left out; otherwise gaps are
+        an error.
 
     Returns
     -------
     list of Rows
-        Labels are texts as they are written, or numbers if all of them spell different
-        numbers plainly: 7, -1 or 2.5, but not 07, 2.50 or 1e5. `about` has the label
-        column, the size of each class, the error of always predicting the largest
-        class, labels that differ only in case or blanks, and how many rows were left
-        out. A table that is unclear is a ValueError that names the file, the column and
-        the option.
+        Labels are the texts in the file. They are numbers if all of them are plainly
+        written and different, such as 7, -1 or 2.5, but not 07, 2.50 or 1e5. `about`
+        names the label column, the size of each class, the error of always predicting
+        the largest class, labels that differ only in case or blanks, and the number of
+        rows that were left out.
+
+    Raises
+    ------
+    ValueError
+        If a table is unclear. The message names the file, the column and the option.
     """
     tables: list[Rows] = []
     for path in map(Path, paths):
         tables.append(_rows(path, target, options))
-        target = tables[0].label
-    numbers = [as_numbers(rows.y) for rows in tables]
-    if not any(y.dtype.kind == "U" for y in numbers):
-        tables = [rows._replace(y=y) for rows, y in zip(tables, numbers)]
-    return [t._replace(about="; ".join([t.about, *described(t.y)])) for t in tables]
+        target = tables[0].label  # also of the test table
+    labels = [as_numbers(rows.y) for rows in tables]
+    if any(y.dtype.kind == "U" for y in labels):
+        labels = [rows.y for rows in tables]
+    return [
+        rows._replace(y=y, about="; ".join([rows.about, *described(y)]))
+        for rows, y in zip(tables, labels, strict=True)
+    ]
 
 
 def as_numbers(labels: np.ndarray) -> np.ndarray:
-    """Return texts that spell different numbers plainly as numbers, other labels
-    unchanged."""
+    """Return labels as numbers if all are different numbers, plainly written."""
     if labels.dtype.kind != "U":
         return as_integers(labels)
     texts, codes = np.unique(np.char.strip(labels, " "), return_inverse=True)
@@ -74,11 +81,12 @@ def as_numbers(labels: np.ndarray) -> np.ndarray:
 
 
 def _rows(path: Path, target: str | None, options: Record) -> Rows:
-    """Return the rows of one table, with its labels as they are written."""
+    """Return the rows of one table, with the labels as they are in the file."""
     is_text = table_suffix(path) != ".parquet"
     if is_text:
         options = _usual(path, {**options})
-    frame = _frame(path, options | HEAD if is_text else options)
+    head = options | HEAD if is_text else options
+    frame = _frame(path, head)
     names = _names(frame, path, is_text, options)
     label = _label_column(names, target, path)
     place = names.index(label)
@@ -92,50 +100,64 @@ def _rows(path: Path, target: str | None, options: Record) -> Rows:
     frame.columns = names
     written = labels = frame.pop(label)
     if is_text and labels.isna().any():
-        written = _frame(path, options | {"na_filter": False, "dtype": str}).iloc[
-            :, place
-        ]
+        as_written = options | {"na_filter": False, "dtype": str}
+        written = _frame(path, as_written).iloc[:, place]
     frame = _numeric(frame, path)
-    about, gaps = f"label column {label!r}", frame.isna()
+    about = f"label column {label!r}"
+    gaps = frame.isna()
     if gaps.any(axis=None):
         if "na_values" not in options:
-            name = gaps.sum().idxmax()
-            what = f"{gaps[name].sum():,} of {len(frame):,} values of column {name!r} are missing"
-            advice = ", or give na_values='' to leave these rows out" if is_text else ""
-            raise ValueError(f"{path}: X: contains NaN: {what}; fill them{advice}")
-        kept = ~gaps.any(axis=1).to_numpy()
-        about += (
-            f"; {len(frame) - kept.sum():,} of {len(frame):,} rows have gaps, left out"
-        )
-        frame, labels, written = frame[kept], labels[kept], written[kept]
-    advice = ", or give keep_default_na=False if that is a class" if is_text else ""
+            _refuse_gaps(gaps, path, is_text)
+        full = ~gaps.any(axis=1).to_numpy()
+        about += f"; {np.sum(~full):,} of {len(frame):,} rows have gaps, left out"
+        frame = frame[full]
+        labels = labels[full]
+        written = written[full]
+    remedy = "fill them"
+    if is_text:
+        remedy += ", or give keep_default_na=False if that is a class"
     missing = written[labels.isna().to_numpy()].tolist()
-    refuse_missing(missing, f"{path}: y", f"fill them{advice}")
+    refuse_missing(missing, f"{path}: y", remedy)
     X = frame.to_numpy()
-    X = frame.to_numpy(dtype=np.float64) if X.dtype == object else X
+    if X.dtype == object:
+        X = frame.to_numpy(dtype=np.float64)
     y = as_array(labels.tolist(), "y")
-    y = np.char.decode(y, "utf-8") if y.dtype.kind == "S" else y
+    if y.dtype.kind == "S":
+        y = np.char.decode(y, "utf-8")
     return Rows(X, y, features=tuple(frame.columns), about=about, label=label)
 
 
+def _refuse_gaps(gaps, path: Path, is_text: bool) -> None:
+    """Raise a ValueError that names the column with the largest number of gaps."""
+    counts = gaps.sum()
+    name = counts.idxmax()
+    what = f"{counts[name]:,} of {len(gaps):,} values of column {name!r} are missing"
+    remedy = "fill them"
+    if is_text:
+        remedy += ", or give na_values='' to leave these rows out"
+    raise ValueError(f"{path}: X: contains NaN: {what}; {remedy}")
+
+
 def _usual(path: Path, given: Record) -> Record:
-    """Return options of ``pandas.read_csv`` with our defaults; a table is read in one
-    piece."""
+    """Return the given options of ``pandas.read_csv`` together with our defaults.
+
+    A table is always read in one piece: in chunks, the values of a column may be
+    numbers in one chunk and texts in another.
+    """
     options: Record = {"skipinitialspace": True, "index_col": False}
-    options["sep"] = given.pop(
-        "delimiter", "\t" if table_suffix(path) == ".tsv" else ","
-    )
+    separator = "\t" if table_suffix(path) == ".tsv" else ","
+    options["sep"] = given.pop("delimiter", separator)
     options |= given | {"chunksize": None, "iterator": False}
     if "engine" not in options and len(str(options["sep"])) == 1:
-        options["low_memory"] = (
-            False  # in chunks, a column may be numbers in some, texts in others
-        )
+        options["low_memory"] = False
     return options
 
 
 def _as_text(column: object, options: Record) -> Record:
-    """Return options that let pandas guess no type for this column, nor for
-    categories."""
+    """Return options with which pandas reads this column as text.
+
+    The types of columns that the options call categories are left to pandas.
+    """
     types = options.get("dtype") or {}
     if not isinstance(types, dict) or column in (options.get("converters") or {}):
         return options
@@ -145,7 +167,7 @@ def _as_text(column: object, options: Record) -> Record:
 
 def _frame(path: Path, options: Record):
     """Return the table as pandas reads it."""
-    import pandas as pd  # half a second that other formats need not wait for
+    import pandas as pd  # other formats need not wait half a second for this
 
     reason: object
     try:
@@ -167,7 +189,7 @@ def _frame(path: Path, options: Record):
 
 
 def _names(frame, path: Path, is_text: bool, options: Record) -> list[str]:
-    """Return the names of the columns; a ValueError says which are unclear."""
+    """Return the names of the columns; unclear names are a ValueError."""
     names = [str(name).strip() for name in frame.columns]
     if is_text:
         if not {"header", "names"} & {*options} and any(map(_is_number, names)):
@@ -193,51 +215,53 @@ def _names(frame, path: Path, is_text: bool, options: Record) -> list[str]:
 
 
 def described(labels: np.ndarray) -> list[str]:
-    """Return sentences on the classes: their sizes, the majority's error, nearly equal
-    labels."""
-    counts = Counter(labels.tolist()).most_common()
+    """Return sentences on the classes: sizes, majority error and similar names."""
+    counts = Counter(map(str, labels.tolist())).most_common()
     if not counts:
         return []
-    names = [str(name) for name, _ in counts]
-    listed = ", ".join(f"{name} {size:,}" for name, size in counts[:MAX_LISTED])
-    more = f" and {len(counts) - MAX_LISTED:,} more" if len(counts) > MAX_LISTED else ""
-    error = 1 - counts[0][1] / len(labels)
-    lines = [
-        f"{len(counts):,} classes: {listed}{more}",
-        f"always predicting {names[0]} has an error of {100 * error:.1f} %",
+    sizes = ", ".join(f"{name} {size:,}" for name, size in counts[:MAX_LISTED])
+    if len(counts) > MAX_LISTED:
+        sizes += f" and {len(counts) - MAX_LISTED:,} more"
+    largest, size = counts[0]
+    error = 1 - size / len(labels)
+    sentences = [
+        f"{len(counts):,} classes: {sizes}",
+        f"always predicting {largest} has an error of {100 * error:.1f} %",
     ]
-    sizes = Counter(map(folded, names))
-    if alike := sorted(name for name in names if sizes[folded(name)] > 1):
-        lines.append(
+    names = [name for name, _ in counts]
+    spellings = Counter(map(folded, names))
+    alike = sorted(name for name in names if spellings[folded(name)] > 1)
+    if alike:
+        sentences.append(
             f"labels that differ only in case or blanks are separate classes: {alike}"
         )
-    return lines
+    return sentences
 
 
 def table_suffix(path: PathLike) -> str:
-    """Return the suffix that names the format, in lower case: ``.csv`` for
-    ``rows.csv.gz``."""
+    """Return the suffix of the format in lower case: ``.csv`` for ``rows.csv.gz``."""
     path = Path(path)
-    path = path.with_suffix("") if path.suffix.lower() in PACKED else path
+    if path.suffix.lower() in PACKED:
+        path = path.with_suffix("")
     return path.suffix.lower()
 
 
 def _label_column(names: list[str], target: str | None, path: Path) -> str:
-    named = [name for name in names if name.lower() in TARGETS]
     if target is not None:
-        if (target := str(target).strip()) not in names:
+        target = str(target).strip()
+        if target not in names:
             raise ValueError(f"target: {path} has no column {target!r}; it has {names}")
         return target
-    if len(named) > 1:
+    usual = [name for name in names if name.lower() in TARGETS] or names[-1:]
+    if len(usual) > 1:
         raise ValueError(
-            f"target: {path} has the columns {named}; name the one with the labels"
+            f"target: {path} has the columns {usual}; name the one with the labels"
         )
-    return named[0] if named else names[-1]
+    return usual[0]
 
 
 def _numeric(frame, path: Path):
-    """Return the features as numbers; a ValueError says which column has other
-    values."""
+    """Return the features as numbers; a ValueError names a column with other values."""
     import pandas as pd
     from pandas.api.types import is_numeric_dtype
 
@@ -245,18 +269,17 @@ def _numeric(frame, path: Path):
         if is_numeric_dtype(column):
             continue
         numbers = pd.to_numeric(column.astype(str), errors="coerce")
-        odd = column[numbers.isna() & column.notna()].astype(str)
-        if len(odd):
-            example = odd.value_counts().index[0]
-            what = f"{len(odd):,} of {len(column):,} values are not, most often {shown(example)}"
-            advice = f"give na_values={shown(example)} if that is a gap"
+        texts = column[numbers.isna() & column.notna()].astype(str)
+        if len(texts):
+            example = texts.value_counts().index[0]
+            remedy = f"give na_values={shown(example)} if that is a gap"
             if "," in example:
-                advice = "give decimal=',' if these are numbers"
-            advice += (
-                ", encode or drop such columns, or name the label column with target="
-            )
+                remedy = "give decimal=',' if these are numbers"
             raise ValueError(
-                f"{path}: features must be numbers; column {name!r}: {what}; {advice}"
+                f"{path}: features must be numbers; column {name!r}: {len(texts):,} of "
+                f"{len(column):,} values are not, most often {shown(example)}; "
+                f"{remedy}, encode or drop such columns, or name the label column with "
+                "target="
             )
         frame = frame.assign(**{name: numbers})
     return frame

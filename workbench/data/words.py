@@ -1,9 +1,9 @@
-"""Data in words: the one grammar of `load`, `run`, grids, notebooks and dashboards.
+"""Descriptions of data, the one grammar of `load`, `run`, grids and notebooks.
 
-``DATA @ SCALE`` with any number of steps, or several such descriptions joined by `` or
-``: the first whose data are available is used. data/README.md has the table of all
-words. The longest start of a description that is a path of this machine is its data,
-whatever signs the path contains.
+A description is ``DATA @ SCALE`` with any number of steps. Several may be joined by
+`` or ``: the first one whose data are available is used. data/README.md has a table of
+all words. If a description begins with a path of this machine, the longest such path is
+its data, whatever signs the path contains.
 """
 
 from __future__ import annotations
@@ -37,84 +37,85 @@ SCALES: dict[str, Callable[[Problem], Problem]] = {
     "tfidf": features.tfidf,  # sparse counts to unit rows of tf-idf
 }
 GENERATED = re.compile(r"synthetic \d+x\d+x\d+|checkers \d+|text \d+x\d+")
-MAX_TEST_ROWS = (
-    20_000  # of generated data: an error of 9 % has a standard deviation of 0.2 points
-)
-COMMA, OR, NEXT, SIGN = map(re.compile, (",", r"\sor\s", r",|\sor\s", r"[@+|,]|\sor\s"))
-STEP = re.compile(
-    r"\s*([+|])\s*(?:(\d+(?:\.\d+)?)\s*"
-    r"(fourier|mrcpy|pca|log counts|classes|a class|% test|% rows|% validation)|(constant))\s*"
-)
-# Of a problem, an amount (a whole number, or a fraction for %) and a seed.
-STEPS: dict[tuple[str, str], Callable[..., Problem]] = {
-    ("+", "constant"): lambda problem, *_: features.constant(problem),
-    ("+", "fourier"): features.fourier,
-    ("|", "fourier"): partial(features.fourier, append=False),
-    ("|", "mrcpy"): partial(features.fourier, append=False, mrcpy=True),
-    ("|", "pca"): features.pca,
-    ("|", "log counts"): lambda problem, m, _: features.log_counts(problem, m),
-    ("|", "classes"): lambda problem, k, _: problem.first_classes(k),
-    ("|", "a class"): lambda problem, m, _: _first_of_classes(problem, m),
-    ("|", "% rows"): Problem.subset,
-    ("|", "% validation"): lambda problem, share, seed: _validation(
-        problem, share, seed
-    ),
-}
+# Test rows of generated data: an error of 9 % has a standard deviation of 0.2 points.
+MAX_TEST_ROWS = 20_000
+COMMA = re.compile(",")
+OR = re.compile(r"\sor\s")
+COMMA_OR = re.compile(r",|\sor\s")
+SIGN = re.compile(r"[@+|,]|\sor\s")
+STEP = re.compile(r"([+|])\s*(\d+(?:\.\d+)?)?\s*(.+)")  # sign, amount and kind
 
 
 class Words(NamedTuple):
-    """One description of data, parsed."""
+    """One description of data, parsed.
 
-    data: str  # a name, a path or a generated problem, as it is written
-    scale: str | None  # None if the words have no ``@``
-    test: float | None  # the fraction of ``| P % test``
-    steps: tuple[tuple[Callable[..., Problem], float], ...]  # with their amounts
+    Attributes
+    ----------
+    data : str
+        A name, a path or the words of a generated problem.
+    scale : str or None
+        The scale after ``@``, if there is one.
+    test : float or None
+        The fraction P / 100 of ``| P % test``, if there is one.
+    steps : tuple
+        The function and the amount of each step.
+    """
+
+    data: str
+    scale: str | None
+    test: float | None
+    steps: tuple[tuple[Callable[..., Problem], float], ...]
 
 
 def listed(text: str | float | list, kind: type = str) -> list:
-    """Return the items of a comma-separated parameter, each as `kind`: ``"1e-2,
-    1e-3"``.
+    """Return the items of a list such as ``"1e-2, 1e-3"``, each as `kind`.
 
-    papermill passes a number for ``-p grid 1e-2``, a list for ``-y "grid: [1e-2,
-    1e-3]"``. An item that is empty or not of this kind is a ValueError.
+    Parameters
+    ----------
+    text : str, number or list
+        Items with commas between them. papermill passes a number for ``-p grid 1e-2``,
+        and a list for ``-y "grid: [1e-2, 1e-3]"``.
+    kind : type
+        The type of an item. An empty item, or one of another type, is a ValueError.
     """
     items = text if isinstance(text, list) else _split(str(text), COMMA)
     items = [str(item).strip() for item in items]
     if "" in items:
         raise ValueError(f"list: an item is empty in {text!r}")
     if kind is int:
-        if broken := [item for item in items if not float(item).is_integer()]:
-            raise ValueError(f"list: {broken[0]!r} is not a whole number in {text!r}")
-        return [int(float(item)) for item in items]
+        for item in items:
+            if not float(item).is_integer():
+                raise ValueError(f"list: {item!r} is not a whole number in {text!r}")
+        items = [float(item) for item in items]
     return [kind(item) for item in items]
 
 
 def alternatives(text: str) -> list[Words]:
-    """Return the alternatives of a description, ``A or B``; a ValueError names a faulty
-    one."""
+    """Return the parsed alternatives, ``A or B``; a faulty one is a ValueError."""
     return [_parsed(choice) for choice in _split(text, OR)]
 
 
 def data_in(text: str) -> list[str]:
-    """Return the names and paths in a list of descriptions, whatever else it says."""
-    return [_data(choice).strip() for choice in _split(text, NEXT)]
+    """Return the names and paths in a list of descriptions, which may be faulty."""
+    return [_data(choice).strip() for choice in _split(text, COMMA_OR)]
 
 
 def generated(data: str, seed: int, test: float | None) -> Problem | None:
-    """Return the problem that words such as ``checkers 1000`` generate, or None for
-    other data.
+    """Return the problem that words such as ``checkers 1000`` generate.
 
-    `test` is the fraction of test rows. ``synthetic NxDxK`` splits its N rows.
-    ``checkers N`` has N training rows and, whatever N, the same 20,000 test rows of a
-    seed. ``text NxC`` has N training rows and this fraction of all as test rows, at
-    most 20,000.
+    Return None for other data. `test` is the fraction of test rows. ``synthetic
+    NxDxK`` has N rows, which are split. ``checkers N`` has N training rows and 20,000
+    test rows, which depend only on the seed. ``text NxC`` has N training rows, and this
+    fraction of all rows, at most 20,000, are test rows.
     """
     if not GENERATED.fullmatch(data):
         return None
     kind, _, sizes = data.partition(" ")
     n, *others = map(int, sizes.split("x"))
     if kind == "text":
-        n_test = min(round(n * test / (1 - test)), MAX_TEST_ROWS) if test else 0
+        n_test = 0
+        if test:
+            n_test = min(round(n * test / (1 - test)), MAX_TEST_ROWS)
         return zipf_text(n, others[0], seed, n_test=n_test)
     if kind == "synthetic":
         problem = synthetic(n, others[0], others[1], seed)
@@ -122,23 +123,21 @@ def generated(data: str, seed: int, test: float | None) -> Problem | None:
     problem = checkers(n, seed)
     if not test:
         return problem
-    tests = checkers(
-        MAX_TEST_ROWS, [seed, 1]
-    )  # a stream that no seed of training rows has
+    # No seed of training rows gives the random numbers of this pair.
+    tests = checkers(MAX_TEST_ROWS, [seed, 1])
     return replace(problem, X_test=tests.X, y_test=tests.y)
 
 
 def default_scale(data: str, is_name: bool) -> str:
-    """Return the scale of words without ``@``, as data/README.md lists it."""
-    if GENERATED.fullmatch(data):
-        return {"text": "tfidf", "synthetic": "standard"}.get(
-            data.partition(" ")[0], GIVEN
-        )
-    return "standard" if is_name else GIVEN
+    """Return the scale of a description without ``@``, as in data/README.md."""
+    kind = data.split(" ")[0] if GENERATED.fullmatch(data) else ""
+    if kind == "text":
+        return "tfidf"
+    return "standard" if is_name or kind == "synthetic" else GIVEN
 
 
 def check_scale(scale: str, text: str) -> None:
-    """Raise a ValueError that names the argument unless there is such a scale."""
+    """Raise a ValueError, which quotes `text`, unless there is such a scale."""
     if scale not in SCALES:
         raise ValueError(
             f"scale: unknown scale {scale!r} in {text!r}; {hint(scale, SCALES)}"
@@ -146,27 +145,29 @@ def check_scale(scale: str, text: str) -> None:
 
 
 def existing(text: str) -> Path | None:
-    """Return the path of a file or folder that exists, or None; ``~`` is the home
-    folder."""
-    places = [
-        place for place in (text, os.path.expanduser(text)) if os.path.exists(place)
-    ]
-    return Path(places[0]) if places else None
+    """Return the path of a file or folder that exists, or None.
+
+    ``~`` is the home folder.
+    """
+    for place in (text, os.path.expanduser(text)):
+        if os.path.exists(place):
+            return Path(place)
+    return None
 
 
 def _path(text: str) -> str:
-    """Return the longest start of a text that is a path and ends before a sign."""
+    """Return the longest path that a text begins with; it ends at a sign or the end."""
     ends = [len(text), *(sign.start() for sign in reversed([*SIGN.finditer(text)]))]
     return next((text[:end] for end in ends if existing(text[:end].strip())), "")
 
 
 def _data(text: str) -> str:
-    """Return the start of a description that is its data."""
+    """Return the data of a description."""
     return _path(text) or re.match(r"[^@+|]*", text)[0]
 
 
 def _split(text: str, sign: re.Pattern) -> list[str]:
-    """Return the parts of a text between signs, except those inside a path."""
+    """Return the parts of a text between signs; signs inside a path do not count."""
     parts = []
     while cut := sign.search(text, len(_path(text))):
         parts.append(text[: cut.start()])
@@ -181,27 +182,14 @@ def _parsed(text: str) -> Words:
     scale = test = None
     if rest.startswith("@"):
         scale = re.match(r"@([^+|]*)", rest)[1]
-        rest, scale = rest[1 + len(scale) :], scale.strip()
+        rest = rest[1 + len(scale) :]
+        scale = scale.strip()
         check_scale(scale, text)
     steps = []
-    while rest:
-        found = STEP.match(rest)
-        sign, kind = (found[1], found[3] or found[4]) if found else ("", "")
-        if (sign, kind) not in STEPS and (sign, kind) != ("|", "% test"):
-            raise ValueError(
-                f"data: {text!r} is not a name followed by steps such as '+ 400 "
-                "fourier', '+ constant', '| 64 pca', '| 3 log counts', '| 7 classes', "
-                "'| 81 a class', '| 30 % test', '| 40 % rows' or '| 20 % validation'"
-            )
-        amount = float(found[2] or 1)
-        if kind.startswith("%"):
-            amount /= 100
-        elif amount.is_integer():
-            amount = int(amount)
-        else:
-            raise ValueError(f"data: {kind} must be a whole number in {text!r}")
-        if kind != "% test":
-            steps.append((STEPS[sign, kind], amount))
+    for part in filter(None, re.split(r"(?=[+|])", rest)):
+        kind, amount = _step(part.strip(), text)
+        if kind != TEST:
+            steps.append((STEPS[kind], amount))
         elif steps or test is not None or not 0 < amount < 1:
             raise ValueError(
                 f"data: '| {100 * amount:g} % test' must be the first step, with a "
@@ -209,41 +197,74 @@ def _parsed(text: str) -> Words:
             )
         else:
             test = amount
-        rest = rest[found.end() :]
     return Words(data.strip(), scale, test, tuple(steps))
 
 
-def _validation(problem: Problem, share: float, seed: int) -> Problem:
-    """Hold out every 1 / share-th training row in the order of classes, counting on
-    across them."""
-    if not 0 < share < 1:
+def _step(part: str, text: str) -> tuple[str, float]:
+    """Return the kind of a step of `text`, with its sign, and its amount."""
+    match = STEP.fullmatch(part)
+    sign, number, word = match.groups() if match else ("", "", "")
+    kind = f"{sign} {word}"
+    if kind not in (TEST, *STEPS) or (number is None) != (word == "constant"):
         raise ValueError(
-            f"data: '| {100 * share:g} % validation' must be between 0 and 100"
+            f"data: {text!r} is not a name followed by steps such as '+ 400 "
+            "fourier', '+ constant', '| 64 pca', '| 3 log counts', '| 7 classes', "
+            "'| 81 a class', '| 30 % test', '| 40 % rows' or '| 20 % validation'"
+        )
+    amount = float(number or 1)
+    if "%" in kind:
+        return kind, amount / 100
+    if not amount.is_integer():
+        raise ValueError(f"data: {word} must be a whole number in {text!r}")
+    return kind, int(amount)
+
+
+def _validation(problem: Problem, fraction: float, seed: int) -> Problem:
+    """Hold out a fraction of the training rows, spread evenly over the classes."""
+    if not 0 < fraction < 1:
+        raise ValueError(
+            f"data: '| {100 * fraction:g} % validation' must be between 0 and 100"
         )
     rng = np.random.default_rng(seed)
     drawn = rng.permutation(problem.n)
     order, starts = by_class(problem.y[drawn], problem.k)
-    held = np.diff(np.floor(share * np.arange(problem.n + 1) + rng.random())) > 0
+    whole = np.floor(fraction * np.arange(problem.n + 1) + rng.random())
+    held_out = np.diff(whole) > 0
+    # A row of each class stays.
     first = starts[:-1]
-    held[first[np.logical_and.reduceat(held, first)]] = (
-        False  # no class is held out whole
-    )
-    if not held.any():
-        raise ValueError(f"data: '| {100 * share:g} % validation' holds out no row")
-    return problem.held_out(np.isin(np.arange(problem.n), drawn[order[held]]))
+    held_out[first[np.logical_and.reduceat(held_out, first)]] = False
+    if not held_out.any():
+        raise ValueError(f"data: '| {100 * fraction:g} % validation' holds out no row")
+    rows = drawn[order[held_out]]
+    return problem.held_out(np.isin(np.arange(problem.n), rows))
 
 
-def _first_of_classes(problem: Problem, m: int) -> Problem:
+def _first_of_classes(problem: Problem, m: int, _: int) -> Problem:
+    """Keep the first `m` rows of each class as training rows; the others are tests."""
     if problem.X_test is not None:
         raise ValueError(
             "data: '| M a class' makes the split, but there are test rows already"
         )
     order, starts = by_class(problem.y, problem.k)
-    place = (
-        np.arange(problem.n) - starts[problem.y[order]]
-    )  # of a row among those of its class
+    place = np.arange(problem.n) - starts[problem.y[order]]  # of a row within its class
     if m < 1 or (place < m).all():
         raise ValueError(
             f"data: '| {m} a class' leaves no training rows or no test rows"
         )
     return problem.held_out(np.isin(np.arange(problem.n), order[place >= m]))
+
+
+TEST = "| % test"
+# Functions of a problem, an amount (a whole number, or a fraction for %) and a seed.
+STEPS: dict[str, Callable[..., Problem]] = {
+    "+ constant": lambda problem, *_: features.constant(problem),
+    "+ fourier": features.fourier,
+    "| fourier": partial(features.fourier, append=False),
+    "| mrcpy": partial(features.fourier, append=False, mrcpy=True),
+    "| pca": features.pca,
+    "| log counts": lambda problem, m, _: features.log_counts(problem, m),
+    "| classes": lambda problem, k, _: problem.first_classes(k),
+    "| a class": _first_of_classes,
+    "| % rows": Problem.subset,
+    "| % validation": _validation,
+}

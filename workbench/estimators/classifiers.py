@@ -37,7 +37,7 @@ from workbench.estimators.base import (
     positive,
     whole,
 )
-from workbench.kernels.functions import KERNELS, check_gamma, stored_as
+from workbench.kernels.mercer import KERNELS, check_gamma, stored_as
 from workbench.least_squares.links import LINKS
 from workbench.memoir.mips import best_classes, scores
 from workbench.mrc.risk import psi

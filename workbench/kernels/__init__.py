@@ -1,2 +1,5 @@
-"""Compiled loops that several subpackages share: rows, registers, kernel functions,
-Gram rows."""
+"""What several solvers share: compiled loops over rows, and Mercer kernels.
+
+Compiled loops are in compiled.py and rows.py, Mercer kernels in mercer.py, gaussian.py
+and gram.py.
+"""

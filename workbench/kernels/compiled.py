@@ -1,10 +1,9 @@
-"""Numba's `njit`, with machine code kept in one folder of the user, named by its
-sources.
+"""Numba's `njit`, with machine code kept in one folder of the user.
 
-Numba keeps machine code next to the file that defines a kernel: each clone would
-compile again, and changes in kernels of other files would go unnoticed. Here the file
-name has a hash of all sources. Each file ends with a checksum of the rest: a damaged
-one counts as missing, and is written again.
+Numba itself keeps machine code next to the file that defines a kernel. Then each clone
+compiles again, and changes in kernels of other files go unnoticed. Here the name of a
+file contains a hash of all its sources. Each file ends with a checksum of its content:
+a damaged file counts as missing, and is written again.
 """
 
 from __future__ import annotations
@@ -32,8 +31,7 @@ VERSIONS = f"{numba.__version__} {llvmlite.__version__} {np.__version__}"
 
 
 def njit(*, cache: bool = False, **options) -> Callable[[Callable], Callable]:
-    """Return ``numba.njit(**options)``; with `cache` the machine code is kept in
-    `folder()`."""
+    """Return ``numba.njit(**options)``; `cache` keeps machine code in `folder()`."""
 
     def compiled(function: Callable) -> Callable:
         kernel = numba.njit(**options)(function)
@@ -62,15 +60,14 @@ def folder() -> Path | None:
 
 
 def _not_kept(error: Exception) -> None:
-    text = f"compiled code cannot be kept: {error}; set NUMBA_CACHE_DIR to a writable folder"
-    warnings.warn_explicit(
-        text, RuntimeWarning, "workbench", 1
-    )  # one line on a terminal
+    text = f"compiled code cannot be kept: {error}"
+    text += "; set NUMBA_CACHE_DIR to a writable folder"
+    # This warning takes one line on a terminal.
+    warnings.warn_explicit(text, RuntimeWarning, "workbench", 1)
 
 
 class _Locator:
-    """The place of one kernel's machine code, with the methods that
-    `numba.core.caching` calls."""
+    """Where the machine code of one kernel is. `numba.core.caching` calls this."""
 
     def __init__(self, function: Callable, file: str) -> None:
         self._py_file = file
@@ -84,15 +81,14 @@ class _Locator:
         return str(folder())
 
     def ensure_cache_path(self) -> None:
-        """Do nothing: `folder` has made it."""
+        """Do nothing: :func:`folder` has made the folder."""
 
     def get_source_stamp(self) -> str:
         return f"{VERSIONS} {sources(self.module)}"
 
     def get_disambiguator(self) -> str:
-        return sha256(f"{self.module} {self.get_source_stamp()}".encode()).hexdigest()[
-            :20
-        ]
+        stamp = f"{self.module} {self.get_source_stamp()}"
+        return sha256(stamp.encode()).hexdigest()[:20]
 
 
 class _Implementation(CompileResultCacheImpl):
@@ -100,31 +96,38 @@ class _Implementation(CompileResultCacheImpl):
 
 
 class _Files(IndexDataCacheFile):
-    """The files of one kernel, with the methods that `numba.core.caching` calls."""
+    """The files of one kernel; `numba.core.caching` calls these methods."""
 
     def save(self, key: object, data: object) -> None:
+        # Numba numbers the files of a kernel. Two processes that compile it for
+        # different types could take the same number, and one read the other's code.
+        name = f"{self._index_name}.{sha256(repr(key).encode()).hexdigest()[:20]}.nbc"
         try:
-            super().save(key, data)
-        except OSError as error:  # the disk is full
+            self._save_data(name, data)
+            self._save_index(self._load_index() | {key: name})
+        except OSError as error:  # such as a full disk
             _not_kept(error)
 
     def _load_index(self) -> dict:
         return super()._load_index() if _is_whole(self._index_path) else {}
 
     def _load_data(self, name: str) -> object:
-        if not _is_whole(path := self._data_path(name)):
+        path = self._data_path(name)
+        if not _is_whole(path):
             raise OSError(f"{path}: is damaged")  # Numba compiles the kernel again
         return super()._load_data(name)
 
     @contextmanager
     def _open_for_write(self, path: str) -> Iterator[BytesIO]:
-        yield (sink := BytesIO())
+        buffer = BytesIO()
+        yield buffer
+        content = buffer.getvalue()
         with super()._open_for_write(path) as file:
-            file.write(sink.getvalue() + sha256(sink.getvalue()).digest())
+            file.write(content + sha256(content).digest())
 
 
 def _is_whole(path: str) -> bool:
-    """Return whether a file ends with the checksum of what is before."""
+    """Return whether a file ends with the checksum of the content before it."""
     content = b""
     with suppress(OSError):
         content = Path(path).read_bytes()
@@ -142,15 +145,15 @@ class _Cache(FunctionCache):
 
 @cache
 def sources(module: str) -> str:
-    """Return a hash of a module and of those that it imports from, if they contain
-    kernels.
+    """Return a hash of a module with kernels and of all such modules that it imports.
 
-    Kernels may take functions and constants from such modules only; a test checks this.
+    Kernels take functions and constants from such modules only; a test checks this.
     """
     digests: dict[str, bytes] = {}
     waiting = [module]
     while waiting:
-        if (name := waiting.pop()) not in digests:
+        name = waiting.pop()
+        if name not in digests:
             digests[name], imported = _read(name)
             waiting += imported
     return sha256(b"".join(digests[name] for name in sorted(digests))).hexdigest()
@@ -158,10 +161,10 @@ def sources(module: str) -> str:
 
 @cache
 def _read(module: str) -> tuple[bytes, list[str]]:
-    """Return the digest and the imports of an imported module, nothing if it has no
-    kernels."""
+    """Return the digest and imports of a module; both are empty without kernels."""
     spec = getattr(sys.modules.get(module), "__spec__", None)
-    text = spec.loader.get_data(spec.origin) if spec else b""  # from a zip file too
+    # The loader also reads from a zip file.
+    text = spec.loader.get_data(spec.origin) if spec else b""
     if b"njit" not in text and b"numba" not in text:
         return b"", []
     return sha256(text).digest(), [name.decode() for name in IMPORTS.findall(text)]

@@ -1,4 +1,7 @@
-"""Values of the Gaussian kernel from inner products, by vectorised powers of two."""
+"""Values of the Gaussian kernel, a Mercer kernel, from inner products.
+
+They are powers of two, computed by loops that the compiler can vectorise.
+"""
 
 from __future__ import annotations
 
@@ -9,19 +12,18 @@ from numba import types
 from numba.extending import overload
 
 from workbench.kernels.compiled import njit
-from workbench.kernels.vectors import number_of
 
 LN2 = math.log(2.0)
 FAST = {"contract", "reassoc", "nsz"}
-# Coefficients of 2^r for |r| <= 1/2, the highest power first: the interpolant at
-# Chebyshev points in single precision, Taylor's polynomial in double precision.
+# The coefficients of polynomials for 2^r with |r| <= 1/2, the highest power first: the
+# interpolant at Chebyshev points in single, Taylor's polynomial in double precision.
 SINGLE = 0.0013390863364698205, 0.009676031918298474, 0.055503571142190296
 SINGLE += 0.24022107485309188, 0.6931471880262294, 1.0000000754548972
 SINGLE = tuple(map(np.float32, SINGLE))
 DOUBLE = tuple(LN2**k / math.factorial(k) for k in range(13, -1, -1))
-# Least powers of two, well above the smallest normal numbers 2^-126 and 2^-1022, so
-# that products with small weights stay normal: sums of denormal numbers are many times
-# slower.
+# Smaller exponents are raised to these. They are well above those of the smallest
+# normal numbers, 2^-126 and 2^-1022, so that products with small weights stay normal:
+# sums of denormal numbers are many times slower.
 LEAST = np.float32(-90.0)
 LEAST_DOUBLE = -900.0
 HALF = np.float32(0.5)
@@ -29,20 +31,20 @@ HALF = np.float32(0.5)
 
 @njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
 def gaussian_of_products(K, half, others):
-    """Replace products x.z in `K` by 2^(x.z - |x|^2 / 2 - |z|^2 / 2), in either
-    precision."""
+    """Replace the products x.z in `K` by 2^(x.z - |x|^2 / 2 - |z|^2 / 2)."""
     for i in range(np.uint64(K.shape[0])):
-        row, own = K[i], half[i]
+        row = K[i]
+        half_norm = half[i]
         for j in range(np.uint64(row.shape[0])):
-            row[j] = power(row[j] - own - others[j])
+            row[j] = power(row[j] - half_norm - others[j])
 
 
 def power(t):
-    """Return 2^t for t <= 0, with an error of about 3e-7 in single precision and 3e-16
-    in double.
+    """Return 2^t for t <= 0.
 
-    Unlike the library's function, two to the nearest integer times a polynomial is
-    vectorised.
+    The error is about 3e-7 in single precision and 3e-16 in double precision. The
+    result is two to the nearest integer, times a polynomial of the rest; unlike the
+    library's function, this can be vectorised.
     """
 
 
@@ -55,7 +57,7 @@ def _power(t):
         p = SINGLE[0]
         for c in SINGLE[1:]:
             p = p * r + c
-        return p * number_of(np.int32((m + 127) << 23))
+        return p * np.int32((m + 127) << 23).view(np.float32)  # these bits are 2^m
 
     def double(t):
         t = min(max(t, LEAST_DOUBLE), 0.0)
@@ -64,6 +66,6 @@ def _power(t):
         p = DOUBLE[0]
         for c in DOUBLE[1:]:
             p = p * r + c
-        return p * number_of((np.int64(m) + 1023) << 52)
+        return p * np.int64((np.int64(m) + 1023) << 52).view(np.float64)
 
     return single if t == types.float32 else double

@@ -1,13 +1,12 @@
-"""Products of a row of a dense or CSR matrix with a matrix, and rank-one updates,
-compiled.
+"""Compiled loops over a dense or CSR matrix: a row's product, and rank-one updates.
 
-The matrices W (d, lanes) hold one row per feature, padded with columns of zeros to a
-multiple of vector registers; `width` is a tuple of that length. A compiled function is
-specialised for each tuple, so that its inner loops are unrolled; wide matrices pass the
-empty tuple.
+The matrices W (d, lanes) have one row per feature. Columns of zeros pad them to a
+multiple of the vector registers. `width` is a tuple with one entry per lane: functions
+are compiled for each such tuple, so that their inner loops are unrolled. For wide
+matrices the tuple is empty, and one compiled function serves all of them.
 
-Indices are unsigned, because compiled code checks each signed index for a count from
-the end and then uses no vector instructions.
+Indices are unsigned. For a signed index, compiled code checks whether it counts from
+the end, and then it uses no vector instructions.
 """
 
 from __future__ import annotations
@@ -24,21 +23,21 @@ from workbench.kernels.vectors import add_rows
 FAST = {"reassoc", "contract", "nsz", "arcp"}  # NaN and infinity keep their meaning
 WIDEST = 64  # loops over more lanes are not unrolled
 COLUMN_COST = 4  # cost of updating a single column, relative to a column of a whole row
-SMALL = (
-    10**6
-)  # number of multiplications above which OpenBLAS first copies both factors
-DENSE_FRACTION = (
-    0.5  # matrices with a larger fraction of nonzero entries are read as dense
-)
+SMALL = 10**6  # multiplications above which OpenBLAS first copies both factors
+DENSE_FRACTION = 0.5  # nonzero entries above which a matrix is read as dense
+ONE = np.uint64(1)
+TWO = np.uint64(2)
+THREE = np.uint64(3)
+FOUR = np.uint64(4)
 
 
 class Rows(NamedTuple):
-    """The entries of all rows: ``data[p], indices[p]`` for p in ``starts[i]:starts[i +
-    1]``.
+    """The entries of all rows of a matrix, for compiled code.
 
-    Rows without zeros share one list of features: ``shift`` is 1 for them, else 0, and
-    entry p of row i is feature ``indices[p - shift * starts[i]]``. `data` is read-only,
-    so that kernels are compiled once for arrays in memory and memory maps.
+    Row i has the values ``data[p]`` for p in ``starts[i]:starts[i + 1]``. They are of
+    the features ``indices[p - shift * starts[i]]``: ``shift`` is 1 for dense rows,
+    which share one list of features, and 0 for CSR matrices. `data` is read-only, so
+    that kernels are compiled once for arrays in memory and for memory maps.
     """
 
     data: np.ndarray
@@ -48,8 +47,7 @@ class Rows(NamedTuple):
 
 
 def rows_of(X: Matrix) -> Rows:
-    """Return the entries of `X`, only the nonzero ones if a dense matrix has many
-    zeros."""
+    """Return the entries of `X`; if `X` is dense, its zeros are left out if many."""
     if not sp.issparse(X):
         n, d = X.shape
         if np.count_nonzero(X) > DENSE_FRACTION * X.size:
@@ -57,7 +55,8 @@ def rows_of(X: Matrix) -> Rows:
             starts = np.arange(0, (n + 1) * d, d, dtype=np.uint64)
             return Rows(_read_only(X.ravel()), features, starts, np.uint64(1))
         X = sp.csr_matrix(X)
-    indices, starts = X.indices.astype(np.uint32), X.indptr.astype(np.uint64)
+    indices = X.indices.astype(np.uint32)
+    starts = X.indptr.astype(np.uint64)
     return Rows(_read_only(X.data), indices, starts, np.uint64(0))
 
 
@@ -68,7 +67,7 @@ def _read_only(data: np.ndarray) -> np.ndarray:
 
 
 def squared_norms(X: Matrix) -> np.ndarray:
-    """Return |x_i|^2 of every row, float64; 0 below the smallest normal number."""
+    """Return |x_i|^2 for every row, in float64; denormal numbers become 0."""
     if isinstance(X, np.ndarray):
         norms = np.einsum("ij,ij->i", X, X, dtype=np.float64)
     else:
@@ -77,55 +76,57 @@ def squared_norms(X: Matrix) -> np.ndarray:
 
 
 def write_product(X: Matrix, W: np.ndarray, Z: np.ndarray) -> None:
-    """Write XW to `Z`, in the type of W.
+    """Write XW to `Z`, computed in the type of W.
 
-    Dense rows are multiplied in groups: for few columns BLAS is slow on all rows at
-    once.
+    Dense rows are multiplied in small groups if W has few columns, because BLAS is slow
+    on all rows together.
     """
     if sp.issparse(X):
         Z[...] = X.astype(W.dtype, copy=False) @ W
         return
     X = np.asarray(X, W.dtype)
     group = SMALL // max(1, W.size)
-    whole = len(X) // group * group if group >= 4 and Z.flags.c_contiguous else 0
-    if whole:
-        few, out = (M[:whole].reshape(-1, group, M.shape[1]) for M in (X, Z))
-        np.matmul(few, W, out=out)
-    np.matmul(X[whole:], W, out=Z[whole:])
+    grouped = 0
+    if group >= 4 and Z.flags.c_contiguous:
+        grouped = len(X) // group * group
+    if grouped:
+        groups = X[:grouped].reshape(-1, group, X.shape[1])
+        np.matmul(groups, W, out=Z[:grouped].reshape(-1, group, Z.shape[1]))
+    np.matmul(X[grouped:], W, out=Z[grouped:])
 
 
 def lanes(k: int) -> int:
-    """Return the number of columns that k columns are padded to."""
+    """Return the number of lanes: k columns, padded with columns of zeros."""
     return 4 if k <= 4 else -(-k // 8) * 8
 
 
 def width(columns: int) -> tuple:
-    """Return a tuple of that length, to unroll loops, or an empty one above
-    `WIDEST`."""
+    """Return a tuple of this length, or an empty one for more than `WIDEST` columns."""
     return (0,) * columns if columns <= WIDEST else ()
 
 
 @njit(cache=True, fastmath=FAST, inline="always")
 def multiply(rows, i, W, out, width):
-    """Write row i times W to (lanes,) `out`."""
-    one, two, three, four = np.uint64(1), np.uint64(2), np.uint64(3), np.uint64(4)
-    start, end = rows.starts[i], rows.starts[i + one]
-    shift = rows.shift * start
+    """Write row i times W to (lanes,) `out`, four entries of the row at a time."""
+    data = rows.data
+    indices = rows.indices
+    p = rows.starts[i]
+    end = rows.starts[i + ONE]
+    shift = rows.shift * p
     out[:] = 0.0
-    p = start
-    while p + four <= end:
+    while p + FOUR <= end:
         q = p - shift
         x = (
-            np.float64(rows.data[p]),
-            np.float64(rows.data[p + one]),
-            np.float64(rows.data[p + two]),
-            np.float64(rows.data[p + three]),
+            np.float64(data[p]),
+            np.float64(data[p + ONE]),
+            np.float64(data[p + TWO]),
+            np.float64(data[p + THREE]),
         )
         w = (
-            np.uint64(rows.indices[q]),
-            np.uint64(rows.indices[q + one]),
-            np.uint64(rows.indices[q + two]),
-            np.uint64(rows.indices[q + three]),
+            np.uint64(indices[q]),
+            np.uint64(indices[q + ONE]),
+            np.uint64(indices[q + TWO]),
+            np.uint64(indices[q + THREE]),
         )
         if len(width):
             add_rows(out, np.uint64(0), W, w, x, width)
@@ -137,32 +138,35 @@ def multiply(rows, i, W, out, width):
                     + x[2] * W[w[2], j]
                     + x[3] * W[w[3], j]
                 )
-        p += four
+        p += FOUR
     while p < end:
-        x0, w0 = np.float64(rows.data[p]), np.uint64(rows.indices[p - shift])
+        value = np.float64(data[p])
+        feature = np.uint64(indices[p - shift])
         for j in range(np.uint64(len(out))):
-            out[j] += x0 * W[w0, j]
-        p += one
+            out[j] += value * W[feature, j]
+        p += ONE
 
 
 @njit(cache=True, fastmath=FAST, inline="always")
 def subtract(rows, i, delta, W, width):
     """Subtract the outer product of row i and (lanes,) `delta` from W."""
-    one = np.uint64(1)
-    start, end = rows.starts[i], rows.starts[i + one]
+    start = rows.starts[i]
+    end = rows.starts[i + ONE]
     shift = rows.shift * start
     if len(width):
         for p in range(start, end):
-            x, w = np.float64(rows.data[p]), np.uint64(rows.indices[p - shift])
-            add_rows(W, w, delta, (np.uint64(0),), (-x,), width)
+            value = np.float64(rows.data[p])
+            feature = np.uint64(rows.indices[p - shift])
+            add_rows(W, feature, delta, (np.uint64(0),), (-value,), width)
         return
     columns = np.flatnonzero(delta).astype(np.uint64)
     few = len(columns) * COLUMN_COST < len(delta)
     for p in range(start, end):
-        x, w = np.float64(rows.data[p]), np.uint64(rows.indices[p - shift])
+        value = np.float64(rows.data[p])
+        feature = np.uint64(rows.indices[p - shift])
         if few:
             for j in columns:
-                W[w, j] -= x * delta[j]
+                W[feature, j] -= value * delta[j]
         else:
             for j in range(np.uint64(len(delta))):
-                W[w, j] -= x * delta[j]
+                W[feature, j] -= value * delta[j]

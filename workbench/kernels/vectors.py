@@ -1,8 +1,8 @@
-"""LLVM intrinsics: the inner loop of coordinate descent in vector registers, and bits
-as a number.
+"""An LLVM intrinsic: the inner loop of coordinate descent in vector registers.
 
-The compiler alone would check at each row whether matrix and scratch overlap, which
-costs as much as the arithmetic of a short row.
+It reads all rows before it writes. A loop in Numba checks for each row whether the
+arrays overlap, and reads and writes the sums more often: solvers then take up to 1.9
+times as long.
 """
 
 from __future__ import annotations
@@ -24,31 +24,28 @@ def add_rows(context, out, at, W, w, x, width):
     multiple of four. The only row of a vector is row 0.
     """
 
-    def generate(context, builder, signature, given):
+    def generate(context, builder, signature, arguments):
         columns = signature.args[5].count
 
         def row(which, number):
-            array = context.make_array(signature.args[which])(
-                context, builder, given[which]
-            )
+            array_type = context.make_array(signature.args[which])
+            array = array_type(context, builder, arguments[which])
             return builder.gep(array.data, [builder.mul(number, INDEX(columns))])
 
         def register(row, column):
-            return builder.bitcast(
-                builder.gep(row, [INDEX(column)]), REGISTER.as_pointer()
-            )
+            address = builder.gep(row, [INDEX(column)])
+            return builder.bitcast(address, REGISTER.as_pointer())
 
         def load(row, column):
             return builder.load(register(row, column), align=8)
 
-        target, terms = row(0, given[1]), []
+        target = row(0, arguments[1])
+        terms = []
         for m in range(signature.args[3].count):
-            one = REGISTER(ir.Undefined)
-            one = builder.insert_element(
-                one, builder.extract_value(given[4], m), INDEX(0)
-            )
+            factor = builder.extract_value(arguments[4], m)
+            one = builder.insert_element(REGISTER(ir.Undefined), factor, INDEX(0))
             scale = builder.shuffle_vector(one, one, LANES(None))
-            terms.append((scale, row(2, builder.extract_value(given[3], m))))
+            terms.append((scale, row(2, builder.extract_value(arguments[3], m))))
         totals = []
         for column in range(0, columns, 4):
             total = REGISTER(None)
@@ -58,19 +55,9 @@ def add_rows(context, out, at, W, w, x, width):
             totals.append(
                 builder.fadd(load(target, column), total, flags=("contract",))
             )
-        # All loads came first, because each would wait for an earlier store.
+        # The stores come last: a load would wait for an earlier store.
         for number, total in enumerate(totals):
             builder.store(total, register(target, 4 * number), align=8)
         return context.get_dummy_value()
 
     return types.none(out, at, W, w, x, width), generate
-
-
-@intrinsic
-def number_of(context, bits):
-    """Return the float32 or float64 that has the bits of this int32 or int64."""
-
-    def generate(context, builder, signature, given):
-        return builder.bitcast(given[0], context.get_value_type(signature.return_type))
-
-    return (types.float32 if bits == types.int32 else types.float64)(bits), generate

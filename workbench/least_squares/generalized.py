@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from workbench.core.certificates import bounds
 from workbench.core.checks import check_positive, check_sparse
-from workbench.core.measures import bounds
 from workbench.core.problem import Matrix, Problem
 from workbench.core.state import State, resumable
 from workbench.core.stream import Row

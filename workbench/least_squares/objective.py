@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from workbench.core.measures import EPS
+from workbench.core.certificates import EPS
 from workbench.core.problem import Problem
 from workbench.least_squares.cluster import summed
 from workbench.least_squares.links import check_link

@@ -17,9 +17,9 @@ from matplotlib.ticker import MaxNLocator
 from scipy.sparse.linalg import norm
 
 from workbench.core.kinds import Record
+from workbench.core.matrices import as_dense
 from workbench.core.problem import Matrix, Problem
 from workbench.core.stream import State
-from workbench.kernels.functions import as_dense
 
 MAX_ROWS = 500  # rows that are scored for a picture
 MAX_POINTS = 400  # drawn in a plane

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from workbench.core.certificates import EPS, bounds
 from workbench.core.checks import check_positive, check_sparse, check_whole
-from workbench.core.measures import EPS, bounds
 from workbench.core.problem import Matrix, Problem
 from workbench.core.state import State, resumable
 from workbench.core.stream import Row

@@ -14,13 +14,13 @@ import numpy as np
 import scipy.sparse as sp
 
 from workbench.core.blocks import pieces
+from workbench.core.certificates import bounds, svm_bounds
 from workbench.core.checks import (
     check_counts,
     check_not_negative,
     check_positive,
     check_whole,
 )
-from workbench.core.measures import bounds, svm_bounds
 from workbench.core.problem import Matrix, Problem
 from workbench.core.state import State, resumable
 from workbench.core.stream import Row, off_the_clock

@@ -19,8 +19,8 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.sparse as sp
 
+from workbench.core.certificates import EPS, bounds
 from workbench.core.checks import check_positive
-from workbench.core.measures import EPS, bounds
 from workbench.core.problem import Matrix, Problem
 from workbench.core.state import State, resumable
 from workbench.core.stream import Row

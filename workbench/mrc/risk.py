@@ -16,13 +16,13 @@ import scipy.sparse as sp
 from scipy.sparse.linalg import svds
 
 from workbench.core.blocks import pieces
+from workbench.core.certificates import EPS, bounds
 from workbench.core.checks import check_positive, check_sparse
-from workbench.core.measures import EPS, bounds
+from workbench.core.matrices import as_dense
 from workbench.core.problem import Matrix, Problem
 from workbench.core.state import State
 from workbench.core.stream import Row
 from workbench.kernels.compiled import njit
-from workbench.kernels.functions import as_dense
 from workbench.kernels.rows import FAST
 
 S = TypeVar("S", bound="RiskState")

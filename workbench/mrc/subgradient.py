@@ -8,10 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from workbench.core.checks import check_whole
+from workbench.core.matrices import as_dense
 from workbench.core.problem import Problem
 from workbench.core.state import resumable
 from workbench.core.stream import Row
-from workbench.kernels.functions import as_dense
 from workbench.mrc.risk import (
     MinimaxRisk,
     RiskState,

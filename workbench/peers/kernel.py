@@ -15,15 +15,15 @@ import scipy.sparse as sp
 
 from workbench.core.blocks import pieces
 from workbench.core.checks import check_counts, check_positive, check_whole
+from workbench.core.matrices import inverse_root
 from workbench.core.problem import Matrix, Problem
 from workbench.core.state import State, resumable
 from workbench.core.stream import Row, off_the_clock
-from workbench.kernels.functions import (
+from workbench.kernels.mercer import (
     Kernel,
     KernelRows,
     check_kernel,
     fields_of,
-    inverse_root,
     kernel_of,
     stored_as,
 )

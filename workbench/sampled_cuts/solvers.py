@@ -20,7 +20,7 @@ from workbench.core.checks import (
 )
 from workbench.core.problem import Problem
 from workbench.core.state import resumable
-from workbench.kernels.functions import POLYNOMIAL, Kernel, check_kernel, kernel_of
+from workbench.kernels.mercer import POLYNOMIAL, Kernel, check_kernel, kernel_of
 from workbench.sampled_cuts.cutting_plane import constant_time, exact, linear_time
 from workbench.sampled_cuts.spaces import KernelSpace
 from workbench.sampled_cuts.state import CutState, start

@@ -15,11 +15,12 @@ import numpy as np
 import scipy.sparse as sp
 
 from workbench.core.blocks import pieces
-from workbench.core.measures import EPS
+from workbench.core.certificates import EPS
+from workbench.core.matrices import inverse_root
 from workbench.core.problem import Matrix
 from workbench.kernels.compiled import njit
-from workbench.kernels.functions import Kernel, Points, inverse_root
 from workbench.kernels.gram import Gram, add_rows
+from workbench.kernels.mercer import Kernel, Points
 from workbench.kernels.rows import FAST
 from workbench.sampled_cuts.state import CutState, append, keep, merged
 from workbench.sampled_cuts.tasks import Cut

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from workbench.core.measures import bounds
+from workbench.core.certificates import bounds
 from workbench.core.problem import Matrix, Problem
 from workbench.core.state import State
 from workbench.core.stream import Row
-from workbench.kernels.functions import Kernel, KernelRows, fields_of, stored_as
+from workbench.kernels.mercer import Kernel, KernelRows, fields_of, stored_as
 from workbench.sampled_cuts.chain import decode
 
 

@@ -28,8 +28,8 @@ from itertools import islice
 import numpy as np
 
 from workbench.core.blocks import pieces, products
+from workbench.core.certificates import EPS, bounds, svm_bounds
 from workbench.core.checks import check_sparse, check_whole
-from workbench.core.measures import EPS, bounds, svm_bounds
 from workbench.core.problem import Matrix, Problem
 from workbench.core.state import State
 from workbench.core.stream import Row

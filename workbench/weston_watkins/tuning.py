@@ -23,8 +23,8 @@ from collections.abc import Iterator
 import numpy as np
 from scipy.sparse import issparse
 
+from workbench.core.certificates import EPS, svm_bounds
 from workbench.core.checks import as_number, check_matrix, check_positive, encode, shown
-from workbench.core.measures import EPS, svm_bounds
 from workbench.core.problem import Matrix, Problem
 from workbench.core.state import resumable
 from workbench.kernels.rows import lanes, squared_norms
