@@ -25,7 +25,7 @@ from workbench.core.kinds import Given, Model, Record
 from workbench.core.names import count
 from workbench.core.problem import Problem
 from workbench.estimators.base import Classifier
-from workbench.proofs.writers import Arrays
+from workbench.proofs.checker import Arrays
 
 CLOSE = 1e-3  # an excess that is not worth lowering
 

@@ -39,9 +39,9 @@ from workbench.core.names import hint
 from workbench.core.problem import Problem
 from workbench.estimators.base import Classifier
 from workbench.proofs import checker
-from workbench.proofs.checker import checksum
+from workbench.proofs.checker import Arrays, checksum
 from workbench.proofs.verification import of_outputs
-from workbench.proofs.writers import Arrays, Statement, balanced, sparse
+from workbench.proofs.writers import Statement, balanced, sparse
 
 JOINT = (
     "crammer_singer",

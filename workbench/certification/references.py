@@ -29,9 +29,9 @@ from workbench.core.stream import seconds
 from workbench.estimators.base import Classifier
 from workbench.peers.linear import timed_fit
 from workbench.proofs import checker
-from workbench.proofs.checker import Proof, ProofError, below, stated
+from workbench.proofs.checker import Arrays, Proof, ProofError, below, stated
 from workbench.proofs.verification import arrays_of
-from workbench.proofs.writers import Arrays, Statement, balanced, proof_of, sparse
+from workbench.proofs.writers import Statement, balanced, proof_of, sparse
 from workbench.runs.run import run
 from workbench.runs.worker import Worker
 
