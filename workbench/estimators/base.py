@@ -31,7 +31,7 @@ from workbench.core.checks import (
     is_whole,
     shown,
 )
-from workbench.core.kinds import Given, Record
+from workbench.core.kinds import Given, Matrix, Record
 from workbench.core.names import hint
 from workbench.core.problem import Problem, as_problem
 from workbench.core.stream import Rule, State, rounds, seconds
@@ -292,14 +292,7 @@ class Classifier(ClassifierMixin, BaseEstimator):
         `fit_intercept`."""
         if constant is None:
             constant = getattr(self, "fit_intercept", False)
-        if not constant:
-            return X
-        ones = np.ones((X.shape[0], 1), dtype=X.dtype)
-        return (
-            sp.hstack([X, ones], format="csr")
-            if sp.issparse(X)
-            else np.hstack([X, ones])
-        )
+        return with_constant(X) if constant else X
 
     def _keep_bounds(self, row: Record) -> None:
         """Keep the bounds of the last iterate: the best ones need not be its own."""
@@ -337,6 +330,14 @@ class WeightedClassifier(Classifier):
         class that has no other rows.
         """
         return self._learn(X, y, sample_weight)
+
+
+def with_constant(X: Matrix, constant: float = 1.0) -> Matrix:
+    """Return rows, an array or a sparse matrix, with a constant feature."""
+    column = np.full((X.shape[0], 1), constant, X.dtype)
+    if sp.issparse(X):
+        return sp.hstack([X, column], format="csr")
+    return np.hstack([X, column])
 
 
 def relative(lower: float, upper: float) -> float:

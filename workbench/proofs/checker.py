@@ -527,12 +527,8 @@ class DualBlock(NamedTuple):
     sizes: Array
 
 
-class Norms(NamedTuple):
-    """|S| and max |X'A|, both rounded up, and S = soft(X'A, threshold)."""
-
-    norm: Fraction
-    peak: Fraction
-    S: Array
+# |S| and max |X'A|, both rounded up, and S = soft(X'A, threshold).
+Norms: TypeAlias = tuple[Fraction, Fraction, Array]
 
 
 class Linear:
@@ -566,10 +562,9 @@ class Linear:
         S = V
         if threshold:
             S = np.copysign(np.maximum(np.abs(V) - threshold * (1 - g(4)), 0), V)
-        error = 2 * g(BLOCK + count + K + 16) * size
-        radius = Fraction(float(error)) + Fraction(TINY)
+        radius = Fraction(float(2 * g(BLOCK + count + K + 16) * size)) + Fraction(TINY)
         peak = Fraction(float(max(V.max(), -V.min())))
-        return Norms(root(self.square(S, 1)) + radius, peak + radius, S)
+        return root(self.square(S, 1)) + radius, peak + radius, S
 
 
 class Kernel:
@@ -658,7 +653,7 @@ class Kernel:
         norm = root(self.form(A, basis, 1, slack))
         if self.basis is None:
             self.basis = basis
-        return Norms(norm, norm, A)
+        return norm, norm, A
 
 
 # --- Regularised risks: the families linear and kernel ------------------------------
@@ -1012,8 +1007,9 @@ def sparse(arrays: Arrays, n: int, K: int) -> tuple[Array, ...]:
     These are the rows that have entries, and for each entry its place among them, its
     column and its value.
     """
-    message = f"the dual point is missing, {', '.join(DUAL)}"
-    require(DUAL.keys() <= arrays.keys(), message)
+    require(
+        DUAL.keys() <= arrays.keys(), f"the dual point is missing, {', '.join(DUAL)}"
+    )
     rows = increasing(arrays["rows"], n, "rows")
     ends = arrays["ends"]
     columns = arrays["columns"]
@@ -1030,8 +1026,9 @@ def sparse(arrays: Arrays, n: int, K: int) -> tuple[Array, ...]:
     require(fits, "ends: do not fit values")
     row = np.repeat(np.arange(len(rows)), counts)
     column = columns.astype(np.int64)
-    is_sorted = (np.diff(row * K + column) > 0).all()
-    require(is_sorted, "columns: must increase within a row")
+    require(
+        (np.diff(row * K + column) > 0).all(), "columns: must increase within a row"
+    )
     return rows, row, column, values.astype(np.float64)
 
 
@@ -1054,8 +1051,10 @@ class Interval(NamedTuple):
 def stated(proof: Proof, X: Given, y: Given) -> Iterator[MinimaxRisk | RegularisedRisk]:
     """Yield the problem of a proof for these rows; turn overflow into a ProofError."""
     rows = Rows(X, y)
-    is_same = proof.header["checksum"] == digest(rows)
-    require(is_same, "checksum: the proof is about other rows")
+    require(
+        proof.header["checksum"] == digest(rows),
+        "checksum: the proof is about other rows",
+    )
     try:
         with np.errstate(all="ignore"):
             if proof.header["family"] == "mrc":
@@ -1101,8 +1100,9 @@ def verify(
         bound, W = problem.dual()
         lower = max(0.0, below(bound))
         upper = above(problem.primal(W, 1))
-        broken = "its bounds contradict each other: this machine is broken"
-        require(lower <= upper, broken)
+        require(
+            lower <= upper, "its bounds contradict each other: this machine is broken"
+        )
     gap = (upper - lower) / lower if lower else math.inf
     size = f"{problem.rows.n} x {problem.rows.d}, {problem.rows.k} classes"
     interval = f"optimum in {digits(lower, upper)}, relative gap {gap:.1e}"
@@ -1169,9 +1169,10 @@ def load_rows(path: str) -> tuple[Matrix, Array]:
 
 def main(argv: list[str]) -> int:
     """Print the interval of a proof; return 0 if it is verified, 1 if it is refused."""
-    usage = "usage: python checker.py PROOF ROWS, rows in .npz or .csv"
     try:
-        require(len(argv) == 2, usage)
+        require(
+            len(argv) == 2, "usage: python checker.py PROOF ROWS, rows in .npz or .csv"
+        )
         X, y = load_rows(argv[1])
         start = time.perf_counter()
         interval = verify(argv[0], X, y, os.path.basename(argv[1]))

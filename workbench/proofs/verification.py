@@ -81,13 +81,23 @@ def bound_excess(weights: Given, X: Given, y: Given, proof: Proof | PathLike) ->
     optimum = checker.verify(proof, X, y)
     point = Proof(proof.header, arrays_of(weights, proof.header))
     low, high = checker.objective(point, X, y)
-    at_least = 0.0
-    if optimum.upper:
-        at_least = max(at_least, below(Fraction(low) / Fraction(optimum.upper) - 1))
-    at_most = math.inf
-    if optimum.lower:
-        at_most = max(0.0, above(Fraction(high) / Fraction(optimum.lower) - 1))
-    return Excess(at_least, at_most)
+    lower = Fraction(optimum.lower)
+    upper = Fraction(optimum.upper)
+    return Excess(
+        least_excess(Fraction(low), upper), most_excess(Fraction(high), lower)
+    )
+
+
+def least_excess(low: Fraction, upper: Fraction) -> float:
+    """Return the least excess of an objective of at least `low`; the optimum is at most
+    `upper`."""
+    return max(0.0, below(low / upper - 1)) if upper else 0.0
+
+
+def most_excess(high: Fraction, lower: Fraction) -> float:
+    """Return the largest excess of an objective of at most `high`; the optimum is at
+    least `lower`."""
+    return max(0.0, above(high / lower - 1)) if lower else math.inf
 
 
 def recalled(proof: Proof) -> Problem:
