@@ -97,7 +97,7 @@ def test_one_line_and_the_solver_is_everywhere_and_held_to_what_all_solvers_prom
     assert "Solvers: frank_wolfe, " in printed
     described = printed.partition("\nFrank-Wolfe: ")[2].splitlines()[1:3]
     assert [line.split()[:3] for line in described] == [
-        ["alpha", "0.01", "positive,"],
+        ["alpha", "0.01", "float"],
         ["seed", "0", "whole"],
     ]
     honest, dishonest, code = tested.split("exit code ")
