@@ -1,5 +1,4 @@
-"""Compile all solvers for this machine: ``make`` runs this when it has made the
-environment."""
+"""Compile all solvers for this machine, after ``make`` has made the environment."""
 
 from __future__ import annotations
 
@@ -9,7 +8,7 @@ from contextlib import suppress
 from importlib import import_module
 from multiprocessing import get_context
 
-import matplotlib.font_manager  # noqa: F401  (its list of fonts is made by the first import)
+import matplotlib.font_manager  # noqa: F401  (the first import lists all fonts)
 
 from workbench.data import load
 from workbench.kernels.compiled import folder
@@ -18,8 +17,7 @@ from workbench.runs.run import warm
 
 KEPT_DAYS = 60  # machine code older than this is deleted
 ROWS = ("digits", "text 300x9")  # dense and sparse
-# What commands import, whose bytecode is written then, where it may be: uv leaves that
-# out.
+# Modules that commands import: importing them writes bytecode, which uv leaves out.
 IMPORTED = (
     "ipykernel.kernelapp workbench.figures.plots papermill nbconvert jupyterlab.labapp"
 )

@@ -98,7 +98,7 @@ def test_one_line_and_the_solver_is_everywhere_and_held_to_what_all_solvers_prom
     described = printed.partition("\nFrank-Wolfe: ")[2].splitlines()[1:3]
     assert [line.split()[:3] for line in described] == [
         ["alpha", "0.01", "float"],
-        ["seed", "0", "whole"],
+        ["seed", "0", "int"],
     ]
     honest, dishonest, code = tested.split("exit code ")
     assert (dishonest[0], code[0]) == ("0", "1"), honest[-3000:]
