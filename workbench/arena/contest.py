@@ -329,10 +329,11 @@ def own_data(spec: str | Path | Problem, folder: Path) -> Data:
     path = folder / "data" / spec.checksum / f"{name}.npz"
     if not path.exists():
         X, y = spec.all_rows()
+        n_train = None if spec.X_test is None else spec.n
         rows = Rows(
             X,
             spec.classes[y],
-            None if spec.X_test is None else spec.n,
+            n_train,
             spec.features,
             spec.about,
             synthetic=spec.synthetic,

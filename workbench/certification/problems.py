@@ -1,5 +1,4 @@
-"""State the problems that fitted classifiers and weights minimise, in independent
-parts.
+"""State the problems that classifiers and weights minimise, in independent parts.
 
 There is one part for each class against the rest, one for each pair of classes, or a
 single one. scikit-learn's classes state ::
@@ -314,8 +313,7 @@ def part(
     arrays: Arrays,
     pair: tuple[int, int] | None = None,
 ) -> Part:
-    """Return a part for the costs of its classes, its weights W and its intercepts
-    b."""
+    """Return a part for the costs of its classes, weights W and intercepts b."""
     C = [check_positive(cost, "C times class_weight") for cost in costs.tolist()]
     header = linear(header["loss"], over="sum") | header
     header |= {"format": 1, "outputs": arrays["W"].shape[1]}

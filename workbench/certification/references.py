@@ -183,17 +183,19 @@ def references(part: Part, limit: Limit) -> Iterator[Arrays]:
         Z = with_constant(Z, s)
     if is_svm:
         yield by_clarabel(header, Z, y, costs, limit)
-    elif model := by_scikit(header, Z, y, costs, estimate, limit):
+        return
+    model = by_scikit(header, Z, y, costs, estimate, limit)
+    if model is not None:
         W = np.atleast_2d(model.coef_).T
-        yield in_parts(W, header, np.atleast_1d(model.intercept_))
+        if s == "free":
+            W = np.vstack([W, model.intercept_])
+        yield in_parts(W, header)
 
 
-def in_parts(W: np.ndarray, header: Statement, b: np.ndarray | None = None) -> Arrays:
-    """Return weights and intercepts, by default the last row of W."""
+def in_parts(W: np.ndarray, header: Statement) -> Arrays:
+    """Return the arrays of weights; intercepts, if there are any, are the last row."""
     if header["intercept"] is None:
         return {"W": W}
-    if header["intercept"] == "free" and b is not None:
-        return {"W": W, "b": b}
     return {"W": W[:-1], "b": W[-1]}
 
 
@@ -232,11 +234,12 @@ def by_scikit(
         ridge = Ridge(header["alpha"], fit_intercept=is_free, tol=1e-12)
         return limit.fit(ridge, Z, targets, estimate, sample_weight=costs)[0]
     is_small = Z.shape[1] * K <= MAX_NEWTON_WEIGHTS
+    solver = "newton-cholesky" if is_small else "lbfgs"
     weight = header["alpha"] + header["l1"]
     model = LogisticRegression(
         C=1 / weight,
         fit_intercept=is_free,
-        solver="newton-cholesky" if is_small else "lbfgs",
+        solver=solver,
         tol=1e-12,
         max_iter=2000,
     )
@@ -284,11 +287,12 @@ def by_clarabel(
     inside = np.ones((K, Z.shape[1]))
     if is_free:
         inside[:, -1] = 0.0
-    none = np.zeros_like(weights)
-    quadratic = np.append(
-        header["alpha"] * inside, 2.0 * weights if is_squared else none
-    )
-    linear = np.append(l1 * inside, none if is_squared else weights)
+    if is_squared:
+        quadratic = np.append(header["alpha"] * inside, 2.0 * weights)
+        linear = np.append(l1 * inside, 0.0 * weights)
+    else:
+        quadratic = np.append(header["alpha"] * inside, 0.0 * weights)
+        linear = np.append(l1 * inside, weights)
     bounded = np.append(l1 * inside, np.ones(len(weights))) > 0
     x, z = solved(quadratic, linear, sp.hstack([G, S]), bounded, limit)
     W = x[: inside.size].reshape(K, -1).T

@@ -1,5 +1,4 @@
-"""Proofs: small files from which anyone can verify a solver's result with NumPy and
-SciPy alone.
+"""Proofs: small files that verify a solver's result with NumPy and SciPy alone.
 
 A proof states a convex training problem and contains points that enclose its optimum.
 :func:`write` makes one from a solver's state, :func:`verify` returns an interval that

@@ -217,9 +217,8 @@ def check_fields(fields: Header, kind: str) -> None:
     needed = {*NEEDED.get(kind, "name").split()}
     missing = ", ".join(sorted(needed - names))
     require(not missing, f"header: {missing} missing")
-    unknown = names - needed - {*POSSIBLE.get(kind, "").split()}
-    text = ", ".join(sorted(unknown))
-    require(not unknown, f"header: {kind} has no field {text}")
+    unknown = ", ".join(sorted(names - needed - {*POSSIBLE.get(kind, "").split()}))
+    require(not unknown, f"header: {kind} has no field {unknown}")
 
 
 @dataclass(frozen=True, eq=False)
@@ -403,8 +402,10 @@ class Rows:
         self.longest = int(np.diff(getattr(X, "indptr", [0, self.d])).max())
         norms = [lengths(self.block(part)) for part in blocks(self.n)]
         self.norms = np.concatenate(norms)
-        is_finite = np.isfinite(self.norms).all()
-        require(is_finite, "X: some values, or their squares, are not finite")
+        require(
+            np.isfinite(self.norms).all(),
+            "X: some values, or their squares, are not finite",
+        )
 
     def block(self, rows: slice | Array, constant: float = 0.0) -> Matrix:
         """Return rows in double precision, with a constant column unless it is zero."""

@@ -27,8 +27,7 @@ from workbench.proofs.checker import (
 
 
 class Excess(NamedTuple):
-    """Bounds of how far an objective is above its minimum, as fractions of the
-    minimum."""
+    """Bounds of how far an objective is above its minimum, as fractions of it."""
 
     at_least: float
     at_most: float
@@ -89,14 +88,12 @@ def bound_excess(weights: Given, X: Given, y: Given, proof: Proof | PathLike) ->
 
 
 def least_excess(low: Fraction, upper: Fraction) -> float:
-    """Return the least excess of an objective of at least `low`; the optimum is at most
-    `upper`."""
+    """Return at most low / upper - 1: no excess is smaller."""
     return max(0.0, below(low / upper - 1)) if upper else 0.0
 
 
 def most_excess(high: Fraction, lower: Fraction) -> float:
-    """Return the largest excess of an objective of at most `high`; the optimum is at
-    least `lower`."""
+    """Return at least high / lower - 1: no excess is larger."""
     return max(0.0, above(high / lower - 1)) if lower else math.inf
 
 
@@ -119,8 +116,7 @@ def named(problem: Problem) -> str:
 
 
 def rows_of(X: Given, y: Given) -> tuple[Matrix, Array]:
-    """Return the rows and the codes 0..k-1 of their labels, from a Problem or X and
-    y."""
+    """Return the rows and the codes 0..k-1 of their labels."""
     if isinstance(X, Problem):
         return X.X, X.y
     if y is None:

@@ -65,8 +65,9 @@ def proof_of(
 
     Parameters and errors are those of :func:`write`.
     """
-    writers = (writer for kind, writer in WRITERS.items() if isinstance(state, kind))
-    writer = next(writers, None)
+    writer = next(
+        (writer for kind, writer in WRITERS.items() if isinstance(state, kind)), None
+    )
     if writer is None:
         raise ValueError(
             f"proof: there is none for a {type(state).__name__}, which has no dual "
@@ -113,8 +114,7 @@ def linear(
     alpha: float = 1.0,
     l1: float = 0.0,
 ) -> Statement:
-    """Return the fields that state a regularised risk of linear scores, see
-    FORMAT.md."""
+    """Return the fields that state a regularised risk of linear scores."""
     fields = {"family": "linear", "loss": loss, "over": over, "C": C}
     return fields | {"alpha": alpha, "l1": l1}
 
@@ -219,8 +219,7 @@ def balanced(a: Array, y: Array) -> Array:
 
 
 def minimax_risk(problem: Problem, s: RiskState, parameters: Record) -> Stated:
-    """State the minimax risk, proved by M and the distribution of the best lower
-    bound."""
+    """State the minimax risk, proved by M and the distribution of the best bound."""
     order = np.argsort(s.p_rows)
     p = s.p_best[order]
     rows = s.p_rows[order]
@@ -256,8 +255,9 @@ def sparse(A: Matrix, rows: Array | None = None, exact: bool = False) -> Arrays:
     A.eliminate_zeros()
     counts = np.diff(A.indptr)
     used = np.flatnonzero(counts)
+    chosen = used if rows is None else rows[used]
     return {
-        "rows": smallest(used if rows is None else rows[used]),
+        "rows": smallest(chosen),
         "ends": smallest(np.cumsum(counts[used])),
         "columns": smallest(A.indices),
         "values": A.data.astype(float) if exact else single(A.data),
@@ -265,8 +265,7 @@ def sparse(A: Matrix, rows: Array | None = None, exact: bool = False) -> Arrays:
 
 
 def smallest(numbers: Array) -> Array:
-    """Return whole numbers of at least 0 in the smallest type that can represent
-    them."""
+    """Return whole numbers of at least 0 in the smallest type that fits."""
     return numbers.astype(np.min_scalar_type(numbers.max(initial=0)))
 
 
