@@ -199,7 +199,9 @@ def is_accepted(field: str, value: Given) -> object:
         case "C":
             costs = value if type(value) is list else [value]
             return all(map(is_positive, costs))
-    return True
+        case "recipe" | "text":
+            return True
+    return False
 
 
 def check_fields(fields: Header, kind: str) -> None:
@@ -442,17 +444,16 @@ def checksum(X: Given, y: Given) -> str:
 
 def digest(rows: Rows) -> str:
     """Return the SHA-256 of checked rows: their sizes, type, values and labels."""
-    X = rows.X
-    is_sparse = sp.issparse(X)
-    kind = "csr" if is_sparse else "dense"
-    sha = hashlib.sha256(f"{kind} {X.dtype.name} {rows.n} {rows.d}\n".encode())
-    values = (X[part] for part in blocks(rows.n))
-    if is_sparse:
-        for indices in (X.indptr, X.indices):
+    values = rows.X
+    dtype = values.dtype
+    kind = "csr" if sp.issparse(values) else "dense"
+    sha = hashlib.sha256(f"{kind} {dtype.name} {rows.n} {rows.d}\n".encode())
+    if kind == "csr":
+        for indices in (values.indptr, values.indices):
             sha.update(np.ascontiguousarray(indices, "<i8").data)
-        values = iter([X.data])
-    for part in values:
-        sha.update(np.ascontiguousarray(part, X.dtype.newbyteorder("<")).data)
+        values = values.data
+    for part in blocks(len(values)):
+        sha.update(np.ascontiguousarray(values[part], dtype.newbyteorder("<")).data)
     sha.update(np.ascontiguousarray(rows.y, "<i8").data)
     return sha.hexdigest()
 
