@@ -50,10 +50,9 @@ def search(
     best round lies far behind (:data:`PATIENCE`). While its bounds are apart
     (:data:`CLOSED_GAP`), equal errors in all rounds do not end it, as a cutting plane's
     first rounds all give one classifier. The next trial begins while less than `budget`
-    seconds and fewer than :data:`MAX_TRIALS` trials are spent. The setting and the
-    round with the smallest mean validation error win. Of equal ones, the one with fewer
-    rounds wins, and then the earlier trial. Rounds that end after `fit` seconds do not
-    count.
+    seconds and fewer than :data:`MAX_TRIALS` trials are spent. Rounds that end after
+    `fit` seconds do not count. The setting and the round with the smallest mean
+    validation error win. If errors are equal, fewer rounds win, then the earlier trial.
 
     Parameters
     ----------

@@ -83,8 +83,7 @@ def certify(
 
     Model, rows and labels are not changed. Progress is printed to standard error. If
     the excess is large, other settings are tried, for advice. When the time is up, or
-    after Ctrl-C, the certificate contains what is proved by then: its interval may be
-    wide.
+    after Ctrl-C, the certificate contains what is proved by then, maybe a wide interval.
 
     Parameters
     ----------
@@ -265,13 +264,13 @@ def predicted(bounds: list[Bounds], which: str, X: Matrix, k: int) -> np.ndarray
     With pairs of classes, these are the classes with the most votes. `which` weights
     are meant: "given" or "best".
     """
-    scorers = [getattr(part, which) for part in bounds]
+    scorers = [getattr(bound, which) for bound in bounds]
     blocks = [X[rows] for rows in pieces(X.shape[0], checker.BLOCK)]
     F = np.vstack([np.hstack([scores(rows) for scores in scorers]) for rows in blocks])
     if F.shape[1] == 1:
         return (F[:, 0] > 0).astype(int)
     if bounds[0].part.pair is not None:
-        first, second = np.array([each.part.pair for each in bounds]).T
+        first, second = np.array([bound.part.pair for bound in bounds]).T
         winners = np.where(F >= 0, second, first)
         F = (winners[:, :, None] == np.arange(k)).sum(axis=1)
     return F.argmax(axis=1)

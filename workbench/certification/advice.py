@@ -58,11 +58,11 @@ class Case:
 
     def solve(self, bounds: Iterable[Bounds]) -> None:
         """Take the bounds of reference solutions, as long as there is time."""
-        for part in bounds:
-            if part.is_close():
+        for bound in bounds:
+            if bound.is_close():
                 continue
             if self.limit.left():
-                part.solve(self.references(part.part))
+                bound.solve(self.references(bound.part))
             else:
                 self.limit.cut = True
 

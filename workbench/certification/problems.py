@@ -144,8 +144,7 @@ STATED = {
 def check_model(model: Given) -> None:
     """Raise a ValueError unless `model` is a classifier whose problem can be stated.
 
-    A subclass may have another problem, and so may a class of another package with this
-    name.
+    A subclass may have another problem, and so may a class of the same name elsewhere.
     """
     kind = type(model)
     if kind not in STATED and not isinstance(model, Classifier):

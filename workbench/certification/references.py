@@ -329,7 +329,7 @@ def solved(
     settings.max_iter = 100
     settings.time_limit = limit.left()
     settings.tol_gap_abs = settings.tol_gap_rel = settings.tol_feas = 1e-10
-    with Held(object()) as held:
+    with Held(object()) as ctrl_c:
         solver = clarabel.DefaultSolver(
             sp.csc_matrix(sp.diags_array(quadratic)),
             linear,
@@ -338,9 +338,9 @@ def solved(
             [clarabel.NonnegativeConeT(len(limits))],
             settings,
         )
-        solver.set_termination_callback(lambda info: held.pressed)
+        solver.set_termination_callback(lambda info: ctrl_c.pressed)
         solution = solver.solve()
-    if held.pressed:
+    if ctrl_c.pressed:
         limit.stop()
     limit.cut |= solution.status == clarabel.SolverStatus.MaxTime
     return np.nan_to_num(np.array(solution.x)), np.nan_to_num(np.array(solution.z))
@@ -349,8 +349,7 @@ def solved(
 class Bounds:
     """Bounds of a part's objective at the given weights, and of its optimum.
 
-    ``given`` and ``best`` return the scores of rows at the given and at the best known
-    weights.
+    ``given`` and ``best`` return the scores of rows at the given and the best weights.
     """
 
     def __init__(self, part: Part) -> None:
@@ -392,7 +391,7 @@ class Bounds:
 
 def total(bounds: Iterable[Bounds], name: str) -> Fraction:
     """Return the sum of a bound over the parts of a problem."""
-    return sum((getattr(part, name) for part in bounds), Fraction(0))
+    return sum((getattr(bound, name) for bound in bounds), Fraction(0))
 
 
 def scorer(part: Part, W: np.ndarray, arrays: Arrays) -> Callable[[Matrix], np.ndarray]:

@@ -93,8 +93,7 @@ seed = accept(lambda v: is_whole(v, 0, 2**32 - 1), "an integer from 0 to 2^32 - 
 class Classifier(ClassifierMixin, BaseEstimator):
     """Run a solver on checked rows and labels, and predict the class of highest score.
 
-    Features are used as they are given: scale them first, for example with
-    StandardScaler.
+    Features are not scaled: scale them first, for example with StandardScaler.
 
     Parameters
     ----------

@@ -401,9 +401,8 @@ class SampledCutClassifier(Classifier):
 
     It minimises ``1/2 |w|^2 + C sum_i hinge_i``. For two classes the hinge is LIBSVM's,
     ``max(0, 1 - y_i f(x_i))``; for more it is Crammer and Singer's, ``max(0, max_{j !=
-    y_i} 1 - f_{y_i}(x_i) + f_j(x_i))``. There is no bias. There is no `sample_weight`:
-    cuts are samples of the rows, drawn alike, and a weight could not stand for repeated
-    rows.
+    y_i} 1 - f_{y_i}(x_i) + f_j(x_i))``. There is no bias. There is no `sample_weight`,
+    as cuts sample all rows alike, and a weight could not stand for repeated rows.
 
     It is for some 1,000 to 100,000 dense rows that no linear score separates. It is not
     for fewer, which scikit-learn's ``SVC`` solves exactly. All solvers but

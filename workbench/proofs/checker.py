@@ -572,8 +572,7 @@ class Linear:
 class Kernel:
     """As Linear, in the feature space of a kernel: weights are coefficients of rows.
 
-    `basis` are the rows of the weights W; without W, they are the rows of the dual
-    point.
+    `basis` are the rows of the weights W, or of the dual point if there is no W.
     """
 
     basis: Matrix = None
@@ -1093,8 +1092,8 @@ def verify(
     Raises
     ------
     ProofError
-        If the file is not a proof, is about other rows, or its arrays do not fit its
-        problem.
+        If the file is not a proof, or is about other rows, or if its arrays do not
+        fit its problem.
     """
     if not isinstance(proof, Proof):
         proof = read(proof)

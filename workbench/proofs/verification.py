@@ -47,8 +47,7 @@ def verify(proof: Proof | PathLike, X: Given = None, y: Given = None) -> Interva
     ------
     ProofError
         If the file is not a proof, is about other rows, or its points do not fit its
-        problem; and without rows if it has no recipe, or one that cannot be followed
-        here.
+        problem; without rows, also if it has no recipe, or one that cannot be followed.
     """
     if not isinstance(proof, Proof):
         proof = read(proof)
