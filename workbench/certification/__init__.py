@@ -83,7 +83,7 @@ def certify(
 
     Model, rows and labels are not changed. Progress is printed to standard error. If
     the excess is large, other settings are tried, for advice. When the time is up, or
-    after Ctrl-C, the certificate contains what is proved by then, maybe a wide interval.
+    after Ctrl-C, the certificate contains what is proved by then.
 
     Parameters
     ----------
