@@ -1,8 +1,7 @@
-"""Make one site of what `make docs` wrote: a start, a gallery of figures, one bar, one
-search.
+"""Make one site from the pages of `make docs`: add a start, a gallery, a bar, a search.
 
-``python .site/build.py docs``: docs/course, docs/report.html and docs/api are there
-already.
+Run it as ``python .site/build.py docs`` when docs/course, docs/report.html and docs/api
+have been written.
 """
 
 from __future__ import annotations
@@ -66,8 +65,7 @@ SLOT = "the figures stand here"
 
 
 class Picture(NamedTuple):
-    """A figure of the gallery: its texts, its page, its image beside that, and its
-    thumbnail."""
+    """A figure of the gallery: its texts, page, image and thumbnail."""
 
     paper: str
     name: str
@@ -81,35 +79,38 @@ class Picture(NamedTuple):
 
 
 class Sections(HTMLParser):
-    """The sections of a page, ``[title, anchor, text]``: one per heading and name of
-    the API."""
+    """The sections of a page, ``[title, anchor, text]``.
+
+    There is one per heading, and one per name of the API.
+    """
 
     def __init__(self, page: str):
         super().__init__()
-        self.sections, self.unread, self.heading, self.anchor = (
-            [["", "", ""]],
-            0,
-            False,
-            "",
-        )
+        self.sections = [["", "", ""]]
+        self.unread = 0  # open elements whose text is not read
+        self.heading = False
+        self.anchor = ""
         self.feed(page)
 
     def handle_starttag(
         self, tag: str, attributes: list[tuple[str, str | None]]
     ) -> None:
-        given = dict(attributes)
-        self.unread += tag in UNREAD
-        self.heading |= tag in HEADINGS
-        if tag in (*HEADINGS, "section", "div") and "id" in given:
-            self.anchor = given["id"]
+        names = dict(attributes)
+        if tag in UNREAD:
+            self.unread += 1
+        if tag in (*HEADINGS, "section", "div") and "id" in names:
+            self.anchor = names["id"]
         if tag in HEADINGS:
+            self.heading = True
             self.sections.append(["", self.anchor, ""])
-        elif tag == "section" and given.keys() == {"id"}:  # a name of the API
+        elif tag == "section" and names.keys() == {"id"}:  # a name of the API
             self.sections.append([self.anchor, self.anchor, ""])
 
     def handle_endtag(self, tag: str) -> None:
-        self.unread -= tag in UNREAD
-        self.heading &= tag not in HEADINGS
+        if tag in UNREAD:
+            self.unread -= 1
+        if tag in HEADINGS:
+            self.heading = False
 
     def handle_data(self, data: str) -> None:
         section = self.sections[-1]
@@ -121,50 +122,50 @@ class Sections(HTMLParser):
 
 def pictures(notebook: Notebook, out: Path) -> list[Picture]:
     """Return a notebook's committed figures; write their pictures and thumbnails."""
-    found, folder = [], out / "figures"
+    shown = []
+    folder = out / "figures"
     folder.mkdir(parents=True, exist_ok=True)
     for name in notebook.figures:
         path = CHECKOUT / "figures" / notebook.name / f"{name}.png"
         record = json.loads(path.with_suffix(".json").read_text("utf-8"))
+        lists = {field: [] for field in sidecars.LISTS}
         figure = sidecars.Figure(
-            notebook.name,
-            name,
-            "",
-            {n: [] for n in sidecars.LISTS} | record,
-            path.read_bytes(),
+            notebook.name, name, "", lists | record, path.read_bytes()
         )
-        image, small = (f"{notebook.name}-{name}{end}.png" for end in ("", "-small"))
+        image = f"{notebook.name}-{name}.png"
+        small = f"{notebook.name}-{name}-small.png"
         (folder / image).write_bytes(figure.png)
         with Image.open(path) as picture:
             thumbnail = picture.convert("RGB")
             thumbnail.thumbnail(THUMBNAIL)
             thumbnail.save(folder / small, optimize=True)
-        caption, command = record["caption"], record["command"]
-        sentence, page = SENTENCES.split(caption)[0], f"figures/{notebook.name}.html"
-        texts = (
-            figure.heading,
-            sentence,
-            caption,
-            command,
-            page,
-            image,
-            f"figures/{small}",
+        caption = record["caption"]
+        shown.append(
+            Picture(
+                paper=figure.paper,
+                name=name,
+                heading=figure.heading,
+                sentence=SENTENCES.split(caption)[0],
+                caption=caption,
+                command=record["command"],
+                page=f"figures/{notebook.name}.html",
+                image=image,
+                thumbnail=f"figures/{small}",
+            )
         )
-        found.append(Picture(figure.paper, name, *texts))
-    return found
+    return shown
 
 
 def notebook_page(notebook: Notebook, shown: list[Picture]) -> str:
-    """Return a figure notebook as a page: its first cell, its figures, then its text
-    and code."""
+    """Return a notebook as a page: first cell, figures, then its text and code."""
     content = course.read(notebook.path)
     content.cells.insert(1, new_markdown_cell(SLOT, id="figures"))
-    made = [
-        f'<figure class="made" id="{escape(each.name)}"><img '
-        f'src="{escape(each.image)}" '
-        f'alt="{escape(each.heading)}"><figcaption>{escape(each.caption)}</figcaption></figure>'
-        for each in shown
-    ]
+    made = []
+    for picture in shown:
+        image = f'src="{escape(picture.image)}" alt="{escape(picture.heading)}"'
+        caption = f"<figcaption>{escape(picture.caption)}</figcaption>"
+        figure = f'<figure class="made" id="{escape(picture.name)}">'
+        made.append(f"{figure}<img {image}>{caption}</figure>")
     commands = [shown[0].command, f"workbench figures {notebook.name} --from results"]
     made.append("".join(f"<pre>{escape(command)}</pre>" for command in commands))
     made.append(
@@ -179,17 +180,15 @@ def notebook_page(notebook: Notebook, shown: list[Picture]) -> str:
 
 
 def dressed(page: str, place: str, bar: dict[str, str]) -> str:
-    """Return a page with the site's bar, style, and links; `place` is its address in
-    the site."""
+    """Return a page with the site's bar, style and links; `place` is its address."""
     up = "../" * place.count("/")
-    here = next(
-        (name for name in bar if name.split("/")[0] == place.split("/")[0]), place
-    )
-    here = "figures.html" if place.startswith("figures/") else here
-    links = "".join(
-        f'<a href="{up}{to}"{" aria-current=page" * (to == here)}>{name}</a>'
-        for to, name in bar.items()
-    )
+    folder = place.split("/")[0]
+    if folder == "figures":
+        folder = "figures.html"
+    links = ""
+    for address, name in bar.items():
+        current = " aria-current=page" if address.split("/")[0] == folder else ""
+        links += f'<a href="{up}{address}"{current}>{name}</a>'
     top = (
         '<!--site--><div class="site" role="navigation" aria-label="Site">'
         f'<a class="home" href="{up}index.html">workbench</a>{links}'
@@ -215,15 +214,20 @@ def dressed(page: str, place: str, bar: dict[str, str]) -> str:
 
 
 def entries(page: str, place: str) -> list[list[str]]:
-    """Return the rows of the search for a page: title, address, kind and text of each
-    section."""
+    """Return a row of the search for each section of a page.
+
+    It has the title, the address, the kind and the text.
+    """
     named = re.search(r"<title>(.*?)( · workbench| API documentation)?</title>", page)
-    kind, found = KINDS.get(place.split("/")[0], "page"), []
+    page_title = unescape(named[1]) if named else ""
+    kind = KINDS.get(place.split("/")[0], "page")
+    found = []
     for heading, anchor, text in Sections(page).sections:
-        text, heading = (" ".join(words.split()) for words in (text, heading))
+        text = " ".join(text.split())
+        heading = " ".join(heading.split())
         if text or heading:
-            names = unescape(named[1]) if named else "", heading
-            whole = " › ".join(dict.fromkeys(filter(None, names)))
+            names = dict.fromkeys([page_title, heading])  # once if they are the same
+            whole = " › ".join(filter(None, names))
             text = text.replace("View Source", "")  # a button of the API's pages
             found.append([whole, f"{place}#{anchor}".removesuffix("#"), kind, text])
     return found
@@ -231,18 +235,15 @@ def entries(page: str, place: str) -> list[list[str]]:
 
 def recording() -> str:
     """Return the runs that play on the start page."""
-    problem, rules = (
-        load("wine", test=0.3, scale="standard"),
-        (below("gap", 0.005), seconds(2)),
-    )
+    problem = load("wine", test=0.3, scale="standard")
+    rules = below("gap", 0.005), seconds(2)
     names = "mrc_ccg", "mrc_subgradient", "mrc_interior_point"
-    made = [replay.record(name, problem, *rules) for name in names]
-    return replay.embedded(replay.Replay(*made).data)
+    runs = [replay.record(name, problem, *rules) for name in names]
+    return replay.embedded(replay.Replay(*runs).data)
 
 
 def build(out: Path, notebooks: list[Notebook], moving: str) -> None:
-    """Write the site's own pages into `out`, and give every page there the bar and the
-    style."""
+    """Write the site's own pages into `out`, and dress every page there."""
     loader = FileSystemLoader(HERE)
     environment = Environment(
         loader=loader, autoescape=True, trim_blocks=True, lstrip_blocks=True
@@ -250,28 +251,27 @@ def build(out: Path, notebooks: list[Notebook], moving: str) -> None:
     environment.filters["hashed"] = replay.hashed
     template = environment.get_template("page.html.jinja2")
     more = [(place, *words) for place, words in LATER.items() if (out / place).exists()]
-    bar, found = BAR | {place: name for place, name, _ in more}, []
+    bar = BAR | {place: name for place, name, _ in more}
+    found: list[Picture] = []
     for notebook in notebooks:
         shown = pictures(notebook, out)
         (out / shown[0].page).write_text(notebook_page(notebook, shown), "utf-8")
         found += shown
-    found.sort(key=lambda each: order(each.paper))
-    papers = [
-        (title(paper), [*each])
-        for paper, each in groupby(found, lambda each: each.paper)
-    ]
-    own = {
-        "index": {"kind": "start", "title": "Start", "recording": moving, "more": more},
-        "figures": {"kind": "figures", "title": "Figures", "papers": papers},
-        "search": {"kind": "search", "title": "Search"},
-    }
-    own["index"] |= {
-        "cover": "figures/{}-{}-small.png".format(*COVER),
-        "style": replay.STYLE,
-    }
-    own["index"]["script"] = replay.SCRIPT if moving else ""
-    for name in ("index", "figures"):
-        (out / f"{name}.html").write_text(template.render(own[name]), "utf-8")
+    found.sort(key=lambda picture: order(picture.paper))
+    groups = groupby(found, lambda picture: picture.paper)
+    papers = [(title(paper), list(group)) for paper, group in groups]
+    start = template.render(
+        kind="start",
+        title="Start",
+        recording=moving,
+        more=more,
+        cover="figures/{}-{}-small.png".format(*COVER),
+        style=replay.STYLE,
+        script=replay.SCRIPT if moving else "",
+    )
+    (out / "index.html").write_text(start, "utf-8")
+    gallery = template.render(kind="figures", title="Figures", papers=papers)
+    (out / "figures.html").write_text(gallery, "utf-8")
     rows = []
     for path in sorted(out.rglob("*.html")):
         place = path.relative_to(out).as_posix()
@@ -281,7 +281,7 @@ def build(out: Path, notebooks: list[Notebook], moving: str) -> None:
             path.write_text(dressed(page, place, bar), "utf-8")
     pages = json.dumps(rows, ensure_ascii=False).replace("</", "<\\/")
     script = f"const PAGES = {pages};\n{(HERE / 'search.js').read_text('utf-8')}"
-    page = template.render(own["search"], script=script)
+    page = template.render(kind="search", title="Search", script=script)
     (out / "search.html").write_text(dressed(page, "search.html", bar), "utf-8")
 
 

@@ -1,10 +1,10 @@
-"""Write TRUST.md: what is promised, how it is attacked, how much was tried, and what
-failed.
+"""Write TRUST.md: what is promised, how it is attacked, what was tried and failed.
 
-    python .site/trust.py [mutants] [coverage] [test_refused ...]    # `make trust`: all, an hour
+    python .site/trust.py [mutants] [coverage] [test_refused ...]
 
-Each part and each file of tests keeps its numbers, with the commit, in runs/trust/. The
-page is made from the latest ones, and says what has not been run.
+`make trust` runs all parts, in an hour. Each part and each file of tests keeps its
+numbers, with the commit, in runs/trust/. The page is made from the latest ones, and
+says what has not been run.
 """
 
 import json
@@ -44,23 +44,21 @@ PROMISES = {  # how each is attacked, and where
 }
 MENDED = {  # what a promise did not hold for, and the test that holds it now
     "A run that was resumed as its docstring said warmed up with the given state and "
-    "could certify "
-    "falsely, and solvers took states of other problems.": (
+    "could certify falsely, and solvers took states of other problems.": (
         "solvers/test_state.py::test_a_lambda_that_resumes_certifies_truly"
     ),
     "The interval of `cuts_nystroem` holds the optimum in the span of its landmarks, "
-    "but was named "
-    "`lower` and `upper` as if it held the problem's; it is now `span_lower`, `span_upper`.": (
+    "but was named `lower` and `upper` as if it held the problem's; it is now "
+    "`span_lower`, `span_upper`.": (
         "sampled_cuts/test_sampled_cuts.py::test_bounds_of_a_span_are_not_named_as_those_of_the_problem"
     ),
     "The two checkers of proofs did not refuse the same files: bytes behind the end "
-    "record, zip64 "
-    "records, integers of 4,301 digits, deep nesting, weights near 1e308; now FORMAT.md decides.": (
+    "record, zip64 records, integers of 4,301 digits, deep nesting, weights near "
+    "1e308; now FORMAT.md decides.": (
         "proofs/test_proofs_checker.py::test_the_written_format_decides_about_odd_files"
     ),
     "Lambda of the minimax risk was a cancelled difference if a feature is constant "
-    "in the heavy "
-    "rows of a class and the weights of rows have a ratio such as 1e16.": (
+    "in the heavy rows of a class and the weights of rows have a ratio such as 1e16.": (
         "mrc/test_mrc.py::test_lambda_is_by_the_definition_also_with_weights"
     ),
 }
@@ -70,7 +68,8 @@ class Count:
     """The pytest plugin that counts tests and what they tried, and lists failures."""
 
     def __init__(self):
-        self.tried, self.failed = Counter(), []
+        self.tried = Counter()
+        self.failed = []
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_makereport(self, item, call):
@@ -82,26 +81,19 @@ class Count:
                 dict(report.user_properties), tests=1, skipped=int(report.skipped)
             )
         if report.when == "teardown":
-            said = getattr(item, "hypothesis_statistics", "") or ""
-            self.tried["random inputs"] += sum(
-                map(int, re.findall(r"(\d+) passing", said))
-            )
+            statistics = getattr(item, "hypothesis_statistics", "") or ""
+            passing = map(int, re.findall(r"(\d+) passing", statistics))
+            self.tried["random inputs"] += sum(passing)
         return report
 
 
 def tests(name: str) -> dict:
-    """Run a file of tests; one that ends otherwise than with passed tests is a
-    failure."""
-    options = [
-        "-p",
-        "no:cacheprovider",
-        "-p",
-        "no:xdist",
-        "--hypothesis-show-statistics",
-    ]
+    """Run a file of tests; every end but passed tests is a failure."""
+    options = "-p no:cacheprovider -p no:xdist --hypothesis-show-statistics".split()
+    count = Count()
     path = next(HERE.rglob(f"{name}.py"))
     os.environ["WORKBENCH_EVERY"] = "1"  # Ctrl-C at every statement
-    code = pytest.main([*options, str(path)], plugins=[count := Count()])
+    code = pytest.main([*options, str(path)], plugins=[count])
     return {"tried": count.tried, "failed": count.failed or ended(f"{name}.py", code)}
 
 
@@ -113,13 +105,12 @@ def ended(what: str, code: int) -> list[str]:
 def mutants() -> dict:
     """Try the mutants of the kernels; survivors that are not listed are failures."""
     text, code = command(HERE / "mutation" / "run.py", "-j", "1")
-    kernels = re.split(
-        r"(?m)^(\w+): (\d+) of (\d+) mutants killed, (\d+) survive$", text
-    )[1:]
-    said, failed = [], []
-    for name, killed, total, left, more in zip(
-        *(kernels[i::5] for i in range(5)), strict=True
-    ):
+    heading = r"(?m)^(\w+): (\d+) of (\d+) mutants killed, (\d+) survive$"
+    parts = re.split(heading, text)[1:]
+    kernels = zip(*(parts[i::5] for i in range(5)), strict=True)
+    said = []
+    failed = []
+    for name, killed, total, left, more in kernels:
         unlisted = re.findall(r"(?m)^  ([\w.]+:\d+  .+)$", more)
         failed += [f"mutant of {name}: {mutant}" for mutant in unlisted]
         said.append([name, killed, total, int(left) - len(unlisted)])
@@ -217,10 +208,8 @@ if __name__ == "__main__":
     KEPT.mkdir(parents=True, exist_ok=True)
     head = ["git", "-C", ROOT, "rev-parse", "--short", "HEAD"]
     commit = {"commit": subprocess.check_output(head, text=True).strip()}
-    for name in sys.argv[1:] or [
-        *PARTS,
-        *" ".join(n for _, n in PROMISES.values()).split(),
-    ]:
+    files = " ".join(names for _, names in PROMISES.values()).split()
+    for name in sys.argv[1:] or [*PARTS, *files]:
         found = PARTS[name]() if name in PARTS else tests(name)
         (KEPT / f"{Path(name).stem}.json").write_text(json.dumps(found | commit))
     (ROOT / "TRUST.md").write_text(page(), encoding="utf-8")

@@ -126,7 +126,8 @@ def classes(name: str, own: dict[str, float], other: dict[str, float]) -> Case:
     def arm(which: str, parameters: dict[str, float]) -> float:
         return of.arms[which](load(of.data, test=of.test), **parameters)["cpu"]
 
-    ours, rival = memoir.OURS, memoir.LIBLINEAR
+    ours = memoir.OURS
+    rival = memoir.LIBLINEAR
     return Case(
         ours, rival, lambda: arm(ours, own), lambda: arm(rival, other), data=of.data
     )
@@ -218,7 +219,8 @@ def main() -> int:
     committed = (
         json.loads(RATIOS.read_text("utf-8")) if RATIOS.exists() else {"ratios": {}}
     )
-    found, load = {}, 0.0
+    found = {}
+    load = 0.0
     for name in given.cases or [name for name in CASES if CASES[name].turns is None]:
         if reason := missing(CASES[name].data):
             print(f"{name}: skipped, {reason}", flush=True)

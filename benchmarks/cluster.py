@@ -25,11 +25,9 @@ from workbench.least_squares.cluster import on_cluster
 from workbench.registry import SOLVERS
 
 SOLVED = "ls_generalized", "ls_accelerated"
-WORKERS, MEMORY, LINK = (
-    100,
-    64e9,
-    1.25e9,
-)  # bytes of each process, bytes/s of that of this process
+WORKERS = 100
+MEMORY = 64e9  # bytes of each process
+LINK = 1.25e9  # bytes per second of this process
 RATE = 2e11  # float32 operations/s of a worker
 FEATURES = 512
 
@@ -71,7 +69,9 @@ def main() -> None:
 def measured(solver: str, path: Path, client: Client, rounds: int) -> None:
     """Print the median seconds of a round here and on the cluster, after three that
     compile."""
-    here, steps, times = load(path), SOLVERS[solver].steps, ([], [])
+    here = load(path)
+    steps = SOLVERS[solver].steps
+    times = ([], [])
     streams = steps(here), steps(on_cluster(here, client))
     for stream in streams:
         for _ in islice(stream, 3):
@@ -106,7 +106,8 @@ def computed() -> list[str]:
     for n in (10**7, 10**8, 10**9):
         for k in (10, 10**3, 10**5):
             sent, work, worker, here = costs(n, k)
-            network, busy = sent / LINK, work / RATE
+            network = sent / LINK
+            busy = work / RATE
             over = {"a worker's memory": worker, "this process's memory": here}
             broken = max(over, key=over.get) if max(over.values()) > MEMORY else ""
             broken = broken or ("the network" if network > busy else "nothing")

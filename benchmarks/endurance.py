@@ -73,7 +73,9 @@ def torment(
     folder: Path, minutes: float, every: float, jobs: int, chance: random.Random
 ) -> int:
     """Start sweeps, kill them and their workers, and look at what is left."""
-    end, kills, starts = time.monotonic() + 60 * minutes, 0, 0
+    end = time.monotonic() + 60 * minutes
+    kills = 0
+    starts = 0
     known: dict[Path, str] = {}
     lost: set[str] = set()
     while time.monotonic() < end:
@@ -100,11 +102,16 @@ def torment(
         f"{minutes:g} minutes: {starts} sweeps, {kills} kills, {len(known)} finished "
         "points"
     )
-    done = [sweep(points(n), jobs=jobs, memory=MEMORY, folder=folder, say=quiet)
-            for n in range(rounds_of(folder))]  # fmt: skip
+    done = [
+        sweep(points(n), jobs=jobs, memory=MEMORY, folder=folder, say=quiet)
+        for n in range(rounds_of(folder))
+    ]
     lost |= changed(folder, known)
-    missing = [f"{p.label}: {part.failures[p.key]}" for part in done for p in part.points
-               if p.key in part.failures and p.data != GREEDY]  # fmt: skip
+    missing = []
+    for part in done:
+        for point in part.points:
+            if point.key in part.failures and point.data != GREEDY:
+                missing.append(f"{point.label}: {part.failures[point.key]}")
     different = [label for part in done[:3] for label in unlike(part)]
     growth = flat(folder)
     print(f"finished points that changed or went: {sorted(lost) or 'none'}")
@@ -203,9 +210,11 @@ def unlike(done: Sweep) -> list[str]:
         again, _ = run(
             point.solver, problem, *stopping(point.stop), parameters=point.parameters
         )
-        rows = [[{name: row[name] for name in mine if name not in CLOCKS} for row in trace]
-                for mine, trace in zip(again.rows, zip(again.rows, kept.rows))]  # fmt: skip
-        if len(kept.rows) != len(again.rows) or any(a != b for a, b in rows):
+        is_same = len(kept.rows) == len(again.rows)
+        for new, old in zip(again.rows, kept.rows):
+            columns = [name for name in new if name not in CLOCKS]
+            is_same &= all(new[name] == old[name] for name in columns)
+        if not is_same:
             found.append(point.label)
     return found
 
@@ -221,8 +230,7 @@ def leftovers(folder: Path) -> list[int]:
 
 
 def flat(folder: Path) -> str:
-    """Tell how the memory of the process that lived longest went, from its first third
-    on."""
+    """Return a sentence on the memory of the longest process, after its first third."""
     rows = noted(folder)
     if not rows:
         return "no sweep ended"
@@ -230,7 +238,8 @@ def flat(folder: Path) -> str:
     longest = max(set(pids), key=pids.count)
     mb = np.array([row["mb"] for row in rows if row["pid"] == longest])
     late = mb[len(mb) // 3 :]
-    return f"{len(mb)} rounds of points, {late[0]:.0f} MB to {late[-1]:.0f} MB (most {mb.max():.0f})"
+    growth = f"{late[0]:.0f} MB to {late[-1]:.0f} MB (at most {mb.max():.0f})"
+    return f"{len(mb)} rounds of points, {growth}"
 
 
 def quiet(line: str) -> None:

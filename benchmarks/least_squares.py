@@ -37,7 +37,8 @@ from workbench.least_squares.stagewise import scores
 from workbench.runs.run import machine, versions
 
 DATA = "mnist @ given | 50 pca or synthetic 60000x50x10"
-BLOCK, FEATURES = 1024, 8192
+BLOCK = 1024
+FEATURES = 8192
 ONE_THREAD = dict.fromkeys(
     ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS"),
     "1",
@@ -145,7 +146,8 @@ def products(
     rng = np.random.default_rng(0)
     A = rng.standard_normal((GRAM_ROWS, BLOCK), np.float32)
     B = rng.standard_normal((BLOCK, BLOCK), np.float32)
-    out, times = A @ B, 60
+    out = A @ B
+    times = 60
 
     def work() -> None:
         for _ in range(times):
@@ -199,9 +201,13 @@ def recipe(seed: int, judged: str) -> dict:
     sys.path.append(str(Path(__file__).parents[1] / "notebooks" / "figures"))
     from upright import deskewed
 
-    given, total, found = load("mnist @ given"), 0.0, {"seed": seed, "rows": judged}
+    given = load("mnist @ given")
+    total = 0.0
+    found = {"seed": seed, "rows": judged}
     if judged == "validation":
-        X, y, m = given.X, given.y, given.n - 10_000
+        X = given.X
+        y = given.y
+        m = given.n - 10_000
         given = replace(as_problem(X[:m], y[:m]), X_test=X[m:], y_test=y[m:])
     with Clock() as clock:
         upright = deskewed(given)

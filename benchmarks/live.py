@@ -66,7 +66,9 @@ def watched(solver: str, data: str, parameters: dict, last: int) -> dict:
             len(json_packer(content)) + sum(map(len, buffers))
         )
     dashboard = explore(data, (solver,), parameters, seconds=3600)
-    on_rows, times, over = dashboard.player._on_rows, [], threading.Event()
+    on_rows = dashboard.player._on_rows
+    times = []
+    over = threading.Event()
 
     def heard(lane, rows):
         on_rows(lane, rows)

@@ -20,14 +20,13 @@ class Clock:
     """Wall and CPU seconds (of all threads) spent inside the ``with`` block."""
 
     def __enter__(self) -> Clock:
-        self.seconds, self.cpu = perf_counter(), process_time()
+        self.seconds = perf_counter()
+        self.cpu = process_time()
         return self
 
     def __exit__(self, *error) -> None:
-        self.seconds, self.cpu = (
-            perf_counter() - self.seconds,
-            process_time() - self.cpu,
-        )
+        self.seconds = perf_counter() - self.seconds
+        self.cpu = process_time() - self.cpu
 
 
 def limit_cpu(seconds: float) -> None:
@@ -67,7 +66,8 @@ class PeakMemory:
     """
 
     def __init__(self):
-        self.largest, self._ended = 0.0, threading.Event()
+        self.largest = 0.0
+        self._ended = threading.Event()
         self._thread = threading.Thread(target=self._watch, daemon=True)
         self._thread.start()
 

@@ -226,7 +226,8 @@ AVERAGED = {
     )
     for dense in (True, False)
 }
-OURS, LIBLINEAR = "working sets (ours)", "Crammer-Singer (LIBLINEAR)"
+OURS = "working sets (ours)"
+LIBLINEAR = "Crammer-Singer (LIBLINEAR)"
 RIVALS = {"centroids": nothing_learnt, OURS: working_sets, LIBLINEAR: liblinear}
 CHOICES = {
     OURS: [

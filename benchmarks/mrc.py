@@ -154,7 +154,8 @@ def read_certificates(path: Path) -> dict:
     """Return costs and bounds of a trace, and the CPU second at which each gap was
     certified."""
     trace = read_trace(path)
-    gaps, cpu = trace.column("gap"), trace.column("cpu")
+    gaps = trace.column("gap")
+    cpu = trace.column("cpu")
     marks = {f"{g:g}": float(cpu[gaps <= g][0]) for g in MARKS if (gaps <= g).any()}
     kept = ("cpu", "seconds", "lower", "upper", "gap", "stopped_by")
     last = {key: trace.last[key] for key in kept if key in trace.last}

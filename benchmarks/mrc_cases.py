@@ -84,7 +84,8 @@ def hundred_classes() -> Problem:
 
     As many rows, features and classes as the paper's CIFAR-100, of which it uses 80 %.
     """
-    pixels, labels = [], []
+    pixels = []
+    labels = []
     for first, name in ((0, "mnist"), (50, "fashion_mnist")):
         X = data.load(name, scale="given").subset(0.5).X / 255
         pixels.append(X)

@@ -32,8 +32,14 @@ from workbench.data import load
 from workbench.proofs import verify, write
 from workbench.runs.run import load_average, run
 
-SHARE, SOLVE, KIB = 0.1, 1.0, 300.0  # the targets
-DENSE = "digits, satimage, letter, usps, dna, covtype_10k, dry_bean, house16, pulsar, optdigits"
+# The targets.
+SHARE = 0.1
+SOLVE = 1.0
+KIB = 300.0
+DENSE = (
+    "digits, satimage, letter, usps, dna, covtype_10k, dry_bean, house16, pulsar, "
+    "optdigits"
+)
 TEXT = "sector @ unit, news20 @ tfidf"
 CASES = [  # solver, parameters, data
     ("ww_walrus_fast", {"C": 0.01}, f"{DENSE}, {TEXT}"),
@@ -79,7 +85,8 @@ def measured(
         with Clock() as clock:
             found = verify(path, problem)
         checks.append(clock.cpu)
-    last, X = trace.last, problem.X
+    last = trace.last
+    X = problem.X
     rows = (
         X.data.nbytes + X.indices.nbytes + X.indptr.nbytes
         if sp.issparse(X)

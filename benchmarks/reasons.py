@@ -1,15 +1,18 @@
 """What was run to explain differences from printed numbers, or to decide a claim.
 
-    python benchmarks/reasons.py minimax dry_bean   # R* and errors: columns, features, lambda
-    python benchmarks/reasons.py svm house16        # the same for the L1-norm SVM
-    python benchmarks/reasons.py rounds house16     # average errors of MRC-CCG
-    python benchmarks/reasons.py waves 4000         # Table 1 of least squares on mnist
-    python benchmarks/reasons.py logits             # random logits and waves of equal error
-    python benchmarks/reasons.py compact letter 3 4 # MRC-LP, as a small program and by HiPO
+    python benchmarks/reasons.py minimax dry_bean
+    python benchmarks/reasons.py svm house16
+    python benchmarks/reasons.py rounds house16
+    python benchmarks/reasons.py waves 4000
+    python benchmarks/reasons.py logits
+    python benchmarks/reasons.py compact letter 3 4
 
-data/reference/tried.csv has the outcomes. A case takes some minutes; only `compact` is
-timed, with HiGHS's interior point method HiPO if the package highspy-extras is
-installed, too.
+`minimax` prints R* and test errors for columns, features and lambda, and `svm` errors
+of the L1-norm SVM; `rounds` prints average errors of MRC-CCG, `waves` Table 1 of least
+squares on mnist, `logits` random logits and waves of equal error, and `compact` MRC-LP
+as a small program and by HiPO. data/reference/tried.csv has the outcomes. A case takes
+some minutes. Only `compact` is timed, with HiGHS's interior point method HiPO, too, if
+the package highspy-extras is installed.
 """
 
 from __future__ import annotations
@@ -73,18 +76,20 @@ def minimax(name: str) -> Iterator[str]:
             interior_point, "minimax_risk", partial(confidence, equal=equal)
         ):
             last, error = ended("mrc_interior_point", problem, 30.0, gap=5e-3)
-        about = f"@ {scale} {features}, lambda {'the same for all' if equal else 'by deviation'}"
-        yield f"{about}: R* in [{last['lower']:.3f}, {last['upper']:.3f}], error {error:.1f} %"
+        choice = "the same for all" if equal else "by deviation"
+        about = f"@ {scale} {features}, lambda {choice}"
+        interval = f"[{last['lower']:.3f}, {last['upper']:.3f}]"
+        yield f"{about}: R* in {interval}, error {error:.1f} %"
 
 
 def svm(name: str) -> Iterator[str]:
-    """Yield the test error of the L1-norm SVM, lambda against the mean or the sum of
-    the losses."""
+    """Yield the test error of the L1-norm SVM; lambda is for mean or sum of losses."""
     for scale, features in product(SCALES, FEATURES):
         problem = prepared(name, scale, features)
         for against, lam in (("mean", 0.01), ("sum", 0.01 / problem.n)):
             last, error = ended("svm_ccg", problem, 60.0, {"lam": lam})
-            yield f"@ {scale} {features}, {against}: error {error:.1f} % ({last['stopped_by']})"
+            about = f"@ {scale} {features}, {against}"
+            yield f"{about}: error {error:.1f} % ({last['stopped_by']})"
 
 
 def rounds(name: str) -> Iterator[str]:
@@ -130,12 +135,14 @@ def waves(m: str) -> Iterator[str]:
     features."""
     m, (X, y, X_test, y_test, median) = int(m), mnist(validation=False)
     kinds = product(("pairs", "phases"), (1.0, 1 / median, 0.3, 3.0))
-    Y, normal = np.eye(10, dtype=np.float32)[y], np.random.default_rng(0)
+    Y = np.eye(10, dtype=np.float32)[y]
+    normal = np.random.default_rng(0)
     for kind, width in kinds:
         W = normal.standard_normal((50, m)) * np.sqrt(2 / (width * median**2))
         b = normal.uniform(0, 2 * np.pi, m)
         if kind == "pairs":  # a cosine and a sine of each
-            W[:, m // 2 :], b = W[:, : m // 2], np.repeat((0, -np.pi / 2), m // 2)
+            W[:, m // 2 :] = W[:, : m // 2]
+            b = np.repeat((0, -np.pi / 2), m // 2)
 
         W, b = W.astype(np.float32), b.astype(np.float32)
         Z, Z_test = (
@@ -154,7 +161,8 @@ def waves(m: str) -> Iterator[str]:
             for t, V in enumerate(path, 1):
                 if t in (50, 100, 300):
                     wrong = 100 * np.mean((Z_test @ V).argmax(axis=1) != y_test)
-                    yield f"{about}: logistic, alpha = {alpha:g}, {t} rounds: {wrong:.2f} %"
+                    how = f"logistic, alpha = {alpha:g}, {t} rounds"
+                    yield f"{about}: {how}: {wrong:.2f} %"
                 if t == 300:
                     break
 
@@ -248,14 +256,17 @@ def compact(name: str, *classes: str) -> Iterator[str]:
     for k in classes:
         problem = load(f"{name} | {k} classes")
         risk = minimax_risk(problem, 0.01)
-        J, n = np.flatnonzero(risk.active), risk.n
+        J = np.flatnonzero(risk.active)
+        n = risk.n
         tau, lam = risk.tau.ravel()[J], risk.lam.ravel()[J]
-        cost, free = np.r_[lam - tau, lam + tau, 1.0], 2 * len(J)
+        cost = np.r_[lam - tau, lam + tau, 1.0]
+        free = 2 * len(J)
         rules = stopping({"cpu": 60.0, "gap": 0.01})
         last = run("mrc_ccg", problem, *rules, parameters={"eps1": 1e-3})[0].last
         yield f"{k} classes: MRC-CCG {last['cpu']:.2f} s to a gap of {last['gap']:.2g}"
         subsets = all_subsets(risk.k)
-        rows, masks = np.repeat(np.arange(n), len(subsets)), np.tile(subsets, (n, 1))
+        rows = np.repeat(np.arange(n), len(subsets))
+        masks = np.tile(subsets, (n, 1))
         scores = sp.kron(sp.eye(risk.k), risk.X, format="csc")[:, J]
         above = sp.hstack(
             [scores, -scores, -np.ones((n * risk.k, 1)), -sp.eye(n * risk.k)]

@@ -125,12 +125,11 @@ def fit(name: str, folder: str, budget: float) -> dict:
             text=True,
             timeout=limit,
         )
-        said, note = (
-            ran.stdout,
-            ran.stderr.strip().splitlines()[-1:] if ran.returncode else [],
-        )
+        said = ran.stdout
+        note = ran.stderr.strip().splitlines()[-1:] if ran.returncode else []
     except subprocess.TimeoutExpired as error:
-        said, note = (error.stdout or b"").decode(), [f"not done in {limit:g} s"]
+        said = (error.stdout or b"").decode()
+        note = [f"not done in {limit:g} s"]
     lines = [json.loads(line) for line in said.splitlines() if line.startswith("{")]
     trials = [line["trial"] for line in lines if "trial" in line]
     about |= {"trials": len(trials), "note": "".join(note)[:100]}

@@ -157,7 +157,8 @@ class PDSparse:
         ]
 
     def fit(self, X, y) -> None:
-        self.folder, held = mkdtemp(dir="."), np.arange(len(y)) % 10 == 0
+        self.folder = mkdtemp(dir=".")
+        held = np.arange(len(y)) % 10 == 0
         held &= np.isin(y, y[~held])
         for name, rows in {"train": ~held, "held": held}.items():
             dump_svmlight_file(
@@ -196,12 +197,10 @@ class Streamed:
     def __init__(
         self, solver: str, rounds: int, scale: str = "given", **parameters: Any
     ) -> None:
-        self.solver, self.rounds, self.scale, self.parameters = (
-            solver,
-            rounds,
-            scale,
-            parameters,
-        )
+        self.solver = solver
+        self.rounds = rounds
+        self.scale = scale
+        self.parameters = parameters
 
     def fit(self, X, y) -> None:
         from sklearn.preprocessing import StandardScaler
@@ -210,14 +209,10 @@ class Streamed:
 
         self.scaler = StandardScaler().fit(X) if self.scale == "standard" else None
         problem = as_problem(self.scaler.transform(X) if self.scaler else X, y)
-        rules, how = (
-            [rounds(self.rounds)],
-            {"parameters": self.parameters, "warm_up": False},
-        )
-        self.classes, self.state = (
-            problem.classes,
-            run(self.solver, problem, *rules, **how)[1],
-        )
+        rules = [rounds(self.rounds)]
+        how = {"parameters": self.parameters, "warm_up": False}
+        self.classes = problem.classes
+        self.state = run(self.solver, problem, *rules, **how)[1]
 
     def predict(self, X) -> np.ndarray:
         X = self.scaler.transform(X) if self.scaler else X
@@ -355,10 +350,12 @@ def trial(
     X, y = load_rows(Path(rows))
     known, y = np.unique(y, return_inverse=True)
     forget_peak()
-    seconds, spent = perf_counter(), cpu()
+    seconds = perf_counter()
+    spent = cpu()
     model = system.make(**setting)
     model.fit(X, y)
-    seconds, spent = perf_counter() - seconds, cpu() - spent
+    seconds = perf_counter() - seconds
+    spent = cpu() - spent
     programs = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024 / 1e6
     X, y = load_rows(Path(judges))
     y = np.where(
@@ -402,7 +399,8 @@ def main(folder: Path) -> None:
     with np.load("few.npz") as few:  # a warm-up: lazy imports and kernels
         rows = few["rows"]
     system.make().fit(X[rows], np.unique(y[rows], return_inverse=True)[1])
-    best, start = None, cpu()
+    best = None
+    start = cpu()
     for setting in settings(system, unit):
         done = trial(system, setting, "search.npz", "held.npz")
         print(json.dumps({"trial": done}), flush=True)

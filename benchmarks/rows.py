@@ -125,7 +125,8 @@ def measured(solver: str, path: str, rounds: int, cold: bool) -> dict:
     stream = steps(problem, **settings)
     with Clock() as starting:
         next(stream)
-    readings, times = [], []
+    readings = []
+    times = []
     for _ in range(rounds):
         if cold:
             forget(path)

@@ -49,11 +49,15 @@ ARMS = {
     "exact, Nyström": ("cuts_nystroem", {"landmarks": 500, "eps": 5e-3}),
     "LIBLINEAR, Nyström": ("nystroem_svm", {"landmarks": 500}),
 }
-RIVAL, PLAIN, OURS = "LIBSVM", "linear time", "linear time, line search"
+RIVAL = "LIBSVM"
+PLAIN = "linear time"
+OURS = "linear time, line search"
 ALIKE = "LIBSVM, same C and gamma"  # as the arm that it is compared with
 ARMS[ALIKE] = ARMS[RIVAL]
 GRID = {"C": (1.0, 10.0), "gamma": None}
-TUNED_ON, VALIDATED_ON = 8_000, 8_000  # rows, at most
+# Rows, at most.
+TUNED_ON = 8_000
+VALIDATED_ON = 8_000
 TEST_ROWS = 50_000  # rows of generated data
 ONE_THREAD = dict.fromkeys(
     ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS"),
@@ -95,7 +99,8 @@ JUDGING = (
 )
 SET_ROWS = 20_000  # training rows of a set, at most: of more, LIBSVM takes minutes
 SLOW = 10.0  # CPU seconds of both arms from which a set is run once
-SET_TUNED_ON, SET_VALIDATED_ON = 1_500, 1_500
+SET_TUNED_ON = 1_500
+SET_VALIDATED_ON = 1_500
 WIDTHS = (0.3, 1.0, 3.0)  # multiples of scikit-learn's "scale"
 BOARD_WIDTHS = (10.0, 30.0, 100.0)
 SIZES = (10_000, 100_000, 1_000_000)
@@ -147,7 +152,8 @@ def main() -> None:
             f"{'; '.join(known)}"
         )
     sets = partial(measure_sets, most=given.rows, only=tuple(given.only.split(",")))
-    others, runs = {"sets": sets, "flat": measure_flat}, []
+    others = {"sets": sets, "flat": measure_flat}
+    runs = []
     for name in given.cases or CASES:
         if name in others:
             runs += others[name](given.runs)
@@ -190,7 +196,8 @@ def measure_sets(
 ) -> list[dict]:
     """Tune and time both arms on every set; print a row for each, and medians of both
     halves."""
-    records, warned = [], 0.0
+    records = []
+    warned = 0.0
     print(
         f"\n{'':34}{'rows':>6}{'k':>5}  {RIVAL + ': s, error':>18}  "
         f"{'ours: s, error':>18}{'rounds':>8}  ratio"
@@ -326,7 +333,8 @@ def fit(problem: Problem, arm: str, parameters: dict[str, float]) -> dict:
     """Run one arm to its end in this process; the share of its small quadratic
     programs, too."""
     name, own = ARMS[arm]
-    spent, solve = [0.0], model.solve_qp
+    spent = [0.0]
+    solve = model.solve_qp
 
     def timed(*arguments):
         before = process_time()
@@ -340,7 +348,8 @@ def fit(problem: Problem, arm: str, parameters: dict[str, float]) -> dict:
         trace, state = run(name, problem, parameters=parameters | own, warm_up=False)
     finally:
         model.solve_qp = solve
-    peak, last = peak_memory(), trace.last
+    peak = peak_memory()
+    last = trace.last
     return {
         "seconds": last["seconds"],
         "cpu": last["cpu"],
@@ -389,7 +398,8 @@ def print_case(records: list[dict], n: int) -> None:
             f"{m['primal']:9.4f}{cells}{m['peak_mb']:7.0f}{ratio}"
         )
     if PLAIN in middle and OURS in middle:
-        plain, ours = middle[PLAIN], middle[OURS]
+        plain = middle[PLAIN]
+        ours = middle[OURS]
         print(
             f"line search: {plain['rounds'] / ours['rounds']:.1f} times fewer cuts, "
             f"{plain['cpu'] / ours['cpu']:.1f} times faster, "

@@ -29,13 +29,12 @@ from workbench.runs.run import run
 from workbench.runs.sweep import planned, solve, sweep, task
 from workbench.runs.worker import ONE_THREAD, Limits
 
-FEW, MANY = (
-    200,
-    1200,
-)  # points; what a process costs to start drops out of the difference
+FEW = 200
+MANY = 1200  # points; the start of processes drops out of the difference
 FINISHED = 10_000
 ROUNDS = 30  # rows of a finished point that is read again
-COST, RELOAD = 5.0, 10.0  # targets: ms per point, s
+COST = 5.0
+RELOAD = 10.0  # targets: COST in ms per point, RELOAD in seconds
 
 
 def main() -> None:
@@ -57,7 +56,8 @@ def main() -> None:
             f"warning: other work keeps {busy:.1f} cores busy; repeat on an idle "
             "machine"
         )
-    work, ours = [], []
+    work = []
+    ours = []
     for _ in range(given.runs):
         for kind, found in (("loop", work), ("sweep", ours)):
             seconds = [timed(kind, count) for count in (FEW, MANY)]

@@ -161,7 +161,8 @@ def child(rows: str, arm: str, C: str, limit: float) -> None:
         run(arm, problem.tiny(), rounds(20), **settings)
         rules = (below("gap_ratio", MARKS[-1]), processor_seconds(limit))
         trace, _ = run(arm, problem, *rules, **settings)
-        ratios, cpu = trace.column("gap_ratio")[1:], trace.column("cpu")[1:]
+        ratios = trace.column("gap_ratio")[1:]
+        cpu = trace.column("cpu")[1:]
         found = {
             "marks": {
                 f"{m:g}": float(cpu[np.argmax(ratios <= m)])
@@ -186,10 +187,10 @@ def whole_path(problem: Problem, arm: str) -> dict:
         else:
             for C in PATH:
                 steps = ww_walrus_fast(problem, C=C)
-                reached = lambda s: (
-                    s.round and s.primal - s.dual <= PATH_RATIO * s.first
-                )  # noqa: E731
-                visits += next(s for s in steps if reached(s)).visits
+                for s in steps:
+                    if s.round and s.primal - s.dual <= PATH_RATIO * s.first:
+                        break
+                visits += s.visits
     return {"marks": {f"{PATH_RATIO:g}": clock.cpu}, "cpu": clock.cpu, "visits": visits}
 
 

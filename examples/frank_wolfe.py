@@ -1,5 +1,4 @@
-"""A solver of your own in one file: CONTRIBUTING.md says where it goes and what looks
-after it."""
+"""A solver of your own in one file; CONTRIBUTING.md says where it goes."""
 
 from dataclasses import dataclass
 
@@ -19,8 +18,8 @@ class FWState(State):
     round: int
     rng: np.random.Generator
     W: np.ndarray  # weights (d, k)
-    A: np.ndarray  # dual weights (n, k), those of a row sum to 1
-    lower: float = 0.0  # bounds on the minimum, the best so far
+    A: np.ndarray  # dual weights (n, k), which sum to 1 in each row
+    lower: float = 0.0  # best bounds of the minimum so far
     upper: float = 1.0
 
     def scores(self, X):
@@ -37,38 +36,32 @@ def frank_wolfe(
     """Minimise alpha/2 |W|^2 + mean_i max_c ([c != y_i] + x_i.(w_c - w_{y_i})).
 
     Lacoste-Julien, Jaggi, Schmidt, Pletscher: Block-coordinate Frank-Wolfe optimization
-    for structural SVMs. ICML 2013, Algorithm 4, its rows in a new random order each
-    round.
+    for structural SVMs. ICML 2013, Algorithm 4. Each round visits the rows in a new
+    random order.
 
     Parameters
     ----------
-    alpha : positive, weight of the squared weights
-    seed : whole number of at least 0, seeds the order of the rows
+    alpha : float > 0, weight of the squared weights
+    seed : int >= 0, seeds the order of the rows
     """
     problem.refuse_weights()
     check_positive(alpha, "alpha")
     check_whole(seed, "seed", least=0)
-    X, Y = sp.csr_matrix(problem.X), np.eye(problem.k)[problem.y]
-    s = state or FWState(
-        0, np.random.default_rng(seed), np.zeros((problem.d, problem.k)), Y.copy()
-    )
+    X = sp.csr_matrix(problem.X)
+    Y = np.eye(problem.k)[problem.y]
+    s = state
+    if s is None:
+        W = np.zeros((problem.d, problem.k))
+        s = FWState(0, np.random.default_rng(seed), W, A=Y.copy())
     while True:
-        H, square = s.scores(X) + 1.0 - Y, alpha / 2 * np.vdot(s.W, s.W)
-        s.upper = min(
-            s.upper, float((H.max(axis=1) - (H * Y).sum(axis=1)).mean() + square)
-        )
+        H = s.scores(X) + 1.0 - Y
+        hinges = H.max(axis=1) - (H * Y).sum(axis=1)
+        square = alpha / 2 * np.vdot(s.W, s.W)
+        s.upper = min(s.upper, float(hinges.mean() + square))
         s.lower = max(s.lower, float(1.0 - (s.A * Y).sum() / problem.n - square))
         yield s
-        epoch(
-            X.data,
-            X.indices,
-            X.indptr,
-            Y,
-            alpha,
-            s.rng.permutation(problem.n),
-            s.W,
-            s.A,
-        )
+        order = s.rng.permutation(problem.n)
+        epoch(X.data, X.indices, X.indptr, Y, alpha, order, s.W, s.A)
         s.round += 1
 
 
@@ -76,14 +69,16 @@ def frank_wolfe(
 def epoch(data, indices, starts, Y, alpha, order, W, A):
     """Visit each row once, in this order; W and A change in place."""
     for i in order:
-        H, entries = 1.0 - Y[i], range(starts[i], starts[i + 1])
+        H = 1.0 - Y[i]
+        entries = range(starts[i], starts[i + 1])
         for p in entries:
             H += data[p] * W[indices[p]]
         change = -A[i]  # towards the class of largest loss, by exact line search
         change[np.argmax(H)] += 1.0
         slope = alpha * len(A) * (change * H).sum()
         curvature = (change**2).sum() * (data[starts[i] : starts[i + 1]] ** 2).sum()
-        change *= 1.0 if slope >= curvature else max(slope, 0.0) / curvature
+        if slope < curvature:
+            change *= max(slope, 0.0) / curvature
         A[i] += change
         for p in entries:
             W[indices[p]] -= data[p] / (alpha * len(A)) * change

@@ -22,8 +22,8 @@ import scipy.sparse as sp
 from scipy.special import expit, softmax
 
 from workbench.certification.problems import JOINT, STATED, check_model
-from workbench.proofs.checker import Proof, checksum
-from workbench.proofs.writers import Arrays, Statement, sparse
+from workbench.proofs.checker import Arrays, Proof, checksum
+from workbench.proofs.writers import Statement, sparse
 
 SOLVED = "hinge", "crammer_singer", "squared_hinge", "logistic", "softmax", "squared"
 MAX_NEWTON = 60

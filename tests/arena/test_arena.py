@@ -315,7 +315,7 @@ def test_generated_data_are_known_as_such_in_a_contest(tmp_path):
 def test_a_mistake_is_reported_before_anything_runs(tmp_path):
     weighted = replace(as_problem(np.eye(2), [0, 1]), weights=np.array([1.0, 2.0]))
     for settings, message in (
-        ({"partitions": 0}, "partitions: must be at least 1"),
+        ({"partitions": 0}, "partitions: must be a whole number of at least 1"),
         ({"fit": 50.0}, "fit: must be positive and at most the budget"),
         ({"specs": [weighted]}, "has weights; a contest"),
         ({"specs": ["iris", "iris"]}, "specs: iris appears twice"),

@@ -97,8 +97,8 @@ def test_one_line_and_a_solver_is_everywhere_and_held_to_all(
     assert "Solvers: frank_wolfe, " in printed
     described = printed.partition("\nFrank-Wolfe: ")[2].splitlines()[1:3]
     assert [line.split()[:3] for line in described] == [
-        ["alpha", "0.01", "positive,"],
-        ["seed", "0", "whole"],
+        ["alpha", "0.01", "float"],
+        ["seed", "0", "int"],
     ]
     honest, dishonest, code = tested.split("exit code ")
     assert (dishonest[0], code[0]) == ("0", "1"), honest[-3000:]

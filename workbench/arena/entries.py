@@ -1,5 +1,4 @@
-"""Entries of the arena: solvers, the ranges that are searched, and the rows that they
-refuse.
+"""Entries of the arena: solvers, the ranges to search, and the rows they refuse.
 
 Most ranges are six decades wide and cover equivalent values: with n rows, C of a row's
 loss is 1 / (n alpha). Some differ: MRC's lambda0 is a number of standard deviations,
@@ -33,18 +32,18 @@ FAMILIES = (*FAMILY.values(), "peer", "trees")
 
 
 class Entry(NamedTuple):
-    """A solver as a competitor: what is searched, what is fixed, which rows it refuses.
+    """A solver as a competitor: its parameters, and the rows that it refuses.
 
     Attributes
     ----------
-    solver : name of :data:`workbench.registry.SOLVERS`
+    solver : str, a name of :data:`workbench.registry.SOLVERS`
     ranges : {parameter: (low, high)}, searched on a log scale; may be empty
-    fixed : the parameters that are not searched and differ from the solver's defaults
-    dense : whether sparse rows are refused
+    fixed : {parameter: value}, not searched and different from the solver's defaults
+    dense : bool, whether sparse rows are refused
     most : upper limits on "training rows", "features", "classes" or "weights" (features
         times classes)
-    name : for legends, if not the registry's
-    fourier : random Fourier features that are appended to the rows
+    name : str, for legends, by default the registry's
+    fourier : int, number of random Fourier features that are appended to the rows
     """
 
     solver: str
@@ -71,29 +70,27 @@ class Entry(NamedTuple):
             return "takes dense rows only"
         sizes = {"training rows": problem.n, "features": problem.d + self.fourier}
         sizes |= {"weights": sizes["features"] * problem.k, "classes": problem.k}
-        for what, most in self.most.items():
-            if sizes[what] > most:
-                return f"takes at most {most:,} {what}, got {sizes[what]:,}"
+        for what, limit in self.most.items():
+            if sizes[what] > limit:
+                return f"takes at most {limit:,} {what}, got {sizes[what]:,}"
         return None
 
 
 LOSS = {"C": (1e-4, 1e2)}  # weight of a row's loss
-PENALTY = {"alpha": (1e-7, 1e-1)}  # weight of the squared weights next to the mean loss
+PENALTY = {"alpha": (1e-7, 1e-1)}  # weight of |W|^2 next to the mean loss
 KERNEL = {"C": (1e-2, 1e4), "gamma": (1e-3, 1e3)}
 RISK = {"lambda0": (1e-4, 1.0)}
 KNOWN = LOSS | PENALTY | RISK  # parameters searched for a solver without an entry
-PAIRS = {"training rows": 30_000}  # with more, methods that need all pairs take hours
-NORMAL = {
-    "features": WIDEST,
-    "weights": 20_000,
-}  # all pairs of 20,000 weights take 3.2 GB
+# With more rows, methods that need all pairs take hours.
+PAIRS = {"training rows": 30_000}
+# All pairs of 20,000 weights take 3.2 GB.
+NORMAL = {"features": WIDEST, "weights": 20_000}
 # The paper's n_max, 400, takes three times as long on satellite
 # (benchmarks/mrc_cases.py). The start is ours, too: mrc_ccg_fast equals mrc_ccg on all
 # but large dense rows.
 FEWER_CUTS = {"n_max": 100}
-SLACK = {
-    "tol": 1e-4
-}  # scikit-learn's default; a peer's stream ends at the fit that meets it
+# scikit-learn's default. A peer's stream ends at the fit that meets it.
+SLACK = {"tol": 1e-4}
 RANDOM = {"n_features": 2048, "block": 256}
 # For trees, scikit-learn's defaults of `mtry` and `learning_rate` lie in the middle.
 SPLITS = {"mtry": (0.25, 4.0)}
@@ -129,8 +126,7 @@ ENTRIES = {
         Entry("boosting", BOOSTS, dense=True, most={"classes": 30}),
     )
 }
-# As in the paper's experiments, whose rows are standardised with 400 random Fourier
-# features.
+# The paper's experiments have standardised rows with 400 random Fourier features.
 ENTRIES["mrc_fourier"] = ENTRIES["mrc_splitting"]._replace(
     name="MRC splitting (ours), 400 Fourier features", fourier=400
 )

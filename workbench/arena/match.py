@@ -1,5 +1,4 @@
-"""A match: one entry on one random split of one data set, as a task of the sweep
-engine."""
+"""A match: one entry on one random split of one data set, a task of the engine."""
 
 from __future__ import annotations
 
@@ -14,7 +13,7 @@ from workbench.arena.search import search
 from workbench.core.kinds import Record
 from workbench.core.measures import held_out
 from workbench.core.problem import Problem
-from workbench.core.stream import State, geometric, processor_seconds, rounds
+from workbench.core.stream import geometric, processor_seconds, rounds
 from workbench.core.trace import Trace, read_finished, write_trace
 from workbench.data import load
 from workbench.data.features import constant, fourier
@@ -63,8 +62,7 @@ class Match:
         return Task(self.key, self.label, str(self.path(Path())), self.play, check)
 
     def play(self, path: Path, limits: Limits) -> str:
-        """Search, fit all training rows, evaluate on the test rows, and write the
-        trace."""
+        """Search, fit all training rows, evaluate on the test rows, write the trace."""
         problem = problem_of(self.data, self.partition, self.test)
         if match_key(self, problem) != self.key:
             raise ValueError(
@@ -72,93 +70,87 @@ class Match:
             )
         if self.entry.fourier:
             problem = fourier(problem, self.entry.fourier)
-        blind = replace(problem, X_test=None, y_test=None)
+        training = replace(problem, X_test=None, y_test=None)
         steps, parameters = resolve(self.entry.solver, self.entry.fixed)
         if "seed" in parameters and "seed" not in self.entry.fixed:
             parameters["seed"] = self.partition
-        warm(steps, blind, parameters)
+        warm(steps, training, parameters)
         ranges = dict(self.entry.ranges)
         if "gamma" in ranges:
-            unit = scale(blind)
+            unit = scale(training)
             low, high = ranges["gamma"]
             ranges["gamma"] = unit * low, unit * high
-        fixed = {
-            name: value for name, value in parameters.items() if name not in ranges
-        }
-        found = search(
+        fixed = {name: v for name, v in parameters.items() if name not in ranges}
+        choice = search(
             steps,
             fixed,
             ranges,
-            blind,
+            training,
             budget=self.budget,
             fit=self.fit,
             seed=self.partition,
         )
-
-        def fitted(**judged) -> tuple[Trace, State | None]:
-            last = (
-                rounds(found["rounds"]),
-                processor_seconds(FINAL_FIT_FACTOR * self.fit),
-            )
-            chosen = parameters | found["values"]
-            return run(
-                self.entry.solver,
-                blind,
-                *last,
-                parameters=chosen,
-                warm_up=False,
-                **judged,
-            )
-
-        judge = held_out(problem)
-        curve, state = fitted(measure=judge, when=geometric())
-        curve.last.update(judge(state))
-        result = _result(problem, found, curve)
+        fitted = partial(
+            run,
+            self.entry.solver,
+            training,
+            rounds(choice["rounds"]),
+            processor_seconds(FINAL_FIT_FACTOR * self.fit),
+            parameters=parameters | choice["values"],
+            warm_up=False,
+        )
+        evaluate = held_out(problem)
+        curve, state = fitted(measure=evaluate, when=geometric())
+        curve.last.update(evaluate(state))
+        result = _result(problem, choice, curve)
         result["d"] -= self.entry.fourier
         if self.entry.family == FAMILY["mrc"]:
             result["worst_case"] = curve.last["upper"]
         if self.timed:
-            ends = [curve.last, *(fitted()[0].last for _ in range(TIMED_RUNS - 1))]
-            clocks = {"fit_cpu": "cpu", "fit_seconds": "seconds"}
-            result |= {
-                n: float(np.median([end[x] for end in ends])) for n, x in clocks.items()
-            }
+            ends = [curve.last]
+            ends += [fitted()[0].last for _ in range(TIMED_RUNS - 1)]
+            result["fit_cpu"] = float(np.median([end["cpu"] for end in ends]))
+            result["fit_seconds"] = float(np.median([end["seconds"] for end in ends]))
         curve.header |= {"timed": self.timed, "key": self.key, "contest": result}
         write_trace(path, curve)
-        error = result["test_error"]
-        return f"error {100 * error:.2f} %, fit {result['fit_cpu']:.2g} s, {result['settings']}"
+        error = f"error {100 * result['test_error']:.2f} %"
+        return f"{error}, fit {result['fit_cpu']:.2g} s, {result['settings']}"
 
 
-def _result(problem: Problem, found: dict, fitted: Trace) -> Record:
-    """Return the entries of the frame that this match measured."""
-    error, m, last = fitted.last["test_error"], np.size(problem.y_test), fitted.last
+def _result(problem: Problem, choice: Record, curve: Trace) -> Record:
+    """Return the measurements of a match, by column of the frame."""
+    last = curve.last
+    n_test = np.size(problem.y_test)
+    error = last["test_error"]
     # The standard error assumes at least one wrong row and one right row.
-    spread = float(np.sqrt(max(error, 1 / m) * max(1 - error, 1 / m) / m))
+    wrong = max(error, 1 / n_test)
+    right = max(1 - error, 1 / n_test)
     return {
         "n": problem.n,
         "d": problem.d,
         "k": problem.k,
-        "n_test": m,
+        "n_test": n_test,
         "sparse": problem.is_sparse,
         "synthetic": problem.synthetic,
-        "settings": ", ".join(f"{name}={v:g}" for name, v in found["values"].items()),
+        "settings": ", ".join(f"{name}={v:g}" for name, v in choice["values"].items()),
         "rounds": last["round"],
         "fit_cpu": last["cpu"],
         "fit_seconds": last["seconds"],
-        "search_cpu": found["search_cpu"],
-        "validation_error": found["validation_error"],
-        "trials": len(found["trials"]),
-        "at_edge": ", ".join(found["at_edge"]),
-        "cut": found["cut"] or fitted.cut,
+        "search_cpu": choice["search_cpu"],
+        "validation_error": choice["validation_error"],
+        "trials": len(choice["trials"]),
+        "at_edge": ", ".join(choice["at_edge"]),
+        "cut": choice["cut"] or curve.cut,
         "test_error": error,
-        "standard_error": spread,
-        "search": found["trials"],
+        "standard_error": float(np.sqrt(wrong * right / n_test)),
+        "search": choice["trials"],
     }
 
 
 def match_key(match: Match, problem: Problem) -> str:
     """Return the content key of a match on its problem."""
-    e, steps = match.entry, SOLVERS[match.entry.solver].steps
+    e = match.entry
+    steps = SOLVERS[e.solver].steps
     return key(
         solver=e.solver,
         steps=steps.__qualname__,
@@ -176,8 +168,10 @@ def match_key(match: Match, problem: Problem) -> str:
 
 @lru_cache(maxsize=2)
 def problem_of(data: Data, seed: int, test: float | None) -> Problem:
-    """Return the problem of a match; rows of a file are standardised, with a constant
-    column."""
+    """Return the problem of a match.
+
+    Rows of a file are standardised and get a constant column.
+    """
     if isinstance(data, Path):
         return constant(load(data, test=test, seed=seed, scale="standard"))
     return load(data, seed=seed, test=test)

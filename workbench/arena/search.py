@@ -1,5 +1,4 @@
-"""The search of the arena: the same budget, validation rows and rules for every
-solver."""
+"""The search of the arena, with one budget and one set of rules for all solvers."""
 
 from __future__ import annotations
 
@@ -23,13 +22,11 @@ VALIDATION = 0.2  # fraction of the training rows that all choices are made on
 MIN_VALIDATION_ROWS = 1000  # with fewer, a trial runs on up to five random splits
 MAX_TRIALS = 30  # at most 31; reached by solvers whose fit costs next to nothing
 PATIENCE = 5.0  # a trial ends after this many times the seconds to its best round
-MIN_TRIAL_FRACTION = (
-    0.1  # fraction of the seconds of a fit that a trial is given in any case
-)
+# A trial gets at least this fraction of the seconds of a fit.
+MIN_TRIAL_FRACTION = 0.1
 CLOSED_GAP = 0.1  # certified gap over the upper bound at which a run is near its end
-OVERRUN = (
-    10.0  # a trial with its evaluation may take this many times the seconds of a fit
-)
+# A trial with its evaluation may take this many times the seconds of a fit.
+OVERRUN = 10.0
 EDGE_FRACTION = 0.1  # fraction of a range, in decades, that counts as its edge
 
 Ranges = Mapping[str, tuple[float, float]]
@@ -45,18 +42,17 @@ def search(
     fit: float,
     seed: int = 0,
 ) -> Record:
-    """Choose parameters and the number of rounds on validation rows, by one rule for
-    all solvers.
+    """Choose parameters and the number of rounds, by one rule for all solvers.
 
     A trial runs the solver at one point of the box on one random split of the rows, or
     on several if validation rows are few (:data:`MIN_VALIDATION_ROWS`). A run is
-    evaluated at geometric rounds and ends after `fit` seconds, when its best round lies
-    far behind (:data:`PATIENCE`), or by itself. While its bounds are apart
+    evaluated at geometric rounds. It ends after `fit` seconds, by itself, or when its
+    best round lies far behind (:data:`PATIENCE`). While its bounds are apart
     (:data:`CLOSED_GAP`), equal errors in all rounds do not end it, as a cutting plane's
     first rounds all give one classifier. The next trial begins while less than `budget`
-    seconds and fewer than :data:`MAX_TRIALS` trials are spent. The setting and the
-    round with the least mean validation error win; ties go to fewer rounds, and then to
-    the earlier trial. Rounds that end after `fit` seconds do not count.
+    seconds and fewer than :data:`MAX_TRIALS` trials are spent. Rounds that end after
+    `fit` seconds do not count. The setting and the round with the smallest mean
+    validation error win. If errors are equal, fewer rounds win, then the earlier trial.
 
     Parameters
     ----------
@@ -65,12 +61,13 @@ def search(
     ranges : {parameter: (low, high)}, searched on a log scale
     problem : training rows alone; a fraction :data:`VALIDATION` of them becomes
         validation rows
-    budget, fit : CPU seconds of all trials, and of one run
-    seed : whole number of at least 0, seeds the choice of validation rows
+    budget : CPU seconds of all trials
+    fit : CPU seconds of one run
+    seed : int >= 0, seeds the choice of validation rows
 
     Returns
     -------
-    found : the chosen ``values``, their number of ``rounds``, ``validation_error`` (a
+    choice : the chosen ``values``, their number of ``rounds``, ``validation_error`` (a
         fraction), ``cpu`` seconds to that round, and whether the clock ``cut`` a run;
         all ``trials``, with the same entries and the ``reason`` of a failure; their
         ``search_cpu`` seconds; and ``at_edge``, the parameters chosen at the edge of
@@ -84,47 +81,48 @@ def search(
     if problem.X_test is not None:
         raise ValueError("problem: a search must not be given test rows")
     repeats = int(np.clip(MIN_VALIDATION_ROWS / (VALIDATION * problem.n), 1, 5))
-    splits = [problem.split(VALIDATION, [seed, f]) for f in range(repeats)]
-    trials, spent = [], 0.0
+    splits = [problem.split(VALIDATION, [seed, number]) for number in range(repeats)]
+    trials: list[Record] = []
+    spent = 0.0
     for values in points(ranges):
-        runs = [_run(steps, {**fixed, **values}, held, fit) for held in splits]
+        parameters = {**fixed, **values}
+        runs = [_run(steps, parameters, split, fit) for split in splits]
         spent += sum(run.spent for run in runs)
         trials.append({"values": values} | _best(runs))
         if spent >= budget:
             break
-    best = min(
-        trials, key=lambda trial: (trial["validation_error"], trial["rounds"] or 0)
-    )
+    best = min(trials, key=lambda t: (t["validation_error"], t["rounds"] or 0))
     if best["rounds"] is None:
         raise RuntimeError(f"search: no trial has a result: {trials[0]['reason']}")
-    at_edge = [
-        name
-        for name, (low, high) in ranges.items()
-        if abs(log(best["values"][name] / low) / log(high / low) - 0.5)
-        >= 0.5 - EDGE_FRACTION
-    ]
+    at_edge = []
+    for name, (low, high) in ranges.items():
+        place = log(best["values"][name] / low) / log(high / low)  # in [0, 1]
+        if abs(place - 0.5) >= 0.5 - EDGE_FRACTION:
+            at_edge.append(name)
     return best | {"trials": trials, "search_cpu": spent, "at_edge": at_edge}
 
 
 def points(ranges: Ranges) -> list[dict[str, float]]:
-    """Return Sobol's points of the box, the first in its middle; values have three
-    digits."""
+    """Return Sobol's points of the box, the first in its middle.
+
+    Values have three digits.
+    """
     if not ranges:
         return [{}]
     unit = qmc.Sobol(len(ranges), scramble=False).random_base2(5)[1 : MAX_TRIALS + 1]
-    ends = ranges.items()
+    low, high = np.array([*ranges.values()]).T
+    values = low * (high / low) ** unit
     return [
-        {
-            name: float(f"{low * (high / low) ** u:.3g}")
-            for u, (name, (low, high)) in zip(row, ends)
-        }
-        for row in unit
+        {name: float(f"{value:.3g}") for name, value in zip(ranges, row)}
+        for row in values
     ]
 
 
 class _Run(NamedTuple):
-    """One run on one split: its evaluated rounds with errors and CPU seconds, and how
-    it ended."""
+    """One run on one split, and how it ended.
+
+    ``rounds`` are those that were evaluated, with their errors and CPU seconds.
+    """
 
     rounds: list[int]
     errors: list[float]
@@ -134,93 +132,99 @@ class _Run(NamedTuple):
     reason: str
 
 
-def _run(steps: Callable, parameters: Values, held: Problem, fit: float) -> _Run:
+def _run(steps: Callable, parameters: Values, split: Problem, fit: float) -> _Run:
     """Run a solver on the training rows of a split, evaluated on its other rows."""
-    stream, judge = (
-        steps(replace(held, X_test=None, y_test=None), **parameters),
-        held_out(held),
-    )
-    sampled, seen = geometric(1.4), []
-    row, state, cut, reason = Row(round=0, cpu=0.0), None, False, ""
+    stream = steps(replace(split, X_test=None, y_test=None), **parameters)
+    evaluate = held_out(split)
+    is_sampled = geometric(1.4)
+    run = _Run([], [], [], 0.0, False, "")
+    row = Row(round=0, cpu=0.0)
+    state = None
+
+    def counts(row: Row) -> bool:
+        return 0 < row["round"] and row["cpu"] <= fit
 
     def when(row: Row) -> bool:
-        return 0 < row["round"] and row["cpu"] <= fit and sampled(row)
+        return counts(row) and is_sampled(row)
+
+    def note(row: Row) -> None:
+        run.rounds.append(row["round"])
+        run.errors.append(row["test_error"])
+        run.cpu.append(row["cpu"])
 
     try:
         with _at_most(OVERRUN * fit + 5.0):
-            for row, state in until(watch(stream, judge, when), processor_seconds(fit)):  # noqa: B007
+            rows = until(watch(stream, evaluate, when), processor_seconds(fit))
+            for row, state in rows:  # noqa: B007
                 if "test_error" in row:
-                    seen.append((row["round"], row["test_error"], row["cpu"]))
-                if _given_up(row, seen, fit):
+                    note(row)
+                if _is_past_its_best(row, run, fit):
                     break
-            if 0 < row["round"] and row["cpu"] <= fit and "test_error" not in row:
-                seen.append((row["round"], judge(state)["test_error"], row["cpu"]))
-        cut = "processor" in row.get("stopped_by", "")
+            if counts(row) and "test_error" not in row:
+                note(row | evaluate(state))
+        run = run._replace(cut="processor" in row.get("stopped_by", ""))
     except TimeoutError:
-        cut, row = (
-            True,
-            row | {"cpu": max(row["cpu"], OVERRUN * fit)},
-        )  # it took at least this
-    except (
-        Exception
-    ) as error:  # a solver fails in its own way; the rounds before that count
-        reason = f"{type(error).__name__}: {' '.join(str(error).split())[:500]}"
-    reason = "" if seen else reason or f"no round ended within {fit:.2g} s"
-    at, errors, cpu = map(list, zip(*seen) if seen else ([], [], []))
-    return _Run(at, errors, cpu, row["cpu"], cut, reason)
+        run = run._replace(cut=True)
+        row = row | {"cpu": max(row["cpu"], OVERRUN * fit)}  # it took at least this
+    except Exception as error:  # a solver fails in its own way; earlier rounds count
+        text = " ".join(str(error).split())[:500]
+        run = run._replace(reason=f"{type(error).__name__}: {text}")
+    reason = ""
+    if not run.rounds:
+        reason = run.reason or f"no round ended within {fit:.2g} s"
+    return run._replace(spent=row["cpu"], reason=reason)
 
 
 def _best(runs: list[_Run]) -> Record:
-    """Return the round of least mean error over the runs; a run that has ended keeps
-    its last."""
-    if failed := [run.reason for run in runs if not run.rounds]:
-        none = {"validation_error": inf, "rounds": None, "cpu": inf, "cut": False}
-        return none | {"reason": failed[0]}
-    first, seen = (
-        max(run.rounds[0] for run in runs),
-        {r for run in runs for r in run.rounds},
-    )
-    rounds = np.array(sorted(r for r in seen if r >= first))
-    at = [np.searchsorted(run.rounds, rounds, side="right") - 1 for run in runs]
-    errors = np.mean([np.array(run.errors)[i] for run, i in zip(runs, at)], axis=0)
-    best = int(np.argmin(errors))  # the earliest of equal ones
-    cpu = np.mean([run.cpu[i[best]] for run, i in zip(runs, at)])
-    error, last = float(errors[best]), int(rounds[best])
-    cut = any(run.cut for run in runs)
+    """Return the round with the smallest mean error over the runs.
+
+    A run that has ended keeps its last error.
+    """
+    for run in runs:
+        if not run.rounds:
+            failed = {"validation_error": inf, "rounds": None, "cpu": inf, "cut": False}
+            return failed | {"reason": run.reason}
+    first = max(run.rounds[0] for run in runs)
+    rounds = np.unique(np.concatenate([run.rounds for run in runs]))
+    rounds = rounds[rounds >= first]
+    errors = []
+    cpu = []
+    for run in runs:
+        last = np.searchsorted(run.rounds, rounds, side="right") - 1
+        errors.append(np.array(run.errors)[last])
+        cpu.append(np.array(run.cpu)[last])
+    mean = np.mean(errors, axis=0)
+    best = int(np.argmin(mean))  # the earliest of equal ones
     return {
-        "validation_error": error,
-        "rounds": last,
-        "cpu": float(cpu),
-        "cut": cut,
+        "validation_error": float(mean[best]),
+        "rounds": int(rounds[best]),
+        "cpu": float(np.mean(cpu, axis=0)[best]),
+        "cut": any(run.cut for run in runs),
         "reason": "",
     }
 
 
-def _given_up(row: Row, seen: list[tuple[int, float, float]], fit: float) -> bool:
-    """Return whether the best of the evaluated rounds (round, error, cpu) lies far
-    behind."""
-    if not seen:
+def _is_past_its_best(row: Row, run: _Run, fit: float) -> bool:
+    """Return whether the best of the evaluated rounds lies far behind a row."""
+    if not run.rounds:
         return False
-    _, least, cpu = min(seen, key=lambda judged: judged[1])
-    moved = least == 0.0 or any(error != least for _, error, _ in seen)
-    closed = row.get("gap", inf) <= CLOSED_GAP * row.get("upper", 0.0)
-    return (moved or closed) and row["cpu"] > max(
-        PATIENCE * cpu, MIN_TRIAL_FRACTION * fit
-    )
+    smallest = min(run.errors)
+    cpu = run.cpu[run.errors.index(smallest)]
+    has_moved = smallest == 0.0 or max(run.errors) > smallest
+    is_closed = row.get("gap", inf) <= CLOSED_GAP * row.get("upper", 0.0)
+    patience = max(PATIENCE * cpu, MIN_TRIAL_FRACTION * fit)
+    return (has_moved or is_closed) and row["cpu"] > patience
 
 
 @contextmanager
 def _at_most(seconds: float) -> Iterator[None]:
-    """Raise TimeoutError after `seconds` of CPU time, when compiled code returns to
-    Python.
+    """Raise TimeoutError after `seconds` of CPU time.
 
-    Otherwise a round that does not end would hold up the contest until its worker is
-    killed.
+    It is raised when compiled code returns to Python. Otherwise a round that does not
+    end would delay the contest until its worker is killed.
     """
-    if (
-        not hasattr(signal, "setitimer")
-        or threading.current_thread() != threading.main_thread()
-    ):
+    is_main = threading.current_thread() == threading.main_thread()
+    if not is_main or not hasattr(signal, "setitimer"):
         yield
         return
 

@@ -1,5 +1,5 @@
-"""Certify a classifier: a proof of how far its objective is above the optimum, and what
-to do.
+"""Certify a classifier: prove how far its objective is above the optimum, and advise
+what to do.
 
 Its problem is stated in independent parts (:mod:`workbench.certification.problems`).
 Reference solutions (:mod:`workbench.certification.references`) enclose the optimum of
@@ -11,7 +11,6 @@ from __future__ import annotations
 import sys
 from copy import deepcopy
 from dataclasses import dataclass, replace
-from fractions import Fraction
 
 import numpy as np
 import scipy.sparse as sp
@@ -20,25 +19,26 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from tqdm import tqdm
 
 from workbench.certification.advice import Case, advised, percent
-from workbench.certification.problems import check_model, matrix
-from workbench.certification.references import Bounds, Limit, excess
+from workbench.certification.problems import Settings, check_model, matrix
+from workbench.certification.references import Bounds, Limit, total
 from workbench.core.blocks import pieces
 from workbench.core.checks import check_positive, shown
 from workbench.core.kinds import Given, Matrix, Model
 from workbench.core.problem import Problem, as_problem
 from workbench.proofs import checker
-from workbench.proofs.checker import below, words
+from workbench.proofs.checker import above, below, words
+from workbench.proofs.verification import least_excess, most_excess
 
-MAX_VALUES = 3 * 10**8  # of repeated rows, each with its objective
+MAX_VALUES = 3 * 10**8  # in repeated rows, where each row counts 100 more
 
 
 @dataclass(frozen=True)
 class Certificate:
-    """What :func:`certify` has proved about weights; the optimum is in [lower, upper].
+    """The result of :func:`certify`: the optimum is proved to be in [lower, upper].
 
-    ``at_least`` and ``at_most`` bound the excess, as a fraction of the optimum.
-    ``errors`` has the errors of the given and of the best known weights, fractions of
-    the rows, by the rows' name.
+    ``at_least`` and ``at_most`` bound the excess of the objective, as a fraction of the
+    optimum. ``errors`` maps the name of rows to the errors of the given and of the best
+    known weights, as fractions of the rows.
     """
 
     problem: str
@@ -59,9 +59,9 @@ class Certificate:
             f"{interval}",
             f"  excess          {at_most}{percent(self.at_most)}",
         ]
-        for rows, (own, best) in self.errors.items():
+        for rows, (given, best) in self.errors.items():
             lines.append(
-                f"  {rows}  {100 * own:.2f} %; at the optimum {100 * best:.2f} %"
+                f"  {rows}  {100 * given:.2f} %; at the optimum {100 * best:.2f} %"
             )
         return "\n".join([*lines, f"  advice          {self.advice}"])
 
@@ -79,12 +79,11 @@ def certify(
     intercept: float | str = "free",
     max_seconds: float = 60.0,
 ) -> Certificate:
-    """Return how far a fitted classifier, or given weights, are from the optimum of
-    their problem.
+    """Prove how far a fitted classifier, or given weights, are from their optimum.
 
-    Model, rows and labels stay as they are. Progress is printed to standard error.
-    Trials of other settings may follow, for advice. When the time is up, or with
-    Ctrl-C, the certificate has what is proved by then: its interval may be wide.
+    Model, rows and labels are not changed. Progress is printed to standard error. If
+    the excess is large, other settings are tried, for advice. When the time is up, or
+    after Ctrl-C, the certificate contains what is proved by then.
 
     Parameters
     ----------
@@ -92,18 +91,19 @@ def certify(
         or SGDClassifier of scikit-learn, one of our classifiers that has a certificate,
         a pipeline that ends in one, or a search that found one; or weights W, (d,) or
         (d, k), with a `loss`
-    X, y : the (n, d) rows and (n,) labels that it was fitted to, before a pipeline's
+    X, y : (n, d) rows and (n,) labels that it was fitted to, before a pipeline's
         scalers; the columns of a frame must be the same, in the same order
     held_out : rows and labels on which errors are compared, too
-    sample_weight : (n,) whole numbers, if it was fitted with them: rows are repeated as
-        often
-    loss : for W, one of :data:`workbench.proofs.checker.LOSSES`: the problem is to
-        minimise C sum_i loss + 1/2 |W|^2; two columns of a loss that has one score
-        differ by this score
-    C : positive, for W; ``b`` : (k,), the intercepts that belong to W
+    sample_weight : (n,) whole numbers, if it was fitted with them: each row is repeated
+        as often
+    loss : for W, one of :data:`workbench.proofs.checker.LOSSES`. The problem is to
+        minimise C sum_i loss + 1/2 |W|^2. If the loss has one score, two columns of W
+        stand for their difference
+    C : float > 0, for W
+    b : (k,), the intercepts that belong to W
     intercept : "free" if `b` is not penalised, or the constant s of a column whose
-        weight b/s is
-    max_seconds : positive, wall seconds after the objective has been evaluated
+        weight is b/s
+    max_seconds : float > 0, wall seconds after the objective has been evaluated
 
     Raises
     ------
@@ -111,45 +111,53 @@ def certify(
         If the settings state no such problem, X or y differ, or the rows are too many.
     """
     limit = Limit(check_positive(max_seconds, "max_seconds"))
+    is_list = isinstance(model, list | tuple)
     settings = None
-    if (
-        hasattr(model, "__array__")
-        or sp.issparse(model)
-        or isinstance(model, list | tuple)
-    ):
-        settings = loss, C, b, intercept
+    if hasattr(model, "__array__") or sp.issparse(model) or is_list:
+        settings = Settings(loss, C, b, intercept)
     elif b is not None or (loss, C, intercept) != (None, 1.0, "free"):
         raise ValueError("loss, C, b, intercept: describe weights; a model has its own")
     case = case_of(model, X, y, held_out, sample_weight, settings, limit)
     problem = case.problem
     size = f"{problem.n:,} rows of {problem.d:,} features, {problem.k} classes"
     print(f"certify: {size}, up to {max_seconds:g} s", file=sys.stderr, flush=True)
-    found = []
+    bounds = []
     for part in case.parts(case.model, problem):
         if not limit.left():
             raise ValueError(
                 "X: is too large to evaluate the objective in "
                 f"max_seconds={max_seconds:g}; give fewer rows, or more time"
             )
-        found.append(Bounds(part))
+        bounds.append(Bounds(part))
     limit.reserve()
     with limit:
-        case.solve(tqdm(found, "certify", leave=False, disable=None))
+        case.solve(tqdm(bounds, "certify", leave=False, disable=None))
+    return certificate(case, bounds)
+
+
+def certificate(case: Case, bounds: list[Bounds]) -> Certificate:
+    """Return the certificate of a case from the bounds of its parts."""
+    limit = case.limit
     cut = f"; {limit.reason()} ended the search for the optimum" if limit.cut else ""
-    low, high, lower, upper = (
-        sum((getattr(each, name) for each in found), Fraction(0))
-        for name in ("low", "high", "lower", "upper")
-    )
-    at_least = max(0.0, below(low / upper - 1)) if upper else 0.0
-    at_most = excess(high, lower)
-    text = words(found[0].part.header)
-    if len(found) > 1:
-        text += f"; the sum of {len(found)} such problems"
-    if settings is None:
+    high = total(bounds, "high")
+    lower = total(bounds, "lower")
+    upper = total(bounds, "upper")
+    at_most = most_excess(high, lower)
+    text = words(bounds[0].part.header)
+    if len(bounds) > 1:
+        text += f"; the sum of {len(bounds)} such problems"
+    if case.settings is None:
         text = f"{type(case.model).__name__}: {text}"
-    advice = advised(case, at_most, lower) + cut
-    bounds = -below(-high), below(lower), -below(-upper)
-    return Certificate(text, *bounds, at_least, at_most, errors(found, problem), advice)
+    return Certificate(
+        problem=text,
+        objective=above(high),
+        lower=below(lower),
+        upper=above(upper),
+        at_least=least_excess(total(bounds, "low"), upper),
+        at_most=at_most,
+        errors=errors(bounds, case.problem),
+        advice=advised(case, at_most, lower) + cut,
+    )
 
 
 def case_of(
@@ -158,60 +166,59 @@ def case_of(
     y: Given,
     held_out: Given,
     sample_weight: Given,
-    settings: tuple | None,
+    settings: Settings | None,
     limit: Limit,
 ) -> Case:
-    """Return the case of arguments of :func:`certify` that have been checked."""
-    sets, test = [X], {}
+    """Return the case of arguments of :func:`certify`, after checking them."""
+    sets = [X]
     if held_out is not None:
         if not isinstance(held_out, tuple | list) or len(held_out) != 2:
             raise ValueError(
                 f"held_out: must be rows and labels, (X, y), got {shown(held_out)}"
             )
         sets.append(held_out[0])
-    known = None
+    classes = None
     if settings is None:
         model, sets = opened(model, sets)
         check_model(model)
         check_is_fitted(model)
-        known = model.classes_
+        classes = model.classes_
+    test = {}
     if held_out is not None:
         test = {"X_test": sets[1], "y_test": held_out[1]}
-    base = as_problem(sets[0], y, classes=known, **test)
+    base = as_problem(sets[0], y, classes=classes, **test)
     if settings is None:
         for rows in sets:
             check_names(model, rows)
-    given, problem = np.arange(base.n), base
     weights = {}
+    repeated = np.arange(base.n)
+    problem = base
     if sample_weight is not None:
         weights["sample_weight"] = counts(base, sample_weight, model)
-        given = np.repeat(given, weights["sample_weight"].astype(int))
-        problem = replace(base, X=base.X[given], y=base.y[given], weights=None)
-    return Case(model, sets[0], base, weights, given, problem, settings, limit)
+        repeated = np.repeat(repeated, weights["sample_weight"].astype(int))
+        problem = replace(base, X=base.X[repeated], y=base.y[repeated], weights=None)
+    return Case(model, sets[0], base, weights, repeated, problem, settings, limit)
 
 
 def opened(model: Given, sets: list[Given]) -> tuple[Given, list[Given]]:
-    """Return the classifier in pipelines and searches, and the rows as it receives
-    them.
+    """Return the classifier in pipelines and searches, and the rows that it receives.
 
     A subclass of Pipeline may fit to other rows than its steps return later.
     """
-    while (type(model) is Pipeline and model.steps) or hasattr(
-        model, "best_estimator_"
-    ):
+    while True:
         if hasattr(model, "best_estimator_"):
             model = model.best_estimator_
-            continue
-        check_is_fitted(model)
-        if len(model) > 1:  # steps may overwrite the rows
-            sets = [model[:-1].transform(deepcopy(rows)) for rows in sets]
-        model = model[-1]
-    return model, sets
+        elif type(model) is Pipeline and model.steps:
+            check_is_fitted(model)
+            if len(model) > 1:  # steps may overwrite the rows
+                sets = [model[:-1].transform(deepcopy(rows)) for rows in sets]
+            model = model[-1]
+        else:
+            return model, sets
 
 
 def check_names(model: Model, rows: Given) -> None:
-    """Raise scikit-learn's ValueError unless rows have the columns that a model was
-    fitted to."""
+    """Raise scikit-learn's ValueError unless rows have the columns of the fit."""
     try:
         validate_data(model, rows, reset=False, skip_check_array=True)
     except TypeError as error:  # names of several types
@@ -227,10 +234,10 @@ def counts(problem: Problem, sample_weight: Given, model: Model) -> np.ndarray:
         raise ValueError(
             "sample_weight: cannot be combined with class_weight='balanced'"
         )
-    most = max(problem.n, MAX_VALUES // (problem.d + 100))
-    if times.sum() > most:
+    max_rows = max(problem.n, MAX_VALUES // (problem.d + 100))
+    if times.sum() > max_rows:
         raise ValueError(
-            f"sample_weight: must have a sum of at most {most:,}, got "
+            f"sample_weight: must have a sum of at most {max_rows:,}, got "
             f"{times.sum():.4g}; divide the weights by a common factor"
         )
     if not np.bincount(problem.y, times, problem.k).all():
@@ -238,32 +245,32 @@ def counts(problem: Problem, sample_weight: Given, model: Model) -> np.ndarray:
     return times
 
 
-def errors(found: list[Bounds], problem: Problem) -> dict[str, tuple[float, ...]]:
+def errors(bounds: list[Bounds], problem: Problem) -> dict[str, tuple[float, ...]]:
     """Return the errors of the given and the best known weights, by the rows' name."""
     sets = {"training error": (problem.X, problem.y)}
     if problem.X_test is not None:
         sets["held-out error"] = problem.X_test, problem.y_test
-    return {
-        name: tuple(
-            float(np.mean(predicted(found, which, X, problem.k) != y))
-            for which in ("given", "best")
-        )
-        for name, (X, y) in sets.items()
-    }
+    result: dict[str, tuple[float, ...]] = {}
+    for name, (X, y) in sets.items():
+        given = predicted(bounds, "given", X, problem.k)
+        best = predicted(bounds, "best", X, problem.k)
+        result[name] = float(np.mean(given != y)), float(np.mean(best != y))
+    return result
 
 
-def predicted(found: list[Bounds], which: str, X: Matrix, k: int) -> np.ndarray:
-    """Return the codes of the classes that have the highest scores, or the most votes
-    of pairs."""
+def predicted(bounds: list[Bounds], which: str, X: Matrix, k: int) -> np.ndarray:
+    """Return the codes of the classes that have the highest scores.
+
+    With pairs of classes, these are the classes with the most votes. `which` weights
+    are meant: "given" or "best".
+    """
+    scorers = [getattr(bound, which) for bound in bounds]
     blocks = [X[rows] for rows in pieces(X.shape[0], checker.BLOCK)]
-    F = np.vstack(
-        [np.hstack([getattr(each, which)(rows) for each in found]) for rows in blocks]
-    )
+    F = np.vstack([np.hstack([scores(rows) for scores in scorers]) for rows in blocks])
     if F.shape[1] == 1:
         return (F[:, 0] > 0).astype(int)
-    if found[0].part.pair is not None:
-        winners = np.array([each.part.pair for each in found]).T[
-            (F >= 0).astype(int), range(len(found))
-        ]
+    if bounds[0].part.pair is not None:
+        first, second = np.array([bound.part.pair for bound in bounds]).T
+        winners = np.where(F >= 0, second, first)
         F = (winners[:, :, None] == np.arange(k)).sum(axis=1)
     return F.argmax(axis=1)

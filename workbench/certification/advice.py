@@ -1,4 +1,4 @@
-"""Advise what lowers the excess of a fitted classifier; all that is proposed has been
+"""Advise what lowers the excess of a fitted classifier: all that is proposed was
 tried."""
 
 from __future__ import annotations
@@ -12,30 +12,31 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.preprocessing import StandardScaler
 
-from workbench.certification.problems import Part, by_hand, by_scikit
+from workbench.certification.problems import Part, Settings, by_hand, by_scikit
 from workbench.certification.references import (
     Bounds,
     Limit,
     by_ours,
     by_stream,
-    excess,
     references,
+    total,
 )
 from workbench.core.kinds import Given, Model, Record
 from workbench.core.names import count
 from workbench.core.problem import Problem
 from workbench.estimators.base import Classifier
-from workbench.proofs.writers import Arrays
+from workbench.proofs.checker import Arrays
+from workbench.proofs.verification import most_excess
 
-CLOSE = 1e-3  # an excess that is not worth lowering
+NEGLIGIBLE = 1e-3  # an excess that is not worth lowering
 
 
 @dataclass(frozen=True)
 class Case:
     """A fitted classifier, or weights with the settings of their problem, and its rows.
 
-    It was fitted to ``X``, checked in ``base``, with ``weights``; the problem has these
-    ``rows`` of them, each as often as its weight.
+    It was fitted with ``weights`` to ``X``, which ``base`` contains after checks. The
+    problem has the ``rows`` of ``base``, each as often as its weight.
     """
 
     model: Model
@@ -44,7 +45,7 @@ class Case:
     weights: Record
     rows: np.ndarray
     problem: Problem
-    settings: tuple | None
+    settings: Settings | None
     limit: Limit
 
     def parts(self, model: Model, problem: Problem) -> Iterable[Part]:
@@ -52,19 +53,21 @@ class Case:
         if isinstance(model, Classifier):
             return [by_ours(model, problem, self.limit)]
         if self.settings:
-            return by_hand(model, problem, *self.settings)
+            return by_hand(model, problem, self.settings)
         return by_scikit(model, problem, self.rows, self.base.n)
 
     def solve(self, bounds: Iterable[Bounds]) -> None:
         """Take the bounds of reference solutions, as long as there is time."""
-        for each in bounds:
-            if each.is_close():
+        for bound in bounds:
+            if bound.is_close():
                 continue
-            self.limit.cut |= not self.limit.left()
             if self.limit.left():
-                each.solve(self.references(each.part))
+                bound.solve(self.references(bound.part))
+            else:
+                self.limit.cut = True
 
     def references(self, part: Part) -> Iterable[Arrays]:
+        """Return the arrays of proofs of a part's problem."""
         if isinstance(self.model, Classifier):
             return [by_stream(self.model, part.X, part.y, self.limit)[1]]
         return references(part, self.limit)
@@ -76,70 +79,82 @@ def percent(fraction: float) -> str:
 
 
 def changes(model: Model) -> list[Record]:
-    """Return the settings that are tried, the cheap ones first."""
-    p = model.get_params()
-    longer = {"max_iter": 10 * p["max_iter"]} if (p.get("max_iter") or -1) > 0 else {}
-    tol = (p.get("tol") or 1e-3) / 1000
+    """Return the settings that are tried, the cheap ones first.
+
+    The model has all of these parameters, and other values of them.
+    """
+    parameters = model.get_params()
+    longer = {}
+    if (parameters.get("max_iter") or -1) > 0:
+        longer["max_iter"] = 10 * parameters["max_iter"]
+    tol = (parameters.get("tol") or 1e-3) / 1000
     finer = longer | {"tol": float(f"{tol:.1g}")}
     solvers: list[Record] = [{"dual": False}, {"solver": "newton-cholesky"}]
-    adaptive = {"eta0": 0.01, "learning_rate": "adaptive"} | finer
-    tried = [*solvers, longer, finer, *(change | finer for change in solvers), adaptive]
-    return [
-        c
-        for c in tried
-        if c.keys() <= p.keys() and any(p[name] != c[name] for name in c)
-    ]
+    plans = [*solvers, longer, finer]
+    plans += [solver | finer for solver in solvers]
+    plans.append({"eta0": 0.01, "learning_rate": "adaptive"} | finer)
+    known = [plan for plan in plans if plan.keys() <= parameters.keys()]
+    return [plan for plan in known if plan != {name: parameters[name] for name in plan}]
 
 
 def advised(case: Case, at_most: float, lower: Fraction) -> str:
     """Return a sentence of advice for an excess of `at_most` above the lower bound."""
-    if at_most <= CLOSE:
+    if at_most <= NEGLIGIBLE:
         return "none needed: no weights lower the objective by more than this excess"
     if case.settings:
         return "none: weights alone cannot be fitted again, so nothing was tried"
     plans = changes(case.model)
-    if not np.allclose(StandardScaler(with_mean=False).fit(case.problem.X).scale_, 1.0):
+    scale = StandardScaler(with_mean=False).fit(case.problem.X).scale_
+    if not np.allclose(scale, 1.0):
         plans.append({})
-    best, advice, tried, left = min(at_most / 10, 0.1), "", 0, len(plans)
+    best = min(at_most / 10, 0.1)
+    advice = ""
+    tried = 0
+    left = len(plans)
     with case.limit as limit:
         for change in plans:
-            if best <= CLOSE or (advice and not change):
+            if best <= NEGLIGIBLE or (advice and not change):
                 left = 0
             if not left or not limit.left():
                 break
             left -= 1
-            reached, spent = trial(case, change, lower)
-            tried += reached < math.inf
-            if reached < best:
+            excess, spent = trial(case, change, lower)
+            if excess < math.inf:
+                tried += 1
+            if excess < best:
+                best = excess
                 what = ", ".join(f"{name}={value!r}" for name, value in change.items())
                 what = what or "scale the features (StandardScaler), another problem"
-                advice = f"{what}: tried, an excess of at most {percent(reached)} in {spent:.1f} s"
-                best = reached
-    advice = advice or f"none found in {count(tried, 'trial')}"
-    return advice + (f"; {limit.reason()} left no time for {left} more" if left else "")
+                reached = f"an excess of at most {percent(excess)} in {spent:.1f} s"
+                advice = f"{what}: tried, {reached}"
+    if not advice:
+        advice = f"none found in {count(tried, 'trial')}"
+    if left:
+        advice += f"; {limit.reason()} left no time for {left} more"
+    return advice
 
 
 def trial(case: Case, change: Record, lower: Fraction) -> tuple[float, float]:
-    """Return the excess of a fit with other settings, or of scaled rows, and its
-    seconds.
+    """Return the excess of a fit with other settings, and its seconds.
 
-    The excess is infinite if there is no such fit, or not in time.
+    Without a change the rows are scaled instead. The excess is infinite if there is no
+    such fit, or if time runs out.
     """
-    X, problem = case.X, case.problem
+    X = case.X
+    base = case.base
+    problem = case.problem
     if not change:
-        scaler = StandardScaler(with_mean=not problem.is_sparse).set_output(
-            transform="default"
-        )
-        X = scaler.fit(problem.X).transform(case.base.X)
+        scaler = StandardScaler(with_mean=not problem.is_sparse)
+        scaler.set_output(transform="default")
+        X = scaler.fit(problem.X).transform(base.X)
         problem = replace(problem, X=X[case.rows])
     model = clone(case.model).set_params(**change)
-    model, spent = case.limit.fit(
-        model, X, case.base.classes[case.base.y], np.inf, **case.weights
-    )
+    labels = base.classes[base.y]
+    model, spent = case.limit.fit(model, X, labels, np.inf, **case.weights)
     if model is None:
         return math.inf, spent
-    found = [Bounds(part) for part in case.parts(model, problem)]
+    bounds = [Bounds(part) for part in case.parts(model, problem)]
     if not change:
-        case.solve(found)
-        lower = sum((each.lower for each in found), Fraction(0))
-    return excess(sum((each.high for each in found), Fraction(0)), lower), spent
+        case.solve(bounds)
+        lower = total(bounds, "lower")
+    return most_excess(total(bounds, "high"), lower), spent

@@ -1,14 +1,16 @@
-"""State the problems that fitted classifiers and weights minimise, in independent
-parts.
+"""State the problems that classifiers and weights minimise, in independent parts.
 
-The parts are one for each class against the rest, one for each pair of classes, or a
+There is one part for each class against the rest, one for each pair of classes, or a
 single one. scikit-learn's classes state ::
 
-    LinearSVC           C sum_i loss + 1/2 |(w, b/s)|^2, or |(w, b/s)|_1; a constant column s
-    LogisticRegression  C sum_i log-loss + 1/2 |W|^2, b free; LIBLINEAR's solver as LinearSVC
+    LinearSVC           C sum_i loss + 1/2 |(w, b/s)|^2, or |(w, b/s)|_1, where s is a
+                        constant column
+    LogisticRegression  C sum_i log-loss + 1/2 |W|^2, b free; with LIBLINEAR's solver
+                        the norm is that of LinearSVC
     SGDClassifier       1/n sum_i loss + alpha (share of 1/2 |w|^2, rest |w|_1), b free
     RidgeClassifier     |Y - X w - b|^2 + alpha |w|^2 for labels Y of -1 and 1, b free
-    SVC                 C sum_i hinge + 1/2 |w|^2 in feature space, b free; of each two classes
+    SVC                 C sum_i hinge + 1/2 |w|^2 in feature space, b free; for each
+                        pair of classes
 
 Ridge's labels are stated as 0 and 1, with half the weights: its objective is then an
 eighth as large, and fractions of the optimum are the same.
@@ -39,16 +41,12 @@ from workbench.core.names import hint
 from workbench.core.problem import Problem
 from workbench.estimators.base import Classifier
 from workbench.proofs import checker
-from workbench.proofs.checker import checksum
+from workbench.proofs.checker import Arrays, checksum
 from workbench.proofs.verification import of_outputs
-from workbench.proofs.writers import Arrays, Statement, balanced, sparse
+from workbench.proofs.writers import Statement, balanced, linear, sparse
 
-JOINT = (
-    "crammer_singer",
-    "weston_watkins",
-    "softmax",
-    "squared",
-)  # one part has all classes
+# Problems with these losses have one part for all classes.
+JOINT = "crammer_singer", "weston_watkins", "softmax", "squared"
 SGD_LOSSES = {
     "hinge": "hinge",
     "squared_hinge": "squared_hinge",
@@ -57,7 +55,7 @@ SGD_LOSSES = {
 
 
 class Part(NamedTuple):
-    """A stated problem: header of a proof, arrays of the given weights, rows and codes.
+    """A stated problem: the header of a proof, the arrays of weights, rows and codes.
 
     ``pair`` has the two classes that it separates, if the parts are pairs of classes.
     """
@@ -69,12 +67,22 @@ class Part(NamedTuple):
     pair: tuple[int, int] | None = None
 
 
+class Settings(NamedTuple):
+    """The problem of weights without a model, as :func:`workbench.certify` takes it."""
+
+    loss: Given
+    C: Given
+    b: Given
+    intercept: Given
+
+
 def linear_svc(m: LinearSVC) -> Record:
     """Return the header that states the problem of a fitted LinearSVC."""
-    joint = m.multi_class == "crammer_singer"
-    l1 = float(m.penalty == "l1" and not joint)
-    loss = "crammer_singer" if joint else m.loss
-    return {"loss": loss, "alpha": 1.0 - l1, "l1": l1, "intercept": m.intercept_scaling}
+    intercept = {"intercept": m.intercept_scaling}
+    if m.multi_class == "crammer_singer":
+        return intercept | {"loss": m.multi_class}
+    l1 = float(m.penalty == "l1")
+    return intercept | {"loss": m.loss, "alpha": 1.0 - l1, "l1": l1}
 
 
 def logistic_regression(m: LogisticRegression) -> Record:
@@ -82,10 +90,11 @@ def logistic_regression(m: LogisticRegression) -> Record:
     if m.penalty is None or not math.isfinite(m.C):
         raise ValueError("LogisticRegression: must have a penalty and a finite C")
     share = {"l1": 1.0, "l2": 0.0}.get(m.penalty, float(m.l1_ratio or 0.0))
-    stated = {"loss": "logistic" if len(m.classes_) == 2 else "softmax"}
+    loss = "logistic" if len(m.classes_) == 2 else "softmax"
+    header = {"loss": loss, "alpha": 1.0 - share, "l1": share}
     if m.solver == "liblinear":
-        stated["intercept"] = m.intercept_scaling
-    return stated | {"alpha": 1.0 - share, "l1": share}
+        header["intercept"] = m.intercept_scaling
+    return header
 
 
 def sgd_classifier(m: SGDClassifier) -> Record:
@@ -96,8 +105,8 @@ def sgd_classifier(m: SGDClassifier) -> Record:
             f"SGDClassifier: must have a penalty and a loss of {[*SGD_LOSSES]}"
         )
     alpha = check_positive(m.alpha, "alpha")
-    stated = {"loss": SGD_LOSSES[m.loss], "over": "mean"}
-    return stated | {"alpha": alpha * (1.0 - share), "l1": alpha * share}
+    header = {"loss": SGD_LOSSES[m.loss], "over": "mean"}
+    return header | {"alpha": alpha * (1.0 - share), "l1": alpha * share}
 
 
 def ridge_classifier(m: RidgeClassifier) -> Record:
@@ -118,12 +127,9 @@ def svc(m: SVC) -> Record:
         raise ValueError(
             f"SVC: must have the kernel 'rbf' or 'linear', got {shown(m.kernel)}"
         )
-    gamma = check_positive(m._gamma, "gamma")  # as "scale" was resolved
-    return {
-        "loss": "hinge",
-        "family": "kernel",
-        "kernel": {"name": "rbf", "gamma": gamma},
-    }
+    # scikit-learn keeps the number that it used for "scale".
+    kernel = {"name": "rbf", "gamma": check_positive(m._gamma, "gamma")}
+    return {"loss": "hinge", "family": "kernel", "kernel": kernel}
 
 
 STATED = {
@@ -138,8 +144,7 @@ STATED = {
 def check_model(model: Given) -> None:
     """Raise a ValueError unless `model` is a classifier whose problem can be stated.
 
-    A subclass may have another problem, and so may a class of another package with this
-    name.
+    A subclass may have another problem, and so may a class of the same name elsewhere.
     """
     kind = type(model)
     if kind not in STATED and not isinstance(model, Classifier):
@@ -152,8 +157,14 @@ def check_model(model: Given) -> None:
 
 
 def by_scikit(m: Given, problem: Problem, rows: np.ndarray, n: int) -> Iterator[Part]:
-    """Yield the parts of a fitted classifier of scikit-learn; these are `rows` of its n
-    rows."""
+    """Yield the parts of a fitted classifier of scikit-learn.
+
+    Parameters
+    ----------
+    m : a fitted classifier of a class in :data:`STATED`
+    problem : its training rows, each as often as its weight
+    rows, n : which of its n training rows these are
+    """
     m._validate_params()  # they may have been set after the fit
     header = {"intercept": "free"} | STATED[type(m)](m)
     if not getattr(m, "fit_intercept", True):
@@ -161,62 +172,73 @@ def by_scikit(m: Given, problem: Problem, rows: np.ndarray, n: int) -> Iterator[
     C = float(getattr(m, "C", 1.0))
     if isinstance(m, SGDClassifier):
         C = problem.n / n  # a repeated row counts in this mean
-    k, labels = problem.k, problem.classes[problem.y]
+    k = problem.k
+    labels = problem.classes[problem.y]
     costs = C * compute_class_weight(m.class_weight, classes=problem.classes, y=labels)
     if isinstance(m, SVC):
         yield from by_pair(m, problem, header, costs, rows, n)
         return
-    scores = 1 if k == 2 else k
-    W = matrix(getattr(m, "coef_", None), "coef_", (scores, problem.d)).T
-    b = intercepts(m.intercept_, scores, "intercept_")
+    outputs = 1 if k == 2 else k
+    W = matrix(getattr(m, "coef_", None), "coef_", (outputs, problem.d)).T
+    b = intercepts(m.intercept_, outputs, "intercept_")
     if isinstance(m, RidgeClassifier):
-        W, b = W / 2, (b + 1) / 2
-    if (
-        header["loss"] == "crammer_singer"
-    ):  # of two classes LinearSVC keeps the difference
-        W, b = of_outputs(W, k), of_outputs(b[None], k)[0]
+        W = W / 2
+        b = (b + 1) / 2
+    if header["loss"] == "crammer_singer":
+        # Of two classes LinearSVC keeps the difference.
+        W = of_outputs(W, k)
+        b = of_outputs(b[None], k)[0]
     yield from by_class(problem, header, C, costs, W, b)
 
 
-def by_hand(
-    given: Given, problem: Problem, loss: Given, C: Given, b: Given, intercept: Given
-) -> Iterator[Part]:
-    """Yield the parts of given weights."""
+def by_hand(weights: Given, problem: Problem, settings: Settings) -> Iterator[Part]:
+    """Yield the parts of weights without a model."""
+    loss = settings.loss
     if not isinstance(loss, str) or loss not in checker.LOSSES:
         raise ValueError(
             f"loss: {shown(loss)} is unknown; {hint(str(loss), checker.LOSSES)}"
         )
-    W, K = matrix(given, "W"), problem.k
-    W = W.T if len(W) == 1 and np.ndim(given) == 1 else W
+    W = matrix(weights, "W")
+    if len(W) == 1 and np.ndim(weights) == 1:
+        W = W.T
     if len(W) != problem.d:
         raise ValueError(f"W: must have {problem.d} features, got {len(W)}")
+    b = settings.b
+    header = {"loss": loss, "intercept": None if b is None else settings.intercept}
+    if b is None:
+        b = 0.0
+    K = problem.k
     if K == 2 and loss not in JOINT:
         K = 1
     elif K == 2 and loss == "squared":  # one score, or two
         K = W.shape[1]
-    values = intercepts(0.0 if b is None else b, W.shape[1], "b")
-    W, values = of_outputs(W, K), of_outputs(values[None], K)[0]
-    header = {"loss": loss, "intercept": None if b is None else intercept}
-    C = check_positive(C, "C")
-    yield from by_class(problem, header, C, np.full(problem.k, C), W, values)
+    b = of_outputs(intercepts(b, W.shape[1], "b")[None], K)[0]
+    C = check_positive(settings.C, "C")
+    costs = np.full(problem.k, C)
+    yield from by_class(problem, header, C, costs, of_outputs(W, K), b)
 
 
 def matrix(
     values: Given, argument: str, shape: tuple[int, int] | None = None
 ) -> np.ndarray:
-    """Return finite numbers as a float64 matrix of this shape; one dimension is one
-    row."""
+    """Return finite numbers as a float64 matrix of this shape.
+
+    One dimension becomes one row.
+    """
     values = values.toarray() if sp.issparse(values) else as_array(values, argument)
-    values = check_matrix(values[None] if values.ndim == 1 else values, argument)
+    if values.ndim == 1:
+        values = values[None]
+    values = check_matrix(values, argument)
     if shape and values.shape != shape:
         raise ValueError(f"{argument}: must have the shape {shape}, got {values.shape}")
     return values.astype(float)
 
 
 def intercepts(values: Given, K: int, argument: str) -> np.ndarray:
-    """Return K intercepts; one is taken for all."""
+    """Return K intercepts; a single one is repeated."""
     values = np.atleast_1d(as_array(values, argument))
-    values = np.repeat(values, K) if values.shape == (1,) else values
+    if values.shape == (1,):
+        values = np.repeat(values, K)
     return matrix(values, argument, (1, K))[0]
 
 
@@ -232,13 +254,13 @@ def by_class(
 
     Against the rest, LIBLINEAR and SGDClassifier weight the rows of the one class only.
     """
-    X, y = problem.X, problem.y
     if header["loss"] in JOINT or problem.k == 2:
-        yield part(X, y, header, costs, {"W": W, "b": b})
+        yield part(problem.X, problem.y, header, costs, {"W": W, "b": b})
         return
     for c, cost in enumerate(costs):
+        y = (problem.y == c).astype(int)
         arrays = {"W": W[:, [c]], "b": b[[c]]}
-        yield part(X, (y == c).astype(int), header, np.array([C, cost]), arrays)
+        yield part(problem.X, y, header, np.array([C, cost]), arrays)
 
 
 def by_pair(
@@ -250,35 +272,36 @@ def by_pair(
     n: int,
 ) -> Iterator[Part]:
     """Yield the parts of an SVC, one for each pair of classes, with its dual point."""
+    k = problem.k
     counts = np.bincount(rows, minlength=n)
-    numbered, kernel = counts.all(), "kernel" in header
-    if kernel and not numbered:
+    is_numbered = counts.all()
+    has_kernel = "kernel" in header
+    if has_kernel and not is_numbered:
         raise ValueError("sample_weight: must be positive, or SVC misnumbers its rows")
-    sign = 1.0 if problem.k == 2 else -1.0  # scikit-learn turns the sign of two classes
-    pairs = [*combinations(range(problem.k), 2)]
-    codes = np.repeat(np.arange(problem.k), m.n_support_)
-    dual = sign * matrix(m.dual_coef_, "dual_coef_", (problem.k - 1, len(codes)))
+    sign = 1.0 if k == 2 else -1.0  # scikit-learn turns the sign of two classes
+    pairs = list(combinations(range(k), 2))
+    codes = np.repeat(np.arange(k), m.n_support_)
+    dual = sign * matrix(m.dual_coef_, "dual_coef_", (k - 1, len(codes)))
     b = sign * intercepts(m.intercept_, len(pairs), "intercept_")
     W = np.zeros(0)
-    if not kernel:
+    if not has_kernel:
         W = sign * matrix(getattr(m, "coef_", None), "coef_", (len(pairs), problem.d))
     for p, (i, j) in enumerate(pairs):
-        among = np.flatnonzero((problem.y == i) | (problem.y == j))
-        y = (problem.y[among] == j).astype(int)
+        chosen = np.flatnonzero((problem.y == i) | (problem.y == j))
+        y = (problem.y[chosen] == j).astype(int)
         weights = np.zeros(n)
         weights[m.support_] = np.select([codes == i, codes == j], dual[[j - 1, i]])
-        A = (weights / np.maximum(counts, 1))[
-            rows[among]
-        ]  # repeated rows share their weight
+        # Repeated rows share their weight.
+        A = (weights / np.maximum(counts, 1))[rows[chosen]]
         arrays: Arrays = {"b": b[[p]]}
-        if A.any() and numbered:
+        if A.any() and is_numbered:
             arrays |= sparse(balanced(np.abs(A), y)[:, None], exact=True)
-        if kernel:
-            arrays["basis"] = np.flatnonzero(A) if A.any() else np.zeros(1, int)
-            arrays["W"] = A[arrays["basis"], None]
+        if has_kernel:
+            basis = np.flatnonzero(A) if A.any() else np.zeros(1, int)
+            arrays |= {"basis": basis, "W": A[basis, None]}
         else:
             arrays["W"] = W[[p]].T
-        yield part(problem.X[among], y, header, costs[[i, j]], arrays, (i, j))
+        yield part(problem.X[chosen], y, header, costs[[i, j]], arrays, (i, j))
 
 
 def part(
@@ -289,20 +312,11 @@ def part(
     arrays: Arrays,
     pair: tuple[int, int] | None = None,
 ) -> Part:
-    """Return a part for the costs of its classes, its weights W and its intercepts
-    b."""
+    """Return a part for the costs of its classes, weights W and intercepts b."""
     C = [check_positive(cost, "C times class_weight") for cost in costs.tolist()]
-    stated: Record = {
-        "format": 1,
-        "family": "linear",
-        "over": "sum",
-        "alpha": 1.0,
-        "l1": 0.0,
-    }
-    stated |= header | {
-        "C": C if len({*C}) > 1 else C[0],
-        "outputs": arrays["W"].shape[1],
-    }
+    header = linear(header["loss"], over="sum") | header
+    header |= {"format": 1, "outputs": arrays["W"].shape[1]}
+    header["C"] = C if len({*C}) > 1 else C[0]
     s = header["intercept"]
     if s is None:
         if arrays.pop("b").any():
@@ -312,6 +326,6 @@ def part(
             raise ValueError(
                 f"intercept: must be 'free' or a positive number, got {shown(s)}"
             )
-        stated["intercept"] = check_positive(s, "intercept")
-        arrays["b"] = arrays["b"] / stated["intercept"]
-    return Part(stated | {"checksum": checksum(X, y)}, arrays, X, y, pair)
+        header["intercept"] = check_positive(s, "intercept")
+        arrays["b"] = arrays["b"] / header["intercept"]
+    return Part(header | {"checksum": checksum(X, y)}, arrays, X, y, pair)

@@ -1,5 +1,4 @@
-"""The base of the classifiers: checked parameters and rows, one run of a solver, its
-scores."""
+"""The base of the classifiers: checks of parameters and rows, a run of a solver."""
 
 from __future__ import annotations
 
@@ -31,7 +30,7 @@ from workbench.core.checks import (
     is_whole,
     shown,
 )
-from workbench.core.kinds import Given, Record
+from workbench.core.kinds import Given, Matrix, Record
 from workbench.core.names import hint
 from workbench.core.problem import Problem, as_problem
 from workbench.core.stream import Rule, State, rounds, seconds
@@ -39,22 +38,25 @@ from workbench.core.trace import Trace
 from workbench.runs.run import run
 
 FLOATS = np.float64, np.float32
-# A check takes a value and its name, and raises a ValueError that says what is
-# accepted.
+# A check takes a value and its name; its ValueError says what is accepted.
 Check = Callable[[Given, str], object]
 positive: Check = check_positive
 whole: Check = check_whole
 
 
 def parameter(default: object, check: Check) -> Any:  # as dataclasses.field
-    """Return a dataclass field whose value `fit` checks; a default of None is always
-    accepted."""
+    """Return a dataclass field whose value `fit` checks.
+
+    If the default is None, None is accepted.
+    """
     return field(default=default, metadata={"check": check})
 
 
 def accept(test: Callable[[object], bool], accepted: str) -> Check:
-    """Return the check that accepts values for which `test` is true, and says what they
-    are."""
+    """Return a check that accepts values for which `test` is true.
+
+    `accepted` says in words what these values are.
+    """
 
     def check(value, name: str) -> None:
         if not test(value):
@@ -64,7 +66,7 @@ def accept(test: Callable[[object], bool], accepted: str) -> Check:
 
 
 def one_of(known: Iterable[str]) -> Check:
-    """Return the check that accepts these names."""
+    """Return a check that accepts these names."""
 
     def check(value, name: str) -> None:
         if not isinstance(value, str) or value not in known:
@@ -89,17 +91,15 @@ seed = accept(lambda v: is_whole(v, 0, 2**32 - 1), "an integer from 0 to 2^32 - 
 
 @dataclass(eq=False, repr=False)
 class Classifier(ClassifierMixin, BaseEstimator):
-    """Fit a solver's stream to checked rows and labels, and predict by the highest
-    score.
+    """Run a solver on checked rows and labels, and predict the class of highest score.
 
-    Features are used as they are given: scale them first, for example with
-    StandardScaler.
+    Features are not scaled: scale them first, for example with StandardScaler.
 
     Parameters
     ----------
-    tol : float > 0, stop when the objective is certified to be at most this fraction of
-        itself above its minimum
-    max_iter : int >= 1, rounds of the solver
+    tol : float > 0. The fit stops when the objective is certified to be at most this
+        fraction of itself above its minimum
+    max_iter : int >= 1, the largest number of rounds of the solver
     max_seconds : float > 0 or None, wall seconds of the solver, checked between rounds
     random_state : int or None, the solver's seed; None draws one. Solvers without a
         seed ignore it
@@ -109,15 +109,16 @@ class Classifier(ClassifierMixin, BaseEstimator):
     classes_ : (k,) labels
     n_features_in_ : int, ``feature_names_in_`` : (d,) if the columns of X have names
     n_iter_ : int, rounds of the solver
-    trace_ : :class:`workbench.core.trace.Trace` of the fit, whose last row says
-        ``stopped_by``
+    trace_ : :class:`workbench.core.trace.Trace` of the fit; its last row says by which
+        rule the fit was ``stopped_by``
     upper_ : float, the objective at the fitted coefficients, rounding included
-    lower_ : float, no coefficients have a smaller objective; ``gap_`` is ``upper_ -
-        lower_``
+    lower_ : float, a lower bound of the objective for all coefficients; ``gap_`` is
+        ``upper_ - lower_``
 
-    A subclass is a dataclass of its parameters. One whose `tol` is not relative has its
-    own ``_goal`` and ``_distance``, the distance from the optimum in the units of
-    `tol`.
+    A subclass is a dataclass of its parameters. It has two methods: ``_solver`` names
+    the solver and its parameters, ``_keep`` sets the fitted attributes. If its `tol` is
+    not relative, it also has its own ``_goal`` and ``_distance``, the distance from the
+    optimum in the units of `tol`.
     """
 
     _measured = "relative gap"
@@ -129,11 +130,10 @@ class Classifier(ClassifierMixin, BaseEstimator):
     random_state: int | None = parameter(None, seed)
 
     def fit(self, X: Given, y: Given):
-        """Learn from rows `X` (n, d), dense or sparse, and labels `y` (n,), and from no
-        others.
+        """Fit the classifier to rows `X` (n, d), dense or sparse, and labels `y` (n,).
 
-        Ctrl-C ends the fit early and keeps the last iterate, with its bounds if it has
-        any.
+        What an earlier fit learnt is not used. Ctrl-C ends the fit early and keeps the
+        last iterate, with its bounds if it has any.
 
         Raises
         ------
@@ -144,20 +144,24 @@ class Classifier(ClassifierMixin, BaseEstimator):
         Warns
         -----
         ConvergenceWarning
-            If the fit ended before `tol` was reached, whatever the reason, or if all
+            If the fit ended before `tol` was reached, for whatever reason, or if all
             coefficients are zero.
         """
         return self._learn(X, y)
 
     def decision_function(self, X: Given):
-        """Return the (n, k) class scores; for two classes (n,), positive for
-        ``classes_[1]``."""
+        """Return the (n, k) class scores.
+
+        For two classes they are (n,), positive for ``classes_[1]``.
+        """
         scores = self._scores(X)
-        return scores[:, 1] - scores[:, 0] if len(self.classes_) == 2 else scores
+        if len(self.classes_) == 2:
+            return scores[:, 1] - scores[:, 0]
+        return scores
 
     def predict(self, X: Given):
         """Return the (n,) labels of highest score."""
-        scores = self._scores(X)
+        scores = self._scores(X)  # checks that the classifier is fitted
         return self.classes_[scores.argmax(axis=1)]
 
     @property
@@ -189,26 +193,27 @@ class Classifier(ClassifierMixin, BaseEstimator):
         return relative(self.lower_, self.upper_)
 
     def _fault(self) -> str | None:
-        """Return what a warning says of a fit that ended early, or learnt nothing."""
+        """Return the text of a warning if a fit ended early, or learnt nothing."""
         distance = self._distance()
-        if not distance <= self.tol:  # nan, too
+        if not distance <= self.tol:  # nan is a fault, too
             return (
                 f"a {self._measured} of {distance:.2g}, above tol={self.tol:.2g}: "
                 "scale the features, or raise max_iter, max_seconds or tol"
             )
-        coef = getattr(self, "coef_", None)
-        if not ((self.dual_coef_ if coef is None else coef) != 0).sum():
+        coef = self.coef_ if hasattr(self, "coef_") else self.dual_coef_
+        if not (coef != 0).sum():
             return "all coefficients zero: scale the features, or regularise less"
         return None
 
     def _rules(self) -> list[Rule]:
         """Return the rules that end a fit."""
-        limit = None if self.max_seconds is None else seconds(self.max_seconds)
-        return [rule for rule in (self._goal(), rounds(self.max_iter), limit) if rule]
+        rules = [self._goal(), rounds(self.max_iter)]
+        if self.max_seconds is not None:
+            rules.append(seconds(self.max_seconds))
+        return [rule for rule in rules if rule]
 
     def _check_parameters(self) -> None:
-        """Raise a ValueError that names the first parameter whose value its check
-        refuses."""
+        """Raise a ValueError that names the first parameter with a refused value."""
         for f in fields(self):
             value = getattr(self, f.name)
             if value is not None or f.default is not None:
@@ -227,49 +232,53 @@ class Classifier(ClassifierMixin, BaseEstimator):
         weights = None
         if sample_weight is not None:
             weights = self._weighed(X, sample_weight)
-            kept = weights > 0
-            X, y, weights = X[kept], y[kept], weights[kept]
+            used = weights > 0
+            X = X[used]
+            y = y[used]
+            weights = weights[used]
         problem = as_problem(self._widened(X), y, name=type(self).__name__)
         problem = replace(problem, weights=weights)
         solver, parameters = self._solver(problem)
         trace, state = run(solver, problem, *self._rules(), parameters=parameters)
-        if state is None or (
-            trace.stopped_by == "interrupted" and not trace.last["round"]
-        ):
+        interrupted = trace.stopped_by == "interrupted"
+        if state is None or (interrupted and not trace.last["round"]):
             raise KeyboardInterrupt  # nothing is learnt
         self.n_iter_ = trace.last["round"]
         self._keep(problem, state, trace)
-        self.classes_, self.trace_ = problem.classes, trace
-        if fault := self._fault():
-            message = f"{solver} stopped ({trace.stopped_by}) after {self.n_iter_} rounds with {fault}"
-            warnings.warn(
-                message, ConvergenceWarning, stacklevel=3
-            )  # where `fit` is called
+        self.classes_ = problem.classes
+        self.trace_ = trace
+        fault = self._fault()
+        if fault:
+            stop = f"{solver} stopped ({trace.stopped_by}) after {self.n_iter_} rounds"
+            # The warning names the line that calls `fit`.
+            warnings.warn(f"{stop} with {fault}", ConvergenceWarning, stacklevel=3)
         return self
 
     def _rows(self, X: Given, y="no_validation", **options):
-        """Return `X`, or `X` and `y`, as scikit-learn checks them; nothing reads them
-        before."""
-        X = (
-            X.to_pandas() if hasattr(X, "to_pandas") else X
-        )  # Polars turns dates into numbers
+        """Return `X`, or `X` and `y`, as scikit-learn checks them."""
+        if hasattr(X, "to_pandas"):  # Polars would turn dates into numbers
+            X = X.to_pandas()
         check_numbers(X, "X")
         return validate_data(
             self, check_sparse(X), y, accept_sparse="csr", dtype=FLOATS, **options
         )
 
     def _weighed(self, X: Given, sample_weight: Given) -> np.ndarray:
-        """Return the weights of the rows; a ValueError if their products with C
-        overflow."""
+        """Return the checked weights of the rows.
+
+        A ValueError says that their products with C overflow.
+        """
         check_numbers(sample_weight, "sample_weight")
-        given = {"dtype": np.float64, "ensure_non_negative": True}
-        weights = _check_sample_weight(sample_weight, X, **given)
+        weights = _check_sample_weight(
+            sample_weight, X, dtype=np.float64, ensure_non_negative=True
+        )
         C = float(getattr(self, "C", 1.0))
-        least, most = C * float(weights[weights > 0].min()), C * float(weights.sum())
-        if not (least > 0 and most < math.inf):
+        smallest = C * float(weights[weights > 0].min())
+        total = C * float(weights.sum())
+        if not (smallest > 0 and total < math.inf):
             raise ValueError(
                 "sample_weight: products with C must be positive and have a finite "
-                f"sum, got {least:.3g} to {most:.3g}"
+                f"sum, got {smallest:.3g} to {total:.3g}"
             )
         return weights
 
@@ -287,27 +296,17 @@ class Classifier(ClassifierMixin, BaseEstimator):
     def _scored(self, X: Given) -> np.ndarray:
         return np.asarray(X @ self.coef_.T) + self.intercept_
 
-    def _widened(self, X: Given, constant: bool | None = None):
-        """Return the rows, with a constant feature if `constant`, by default
-        `fit_intercept`."""
-        if constant is None:
-            constant = getattr(self, "fit_intercept", False)
-        if not constant:
-            return X
-        ones = np.ones((X.shape[0], 1), dtype=X.dtype)
-        return (
-            sp.hstack([X, ones], format="csr")
-            if sp.issparse(X)
-            else np.hstack([X, ones])
-        )
+    def _widened(self, X: Given):
+        """Return rows, with a constant feature if `fit_intercept` is set."""
+        return with_constant(X) if getattr(self, "fit_intercept", False) else X
 
     def _keep_bounds(self, row: Record) -> None:
-        """Keep the bounds of the last iterate: the best ones need not be its own."""
+        """Set the bounds of the last iterate, which need not be the best ones."""
         self.upper_ = max(row.get("primal", row["upper"]), row["upper"])
         self.lower_ = min(row["lower"], self.upper_)
 
     def _keep_linear(self, state: State, problem: Problem) -> None:
-        """Keep the coefficients and intercepts behind a state's linear scores.
+        """Set the coefficients and intercepts of a state's linear scores.
 
         The scores of the origin are the intercepts, and the scores of unit vectors give
         the coefficients. With `fit_intercept` the constant feature's coefficients are
@@ -316,27 +315,37 @@ class Classifier(ClassifierMixin, BaseEstimator):
         intercept = state.scores(np.zeros((1, problem.d)))[0]
         coef = (state.scores(sp.identity(problem.d, format="csr")) - intercept).T
         if getattr(self, "fit_intercept", False):
-            coef, intercept = coef[:, :-1], coef[:, -1].copy()
-        self.coef_, self.intercept_ = np.ascontiguousarray(coef), intercept
+            intercept = coef[:, -1].copy()
+            coef = coef[:, :-1]
+        self.coef_ = np.ascontiguousarray(coef)
+        self.intercept_ = intercept
 
     def _seed(self) -> int:
         """Return `random_state`, or a random seed."""
-        given = self.random_state
-        return int(np.random.default_rng().integers(2**32) if given is None else given)
+        if self.random_state is None:
+            return int(np.random.default_rng().integers(2**32))
+        return int(self.random_state)
 
 
 class WeightedClassifier(Classifier):
     """A classifier whose `fit` takes sample weights."""
 
     def fit(self, X: Given, y: Given, sample_weight: Given = None):
-        """Learn from rows `X` (n, d) and labels `y` (n,), as :meth:`Classifier.fit`
-        does.
+        """Fit the classifier to rows and labels, as :meth:`Classifier.fit` does.
 
         A row with a `sample_weight`, a number of at least 0 for each row or one for
         all, counts as that many equal rows. A row of weight 0 is left out, and so is a
         class that has no other rows.
         """
         return self._learn(X, y, sample_weight)
+
+
+def with_constant(X: Matrix, constant: float = 1.0) -> Matrix:
+    """Return rows, an array or a sparse matrix, with a constant feature."""
+    column = np.full((X.shape[0], 1), constant, X.dtype)
+    if sp.issparse(X):
+        return sp.hstack([X, column], format="csr")
+    return np.hstack([X, column])
 
 
 def relative(lower: float, upper: float) -> float:

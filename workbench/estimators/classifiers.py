@@ -1,11 +1,12 @@
-"""The estimators of the solvers that certify their results, and of sampled cuts.
+"""Estimators of the solvers that certify their results, and of sampled cuts.
 
 References
 ----------
 Bondugula, Mazuelas, Pérez: Efficient Large-Scale Learning of Minimax Risk Classifiers.
 Wang, Scott: An Exact Solver for the Weston-Watkins SVM Subproblem.
 Belyy, Sholokhov: MEMOIR: Multi-class Extreme Classification with Inexact Margin.
-Crammer, Singer: On the algorithmic implementation of multiclass kernel-based vector machines.
+Crammer, Singer: On the algorithmic implementation of multiclass kernel-based vector
+machines.
 Agarwal, Kakade, Karampatziakis, Song, Valiant: Least Squares Revisited.
 Yu, Joachims: Training Structural SVMs with Kernels Using Sampled Cuts.
 """
@@ -36,6 +37,7 @@ from workbench.estimators.base import (
     parameter,
     positive,
     whole,
+    with_constant,
 )
 from workbench.kernels.mercer import KERNELS, check_gamma, stored_as
 from workbench.least_squares.links import LINKS
@@ -45,11 +47,10 @@ from workbench.mrc.splitting import WIDEST
 from workbench.sampled_cuts.state import CutState
 
 MRC = "interior_point", "splitting", "pdhg", "ccg", "ccg_fast", "lp"
-# Components k (d + 1) beyond which the interior point method's working set gets too
-# large.
+# With more components k (d + 1), the interior point method's working set is too large.
 WIDE = 16_000
 WW = "walrus_fast", "walrus", "shark"
-# Rows, of 25 classes or fewer, up to which "linear_time" samples nothing by default.
+# By default "linear_time" samples nothing up to this many rows of at most 25 classes.
 UNSAMPLED = 20_000
 # The solver of each basis, and the name that `r` has there.
 BASES = {
@@ -118,11 +119,11 @@ class MinimaxRiskClassifier(WeightedClassifier):
     _measured = "gap"
 
     def predict_proba(self, X: Given):
-        """Return the (n, k) label probabilities of the minimax rule, whose error
-        ``upper_`` bounds.
+        """Return the (n, k) label probabilities of the minimax rule.
 
-        They are proportional to ``(v_y - phi_)_+``, and uniform if no score exceeds
-        `phi_`. They say how to randomise, not how likely a label is.
+        ``upper_`` bounds the error of this rule. The probabilities are proportional to
+        ``(v_y - phi_)_+``, and uniform if no score exceeds `phi_`. They say how to
+        randomise, not how likely a label is.
         """
         excess = np.maximum(self._scores(X) - self.phi_, 0.0)
         total = excess.sum(axis=1, keepdims=True)
@@ -130,7 +131,8 @@ class MinimaxRiskClassifier(WeightedClassifier):
         return np.divide(excess, total, out=uniform, where=total > 0)
 
     def _solver(self, problem: Problem) -> tuple[str, dict]:
-        name, parameters = self.solver_for(problem), {"lambda0": float(self.lambda0)}
+        name = self.solver_for(problem)
+        parameters = {"lambda0": float(self.lambda0)}
         if "ccg" in name:  # every violation counts, so that the gap closes
             parameters |= {"eps1": 0.0, "eps2": 0.0}
         if name == "mrc_lp" and self.max_seconds is not None:
@@ -160,31 +162,30 @@ class MinimaxRiskClassifier(WeightedClassifier):
 
 @dataclass(eq=False, repr=False)
 class WestonWatkinsClassifier(WeightedClassifier):
-    """The linear Weston-Watkins SVM, a multiclass one, solved to a certified duality
-    gap.
+    """The linear Weston-Watkins SVM for several classes, with a certified duality gap.
 
     It minimises ``1/2 |W|^2 + C sum_i sum_{j != y_i} max(0, 1 - (w_{y_i} - w_j).x_i)``;
-    `C` is the weight of each pair of a row and a wrong class, divided by nothing. For
+    `C` is the weight of each pair of a row and a wrong class, not of their mean. For
     two classes this is the SVM of ``LinearSVC(loss="hinge")`` with 2C, whose intercept
     is regularised, too.
 
-    It is for up to some hundred classes that one linear score each can separate; scaled
-    rows are solved fastest. It is not for a few features and overlapping classes
-    between others, where :class:`GeneralizedLeastSquares` often has the smaller error,
-    as every wrong class counts, nor for very many classes
-    (:class:`WorkingSetClassifier`). The default solver is ours, and not the paper's.
-    `tol` is a fraction of the objective; the paper divides the gap by the one after the
-    first round, which is the trace's ``gap_ratio``.
+    It is for up to about a hundred classes that one linear score each can separate;
+    scaled rows are solved fastest. It is not for a few features where some classes lie
+    between others and overlap: every wrong class counts, and
+    :class:`GeneralizedLeastSquares` often has a smaller error there. It is not for very
+    many classes either (:class:`WorkingSetClassifier`). The default solver is ours, not
+    the paper's. `tol` is a fraction of the objective; the paper divides the gap by the
+    gap after the first round, which is the trace's ``gap_ratio``.
 
     Parameters
     ----------
-    C : float > 0; ``GridSearchCV`` searches for it, and
-        :func:`workbench.weston_watkins.tuning.certify_path` proves that none is much
-        better
-    solver : {"walrus_fast", "walrus", "shark"} All solve the same problem. "walrus" is
-        the paper's block coordinate descent, "walrus_fast" ours with fewer visits,
-        "shark" has Shark's solver of the subproblem, which leaves violations of 1e-6,
-        and gaps of their size
+    C : float > 0, to be tuned by ``GridSearchCV``;
+        :func:`workbench.weston_watkins.tuning.certify_path` proves that no other value
+        is much better
+    solver : {"walrus_fast", "walrus", "shark"}. All solve the same problem. "walrus" is
+        the paper's block coordinate descent, "walrus_fast" is ours with fewer visits,
+        "shark" uses Shark's solver of the subproblem, which leaves violations of 1e-6
+        and gaps of that size
     fit_intercept : bool, append a constant feature of 1. Its coefficients, the
         intercepts, are regularised as all others are; the problem itself has no offset
         (the paper's appendix A.1)
@@ -218,8 +219,7 @@ class WestonWatkinsClassifier(WeightedClassifier):
 
 @dataclass(eq=False, repr=False)
 class WorkingSetClassifier(WeightedClassifier):
-    """A linear SVM for very many classes, with a small model and a certified duality
-    gap. Ours.
+    """A linear SVM of ours for very many classes, with a small model and a certificate.
 
     It minimises ``P = 1/2 |W|^2 + l1 |W|_1 + C sum_i max_c ([c != y_i] + x_i.(w_c -
     w_{y_i}))`` by dual ascent on a short list of classes for each row.
@@ -238,14 +238,14 @@ class WorkingSetClassifier(WeightedClassifier):
     C : float > 0, weight of a row's loss, as in
         ``LinearSVC(multi_class="crammer_singer")``; the one parameter that has to be
         tuned
-    l1 : float >= 0, of the l1 norm; 0.02 to 0.05 make the model of unit rows two to six
-        times smaller and cost no accuracy. 0 is Crammer and Singer's SVM
-    working_set : int from 2 to 255, classes of a row's list, its own among them; 6
-        bytes each
-    truncate : float from 0 to 1, drop weights below this fraction of their root mean
-        square at the end; 0 keeps all, 0.25 makes models of text smaller. The bounds
-        are of the weights before: on dense tables, the objective of what is left may be
-        several times as large
+    l1 : float >= 0, weight of the l1 norm; 0.02 to 0.05 make the model of unit rows two
+        to six times smaller and cost no accuracy. 0 is Crammer and Singer's SVM
+    working_set : int from 2 to 255, number of classes in a row's list, including its
+        own; each takes 6 bytes
+    truncate : float from 0 to 1. At the end, weights below this fraction of their root
+        mean square are dropped; 0 keeps all, 0.25 makes models of text smaller. The
+        bounds hold before that: on dense tables, the objective of the remaining weights
+        may be several times as large
     fit_intercept : bool, append a constant feature of 1; its coefficients are
         regularised as all others are
     tol : float > 0, stop when P is certified to be at most this fraction of itself
@@ -263,8 +263,10 @@ class WorkingSetClassifier(WeightedClassifier):
     >>> from sklearn.datasets import load_digits
     >>> X, y = load_digits(return_X_y=True)
     >>> model = WorkingSetClassifier(random_state=0).fit(X / 64, y)
-    >>> model.coef_.shape, model.gap_ <= 0.01 * model.upper_, model.score(X / 64, y) > 0.95
-    ((10, 64), True, True)
+    >>> model.coef_.shape, model.gap_ <= 0.01 * model.upper_
+    ((10, 64), True)
+    >>> model.score(X / 64, y) > 0.95
+    True
     """
 
     C: float = parameter(1.0, positive)
@@ -278,14 +280,12 @@ class WorkingSetClassifier(WeightedClassifier):
 
     @property
     def coef_(self) -> Matrix:  # type: ignore[override]
-        """The (k, d) weights, float32, made again at each access: CSR if the rows were
-        sparse."""
-        W = self._weights[: self.n_features_in_]
-        return sp.csr_matrix(W.T) if sp.issparse(W) else np.ascontiguousarray(W.T)
+        """The (k, d) float32 weights, copied at each access; CSR for sparse rows."""
+        W = self._weights[: self.n_features_in_].T
+        return sp.csr_matrix(W) if sp.issparse(W) else np.ascontiguousarray(W)
 
     def predict(self, X: Given):
-        """Return the (n,) labels of highest score, without holding the scores of all
-        rows."""
+        """Return the (n,) labels of highest score, in little memory."""
         check_is_fitted(self)
         X = self._bounded(self._rows(X, reset=False))
         return self.classes_[best_classes(X, self._weights, np.arange(X.shape[0]))]
@@ -294,29 +294,24 @@ class WorkingSetClassifier(WeightedClassifier):
         return scores(self._bounded(X), self._weights)
 
     def _bounded(self, X: Given):
-        """Return the widened rows; a ValueError if their scores may overflow single
-        precision."""
-        most = float(abs(X).max())
-        largest = most * float(abs(self._weights).max()) * X.shape[1]
-        if not largest < float(np.finfo(np.float32).max):
+        """Return the widened rows; a ValueError says that their scores may overflow."""
+        largest = float(abs(X).max())
+        score = largest * float(abs(self._weights).max()) * X.shape[1]
+        if not score < float(np.finfo(np.float32).max):
             raise ValueError(
-                f"X: values up to {most:.3g} give scores beyond single precision; "
+                f"X: values up to {largest:.3g} give scores beyond single precision; "
                 "scale the rows"
             )
-        return self._widened(X, constant=self._weights.shape[0] > X.shape[1])
+        return with_constant(X) if self._weights.shape[0] > X.shape[1] else X
 
     def _solver(self, problem: Problem) -> tuple[str, Record]:
-        given = {
-            "C": float(self.C),
-            "l1": float(self.l1),
-            "working_set": self.working_set,
-        }
-        return "cs_working_set", given | {"seed": self._seed()}
+        parameters = {"C": float(self.C), "l1": float(self.l1), "seed": self._seed()}
+        return "cs_working_set", parameters | {"working_set": self.working_set}
 
     def _keep(self, problem: Problem, state: Any, trace: Trace) -> None:
         W: Matrix = state.model(float(self.truncate))
-        finite = np.isfinite(W.data if sp.issparse(W) else W).all()
-        if trace.stopped_by == "diverged" or not finite:
+        values = W.data if sp.issparse(W) else W
+        if trace.stopped_by == "diverged" or not np.isfinite(values).all():
             raise ValueError(
                 "X: the weights exceed single precision; scale the rows, for example "
                 "to length 1"
@@ -326,8 +321,7 @@ class WorkingSetClassifier(WeightedClassifier):
             W.sort_indices()
         elif sp.issparse(W):
             W = W.toarray()
-        # `fit_intercept` may change before the next fit: the extra row of weights
-        # tells.
+        # `fit_intercept` may change before the next fit; an extra row of weights stays.
         self._weights = W
         self.intercept_ = np.asarray(W[self.n_features_in_ :].sum(axis=0)).ravel()
         self._keep_bounds(trace.last)
@@ -349,12 +343,13 @@ class GeneralizedLeastSquares(WeightedClassifier):
 
     Parameters
     ----------
-    link : {"softmax", "identity", "squared_hinge"} Multinomial logistic regression;
+    link : {"softmax", "identity", "squared_hinge"}: multinomial logistic regression;
         ridge regression, 1/2 |u - y|^2; or the L2-loss SVM of every class against the
         others
-    alpha : float > 0 or None, for the mean loss of a row: scikit-learn's
-        ``LogisticRegression`` has ``C = 1 / (n alpha)`` and its ``Ridge`` ``n alpha``.
-        None is 1 / n, their default, for n rows or a sum of weights n
+    alpha : float > 0 or None, weight of the norm next to the mean loss of a row.
+        In scikit-learn ``LogisticRegression`` has ``C = 1 / (n alpha)`` and ``Ridge``
+        has ``n alpha``. None is 1 / n, their default, where n is the number of rows or
+        the sum of their weights
     fit_intercept : bool, append a constant feature of 1; its coefficients are
         regularised as all others are
 
@@ -367,8 +362,10 @@ class GeneralizedLeastSquares(WeightedClassifier):
     >>> from sklearn.datasets import load_iris
     >>> X, y = load_iris(return_X_y=True)
     >>> model = GeneralizedLeastSquares().fit(X, y)
-    >>> model.gap_ <= 1e-3 * model.upper_, model.predict_proba(X[:2]).argmax(axis=1).tolist()
-    (True, [0, 0])
+    >>> model.gap_ <= 1e-3 * model.upper_
+    True
+    >>> model.predict_proba(X[:2]).argmax(axis=1).tolist()
+    [0, 0]
     """
 
     link: str = parameter("softmax", one_of(LINKS))
@@ -400,14 +397,12 @@ class GeneralizedLeastSquares(WeightedClassifier):
 
 @dataclass(eq=False, repr=False)
 class SampledCutClassifier(Classifier):
-    """The kernel SVM by cutting planes, whose cuts may be made of random samples of the
-    rows.
+    """The kernel SVM by cutting planes, which may be made of random samples of rows.
 
     It minimises ``1/2 |w|^2 + C sum_i hinge_i``. For two classes the hinge is LIBSVM's,
     ``max(0, 1 - y_i f(x_i))``; for more it is Crammer and Singer's, ``max(0, max_{j !=
-    y_i} 1 - f_{y_i}(x_i) + f_j(x_i))``. There is no bias. There is no `sample_weight`:
-    cuts are samples of the rows, drawn alike, and a weight could not stand for repeated
-    rows.
+    y_i} 1 - f_{y_i}(x_i) + f_j(x_i))``. There is no bias. There is no `sample_weight`,
+    as cuts sample all rows alike, and a weight could not stand for repeated rows.
 
     It is for some 1,000 to 100,000 dense rows that no linear score separates. It is not
     for fewer, which scikit-learn's ``SVC`` solves exactly. All solvers but
@@ -438,15 +433,15 @@ class SampledCutClassifier(Classifier):
 
     Attributes
     ----------
-    support_ : (m,) the training rows that predictions need, ``support_vectors_`` : (m,
-        d), these rows; there are more of them than in an exact solution
-    dual_coef_ : (k, m), f_j = sum_i dual_coef_[j, i] k(support_vectors_[i], .); for two
-        classes (1, m) for the one f of the decision function, as in SVC
+    support_ : (m,) indices of the training rows that predictions need; there are more
+        of them than in an exact solution. ``support_vectors_`` : (m, d), these rows
+    dual_coef_ : (k, m), f_j = sum_i dual_coef_[j, i] k(support_vectors_[i], .). For two
+        classes it is (1, m), for the one f of the decision function, as in SVC
     gamma_ : float, the value that was used
     upper_ : float, the objective at the fitted w; in single precision for
         "linear_time", and for "nystroem" if X is; nan for "constant_time", which only
         estimates it
-    lower_ : float, no w has a smaller objective; nan if the basis is not "exact"
+    lower_ : float, a lower bound of the objective; nan if the basis is not "exact"
     gap_ : float, at most C n tol unless a limit ended the fit
 
     Examples
@@ -473,11 +468,11 @@ class SampledCutClassifier(Classifier):
     def _solver(self, problem: Problem) -> tuple[str, Record]:
         parameters = {"kernel": self.kernel, "C": float(self.C), "eps": float(self.tol)}
         parameters |= {"gamma": check_gamma(self.gamma), "seed": self._seed()}
-        r = self.r
         solver, size = BASES[self.basis]
-        few = problem.n * max(25, problem.k) <= 25 * UNSAMPLED
-        if r is None and few and self.basis == "linear_time":
-            r = problem.n
+        r = self.r
+        if r is None and self.basis == "linear_time":
+            is_small = problem.n * max(25, problem.k) <= 25 * UNSAMPLED
+            r = problem.n if is_small else None
         if r is not None and size:
             parameters[size] = r
         return solver, parameters
@@ -485,29 +480,29 @@ class SampledCutClassifier(Classifier):
     def _keep(self, problem: Problem, state: CutState, trace: Trace) -> None:
         rows, A = state.expansion()
         used = A.any(axis=1)
-        rows, A = rows[used], A[used]
-        self._kernel, self.gamma_ = state.made_kernel(np.float64), float(state.gamma)
-        self.upper_ = (
-            max(state.primal, state.upper) if state.certified else state.primal
-        )
+        self.support_ = rows[used]
+        self.support_vectors_ = problem.X[self.support_]
+        self.dual_coef_ = np.ascontiguousarray(A[used].T)
+        self._kernel = state.made_kernel(np.float64)
+        self.gamma_ = float(state.gamma)
+        self.upper_ = state.primal
         if self.basis == "constant_time":
             self.upper_ = math.nan
+        elif state.certified:
+            self.upper_ = max(state.primal, state.upper)
         # With landmarks the lower bound is of their span, and not of the problem.
         self.lower_ = state.lower if self.basis == "exact" else math.nan
-        self.support_, self.support_vectors_ = rows, problem.X[rows]
-        self.dual_coef_ = np.ascontiguousarray(A.T)
 
     def _distance(self) -> float:
-        # One lucky sample is not enough for "constant_time".
-        last = (
-            self.trace_.header["parameters"]["p"]
-            if self.basis == "constant_time"
-            else 1
-        )
-        return float(self.trace_.column("violation")[-last:].max())
+        violations = self.trace_.column("violation")
+        if self.basis == "constant_time":  # one lucky sample is not enough
+            return float(violations[-self.trace_.header["parameters"]["p"] :].max())
+        return float(violations[-1])
 
     def _scored(self, X: Given) -> np.ndarray:
         X = stored_as(self.support_vectors_, X)
         basis = self._kernel.points(self.support_vectors_)
         F = self._kernel.times(self._kernel.points(X), basis, self.dual_coef_.T)
-        return np.hstack([-F / 2, F / 2]) if F.shape[1] == 1 else F
+        if F.shape[1] == 1:
+            F = np.hstack([-F / 2, F / 2])
+        return F

@@ -1,5 +1,4 @@
-"""Proofs: small files from which anyone can verify a solver's result with NumPy and
-SciPy alone.
+"""Proofs: small files that verify a solver's result with NumPy and SciPy alone.
 
 A proof states a convex training problem and contains points that enclose its optimum.
 :func:`write` makes one from a solver's state, :func:`verify` returns an interval that
@@ -7,15 +6,15 @@ certainly contains the optimum, and :func:`bound_excess` bounds how far other we
 are from it. ``checker.py`` shares no code with the rest of the package and runs alone.
 """
 
-from workbench.proofs.checker import Proof, ProofError, Verdict, read
+from workbench.proofs.checker import Interval, Proof, ProofError, read
 from workbench.proofs.verification import Excess, bound_excess, verify
 from workbench.proofs.writers import write
 
 __all__ = [
     "Excess",
+    "Interval",
     "Proof",
     "ProofError",
-    "Verdict",
     "bound_excess",
     "read",
     "verify",

@@ -1,5 +1,5 @@
-"""Verify proofs about problems of this package, and bound how far other weights are
-from them."""
+"""Verify proofs about problems of this package, and bound the excess of other
+weights."""
 
 from __future__ import annotations
 
@@ -14,20 +14,27 @@ from workbench.core.kinds import Given, Matrix, PathLike, Record
 from workbench.core.problem import Problem
 from workbench.data.specs import remade
 from workbench.proofs import checker
-from workbench.proofs.checker import Proof, ProofError, Verdict, below, objective, read
+from workbench.proofs.checker import (
+    Array,
+    Arrays,
+    Interval,
+    Proof,
+    ProofError,
+    above,
+    below,
+    read,
+)
 
 
 class Excess(NamedTuple):
-    """Bounds of the excess of an objective over its minimum, as fractions of the
-    minimum."""
+    """Bounds of how far an objective is above its minimum, as fractions of it."""
 
     at_least: float
     at_most: float
 
 
-def verify(proof: Proof | PathLike, X: Given = None, y: Given = None) -> Verdict:
-    """Return an interval that certainly contains the optimum of the problem that a
-    proof states.
+def verify(proof: Proof | PathLike, X: Given = None, y: Given = None) -> Interval:
+    """Return an interval that certainly contains the optimum of a stated problem.
 
     Parameters
     ----------
@@ -40,21 +47,13 @@ def verify(proof: Proof | PathLike, X: Given = None, y: Given = None) -> Verdict
     ------
     ProofError
         If the file is not a proof, is about other rows, or its points do not fit its
-        problem; and without rows if it has no recipe, or one that cannot be followed
-        here.
+        problem; without rows, also if it has no recipe, or one that cannot be followed.
     """
-    proof = proof if isinstance(proof, Proof) else read(proof)
-    name = "the rows given"
+    if not isinstance(proof, Proof):
+        proof = read(proof)
     if X is None:
-        recipe = proof.header.get("recipe")
-        if recipe is None:
-            raise ProofError("has no recipe for its rows; give the rows")
-        try:
-            X = remade(recipe)
-        except (ValueError, OSError) as error:
-            raise ProofError(str(error)) from None
-    if isinstance(X, Problem):
-        name = named(X)
+        X = recalled(proof)
+    name = named(X) if isinstance(X, Problem) else "the rows given"
     return checker.verify(proof, *rows_of(X, y), name)
 
 
@@ -66,7 +65,7 @@ def bound_excess(weights: Given, X: Given, y: Given, proof: Proof | PathLike) ->
     weights : an estimator with ``coef_`` and ``intercept_``, or ``dual_coef_``,
         ``support_`` and ``intercept_``, as scikit-learn and this package have them; or
         W alone, (d, outputs)
-    X, y : as of :func:`verify`
+    X, y : as for :func:`verify`
     proof : a proof of the problem that the weights are meant to solve
 
     Raises
@@ -74,15 +73,38 @@ def bound_excess(weights: Given, X: Given, y: Given, proof: Proof | PathLike) ->
     ValueError
         As :func:`verify`, and for weights that do not fit the stated problem.
     """
-    proof = proof if isinstance(proof, Proof) else read(proof)
+    if not isinstance(proof, Proof):
+        proof = read(proof)
     X, y = rows_of(X, y)
-    found = checker.verify(proof, X, y)
-    low, high = objective(Proof(proof.header, arrays_of(weights, proof.header)), X, y)
-    at_least = below(Fraction(low) / Fraction(found.upper) - 1) if found.upper else 0.0
-    at_most = (
-        -below(1 - Fraction(high) / Fraction(found.lower)) if found.lower else math.inf
+    optimum = checker.verify(proof, X, y)
+    point = Proof(proof.header, arrays_of(weights, proof.header))
+    low, high = checker.objective(point, X, y)
+    lower = Fraction(optimum.lower)
+    upper = Fraction(optimum.upper)
+    return Excess(
+        least_excess(Fraction(low), upper), most_excess(Fraction(high), lower)
     )
-    return Excess(max(0.0, at_least), max(0.0, at_most))
+
+
+def least_excess(low: Fraction, upper: Fraction) -> float:
+    """Return at most low / upper - 1: no excess is smaller."""
+    return max(0.0, below(low / upper - 1)) if upper else 0.0
+
+
+def most_excess(high: Fraction, lower: Fraction) -> float:
+    """Return at least high / lower - 1: no excess is larger."""
+    return max(0.0, above(high / lower - 1)) if lower else math.inf
+
+
+def recalled(proof: Proof) -> Problem:
+    """Return the data set of a proof's recipe; a ProofError says why there is none."""
+    recipe = proof.header.get("recipe")
+    if recipe is None:
+        raise ProofError("has no recipe for its rows; give the rows")
+    try:
+        return remade(recipe)
+    except (ValueError, OSError) as error:
+        raise ProofError(str(error)) from None
 
 
 def named(problem: Problem) -> str:
@@ -92,44 +114,49 @@ def named(problem: Problem) -> str:
     return " @ ".join(filter(None, words))
 
 
-def rows_of(X: Given, y: Given) -> tuple[Matrix, np.ndarray]:
-    """Return the rows and the codes 0..k-1 of their labels, of a Problem or of X and
-    y."""
+def rows_of(X: Given, y: Given) -> tuple[Matrix, Array]:
+    """Return the rows and the codes 0..k-1 of their labels."""
     if isinstance(X, Problem):
         return X.X, X.y
     if y is None:
         raise ValueError("y: give the labels of the rows")
-    return X if sp.issparse(X) else np.asarray(X), np.unique(y, return_inverse=True)[1]
+    codes = np.unique(y, return_inverse=True)[1]
+    return X if sp.issparse(X) else np.asarray(X), codes
 
 
-def arrays_of(weights: Given, header: Record) -> dict[str, np.ndarray]:
+def arrays_of(weights: Given, header: Record) -> Arrays:
     """Return a proof's arrays for the weights of an estimator, or for W itself."""
-    K, intercept, arrays = header["outputs"], header.get("intercept"), {}
-    b = np.atleast_1d(getattr(weights, "intercept_", 0.0)).astype(float)
+    K = header["outputs"]
+    arrays = {}
     W: Matrix
     if hasattr(weights, "dual_coef_"):
         order = np.argsort(weights.support_)
-        W, arrays["basis"] = (
-            weights.dual_coef_[:, order],
-            np.asarray(weights.support_)[order],
-        )
-        W = (W.toarray() if sp.issparse(W) else W).T
+        arrays["basis"] = np.asarray(weights.support_)[order]
+        W = weights.dual_coef_[:, order].T
+    elif hasattr(weights, "coef_"):
+        W = weights.coef_.T
     else:
-        W = weights.coef_.T if hasattr(weights, "coef_") else np.asarray(weights)
+        W = np.asarray(weights)
     W = W.toarray() if sp.issparse(W) else np.atleast_2d(W.T).T
-    W, b = of_outputs(W, K), of_outputs(np.broadcast_to(b, W.shape[1:])[None], K)[0]
+    b = np.atleast_1d(getattr(weights, "intercept_", 0.0)).astype(float)
+    b = of_outputs(np.broadcast_to(b, W.shape[1:])[None], K)[0]
+    W = of_outputs(W, K)
     if header["family"] == "mrc":
         return {"M": np.column_stack([W.T, b])}
-    if intercept is None and b.any():
+    intercept = header.get("intercept")
+    if intercept == "free":
+        arrays["b"] = b
+    elif intercept is not None:
+        arrays["b"] = b / intercept
+    elif b.any():
         raise ValueError("weights: have an intercept, and the stated problem has none")
-    if intercept is not None:
-        arrays["b"] = b if intercept == "free" else b / intercept
     return arrays | {"W": W}
 
 
-def of_outputs(W: np.ndarray, K: int) -> np.ndarray:
-    """Return (d, K) weights; of two classes, one column w is -w/2 and w/2, and two a
-    difference.
+def of_outputs(W: Array, K: int) -> Array:
+    """Return (d, K) weights for two classes with one or two outputs.
+
+    One column w becomes -w/2 and w/2, and two columns become their difference.
 
     Raises
     ------

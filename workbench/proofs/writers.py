@@ -1,11 +1,9 @@
-"""Write proofs: a solver's state becomes a stated problem and points that enclose its
-optimum.
+"""Write proofs: from a solver's state, state its problem and enclose the optimum.
 
-For smooth losses the file has W alone, whose scores give a dual point; for all others
-it has the dual point alone, which gives W. Dual weights a_ic are in single precision.
-Those at their cap are rounded up, and the checker clips them to the cap, so that they
-are exact. Each function here returns the fields of the header that state the problem,
-and the arrays.
+For smooth losses the file contains W alone, whose scores give a dual point. For all
+others it contains the dual point alone, which gives W. Dual weights a_ic are in single
+precision. Those at their cap are rounded up, and the checker clips them to the cap, so
+that they are exact.
 """
 
 from __future__ import annotations
@@ -25,12 +23,12 @@ from workbench.memoir.pegasos import PegasosState
 from workbench.memoir.working_set import WorkingSetState
 from workbench.mrc.l1svm import SVMState
 from workbench.mrc.risk import RiskState
-from workbench.proofs.checker import checksum
+from workbench.proofs.checker import Array, Arrays, checksum
 from workbench.sampled_cuts.state import CutState
 from workbench.weston_watkins.dual import WWState
 
 Statement = Record
-Arrays = dict[str, np.ndarray]
+Stated = tuple[Statement, Arrays]
 
 
 def write(
@@ -48,10 +46,9 @@ def write(
     problem : Problem that was solved
     state : State, any that the solver yielded; the closer to the optimum, the tighter
         the proof
-    constant : whether the last column of the rows is a constant 1, stated as an
-        intercept
-    parameters : the solver's parameters; for most solvers the state has all that is
-        needed
+    constant : bool, whether the last column of the rows is a constant 1 that is stated
+        as an intercept
+    parameters : the solver's parameters; most states contain all that is needed
 
     Raises
     ------
@@ -63,11 +60,15 @@ def write(
 
 def proof_of(
     problem: Problem, state: State, parameters: Record, constant: bool = False
-) -> tuple[Statement, Arrays]:
-    """Return the header and the arrays of a proof; parameters and errors as in
-    :func:`write`."""
-    found = [writer for kind, writer in WRITERS.items() if isinstance(state, kind)]
-    if not found:
+) -> Stated:
+    """Return the header and the arrays of a proof.
+
+    Parameters and errors are those of :func:`write`.
+    """
+    writer = next(
+        (writer for kind, writer in WRITERS.items() if isinstance(state, kind)), None
+    )
+    if writer is None:
         raise ValueError(
             f"proof: there is none for a {type(state).__name__}, which has no dual "
             "point of a convex problem that can be stated in a proof"
@@ -76,22 +77,21 @@ def proof_of(
         raise ValueError(
             "proof: rows with weights other than one cannot be stated in a proof"
         )
-    stated, arrays = found[0](problem, state, parameters)
-    header: Record = {"format": 1, "outputs": problem.k} | stated
-    if "values" in arrays and not len(
-        arrays["values"]
-    ):  # the dual point is zero: one such entry
+    statement, arrays = writer(problem, state, parameters)
+    header: Record = {"format": 1, "outputs": problem.k} | statement
+    if "values" in arrays and not len(arrays["values"]):
+        # The dual point is zero, and one entry has to say so.
+        zero = np.zeros(1, np.uint32)
         other = (problem.y[:1] + 1) % header["outputs"]
-        none = {"rows": [0], "ends": [1], "columns": other}
-        arrays |= {name: np.array(value, np.uint32) for name, value in none.items()}
-        arrays["values"] = np.zeros(1, np.float32)
-    if header["family"] != "mrc":
-        header = {"l1": 0.0} | header
+        arrays |= {"rows": zero, "ends": zero + 1, "columns": other.astype(np.uint32)}
+        arrays["values"] = zero.astype(np.float32)
     X = problem.X
     if constant:
-        X, header["intercept"] = X[:, :-1], 1.0
+        X = X[:, :-1]
+        header["intercept"] = 1.0
         if "W" in arrays:
-            arrays["W"], arrays["b"] = arrays["W"][:-1], arrays["W"][-1]
+            arrays["b"] = arrays["W"][-1]
+            arrays["W"] = arrays["W"][:-1]
     header["checksum"] = checksum(X, problem.y)
     if problem.recipe is not None:
         header["recipe"] = problem.recipe
@@ -101,81 +101,72 @@ def proof_of(
 def save(path: PathLike, header: Statement, arrays: Arrays) -> None:
     """Write header and arrays to `path`, whole or not at all."""
     text = json.dumps(header, allow_nan=False).encode()
-    with whole(path) as part, open(part, "wb") as sink:
-        np.savez(sink, header=np.frombuffer(text, np.uint8), **arrays)  # type: ignore[arg-type]
+    members: Record = {"header": np.frombuffer(text, np.uint8)} | arrays
+    with whole(path) as part, open(part, "wb") as file:
+        np.savez(file, **members)
 
 
-def weston_watkins(
-    problem: Problem, s: WWState, parameters: Record
-) -> tuple[Statement, Arrays]:
+def linear(
+    loss: str,
+    C: float | list[float] = 1.0,
+    *,
+    over: str = "mean",
+    alpha: float = 1.0,
+    l1: float = 0.0,
+) -> Statement:
+    """Return the fields that state a regularised risk of linear scores."""
+    fields = {"family": "linear", "loss": loss, "over": over, "C": C}
+    return fields | {"alpha": alpha, "l1": l1}
+
+
+def weston_watkins(problem: Problem, s: WWState, parameters: Record) -> Stated:
     """State 1/2 |W|^2 + C sum_i sum_{j != y_i} hinge_ij, proved by B."""
-    stated = {
-        "family": "linear",
-        "loss": "weston_watkins",
-        "over": "sum",
-        "C": s.C,
-        "alpha": 1.0,
-    }
-    return stated, sparse(s.B[:, : s.classes])
+    return linear("weston_watkins", s.C, over="sum"), sparse(s.B[:, : s.classes])
 
 
-def working_sets(
-    problem: Problem, s: WorkingSetState, parameters: Record
-) -> tuple[Statement, Arrays]:
+def working_sets(problem: Problem, s: WorkingSetState, parameters: Record) -> Stated:
     """State the elastic net of Crammer and Singer's loss."""
-    stated = {"family": "linear", "loss": "crammer_singer", "over": "sum", "C": s.C}
-    stated |= {"alpha": 1.0, "l1": s.l1}
-    n, others = problem.n, s.sets.shape[1] - 1
-    ends = np.arange(0, n * others + 1, others)
+    others = s.sets.shape[1] - 1
+    ends = np.arange(0, problem.n * others + 1, others)
     columns = s.sets[:, 1:].ravel().astype(int)
-    return stated, sparse(
-        sp.csr_matrix((-s.alpha[:, 1:].ravel(), columns, ends), (n, problem.k))
-    )
+    parts = -s.alpha[:, 1:].ravel(), columns, ends
+    B = sp.csr_matrix(parts, (problem.n, problem.k))
+    return linear("crammer_singer", s.C, over="sum", l1=s.l1), sparse(B)
 
 
-def pegasos(
-    problem: Problem, s: PegasosState, parameters: Record
-) -> tuple[Statement, Arrays]:
-    """State lam/2 |W|^2 and the mean hinge of Crammer and Singer, proved by the last
-    iterate."""
+def pegasos(problem: Problem, s: PegasosState, parameters: Record) -> Stated:
+    """State lam/2 |W|^2 and the mean hinge of Crammer and Singer.
+
+    The last iterate proves it.
+    """
     if not len(s.dual):
         raise ValueError(
             "proof: the dual point of memoir_pegasos was too large to be kept"
         )
-    stated = {"family": "linear", "loss": "crammer_singer", "over": "mean", "C": 1.0}
+    # Of all multiples of the point in [0, 1], the best one is written.
     square = s.lam * float(np.vdot(s.W, s.W))
-    best = s.mass / max(s.mass, square) if square else 0.0  # of all multiples in [0, 1]
-    weights = sparse(s.dual)
+    multiple = s.mass / max(s.mass, square) if square else 0.0
+    arrays = sparse(s.dual)
     # Costs count rows here, and the mean divides by n.
-    weights["values"] = single(
-        problem.n * best * s.unit * weights["values"].astype(float)
-    )
-    return stated | {"alpha": s.lam}, weights
+    factor = problem.n * multiple * s.unit
+    arrays["values"] = single(factor * arrays["values"].astype(float))
+    return linear("crammer_singer", alpha=s.lam), arrays
 
 
-def least_squares(
-    problem: Problem, s: GeneralizedState, parameters: Record
-) -> tuple[Statement, Arrays]:
+def least_squares(problem: Problem, s: GeneralizedState, parameters: Record) -> Stated:
     """State the mean loss of a link and alpha/2 |W|^2, proved by W."""
-    link = parameters.get("link", "softmax")
-    loss = (
-        "squared" if link == "identity" else link
-    )  # the others bear their losses' names
-    stated = {
-        "family": "linear",
-        "loss": loss,
-        "over": "mean",
-        "C": 1.0,
-        "alpha": s.alpha,
-    }
-    return stated, {"W": s.W}
+    loss = parameters.get("link", "softmax")
+    if loss == "identity":  # all other links are named as their losses
+        loss = "squared"
+    return linear(loss, alpha=s.alpha), {"W": s.W}
 
 
-def sampled_cuts(
-    problem: Problem, s: CutState, parameters: Record
-) -> tuple[Statement, Arrays]:
-    """State the problem of all rows; exact cuts prove its optimum closely, sampled cuts
-    roughly."""
+def sampled_cuts(problem: Problem, s: CutState, parameters: Record) -> Stated:
+    """State the problem of all rows.
+
+    Exact cuts prove its optimum closely, sampled cuts roughly. With the linear kernel,
+    the problem is stated as a linear one.
+    """
     if problem.structure:
         raise ValueError(
             f"proof: {problem.structure} have none, as the checker has no such loss"
@@ -186,67 +177,60 @@ def sampled_cuts(
         raise ValueError(
             "proof: cuts_nystroem has none, as its cuts are not sums of training rows"
         )
-    two = problem.k == 2
-    stated: Record = {"loss": "hinge" if two else "crammer_singer"}
-    stated |= {
-        "outputs": 1 if two else problem.k,
-        "over": "sum",
-        "C": s.C,
-        "alpha": 1.0,
-    }
     rows, A = s.expansion(s.alpha)
-    return with_kernel(s) | stated, sparse(
-        np.abs(A) if two else np.maximum(-A, 0.0), rows
-    )
+    if problem.k == 2:
+        statement = linear("hinge", s.C, over="sum") | {"outputs": 1}
+        arrays = sparse(np.abs(A), rows)
+    else:
+        statement = linear("crammer_singer", s.C, over="sum")
+        arrays = sparse(np.maximum(-A, 0.0), rows)
+    if s.kernel != "linear":
+        statement["family"] = "kernel"
+        statement["kernel"] = {"name": s.kernel, "gamma": s.gamma}
+    return statement, arrays
 
 
-def l1_svm(
-    problem: Problem, s: SVMState, parameters: Record
-) -> tuple[Statement, Arrays]:
-    """State the mean hinge and lam |w|_1 with a free intercept; w and alpha are
-    needed."""
-    W, alpha = s.W_best, s.alpha_best
+def l1_svm(problem: Problem, s: SVMState, parameters: Record) -> Stated:
+    """State the mean hinge and lam |w|_1 with a free intercept.
+
+    The best w and the best alpha prove it.
+    """
+    W = s.W_best
+    alpha = s.alpha_best
     if alpha.ndim > 1:
         raise ValueError(
             "proof: svm_multi has none, as its scores must sum to zero; svm_lp has one"
         )
-    stated = {
-        "family": "linear",
-        "loss": "hinge",
-        "over": "mean",
-        "C": 1.0,
-        "alpha": 0.0,
-    }
-    stated |= {"l1": s.lam, "intercept": "free", "outputs": 1}
+    statement = linear("hinge", alpha=0.0, l1=s.lam)
+    statement |= {"intercept": "free", "outputs": 1}
     alpha = balanced(np.clip(alpha, 0.0, 1.0), problem.y)
-    # In double precision, or the two classes would not balance.
-    return stated, sparse(alpha[:, None], exact=True) | {
-        "W": W[1:, :-1].T,
-        "b": W[1, -1:],
-    }
+    # In single precision the two classes would not balance.
+    arrays = sparse(alpha[:, None], exact=True)
+    return statement, arrays | {"W": W[1:, :-1].T, "b": W[1, -1:]}
 
 
-def balanced(a: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """Return dual weights whose two classes weigh the same, as a free intercept
-    demands."""
+def balanced(a: Array, y: Array) -> Array:
+    """Return dual weights of two classes that weigh the same.
+
+    A free intercept demands it.
+    """
     mass = np.bincount(y, a, 2)
     return a * (mass.min() / np.maximum(mass, 1e-300))[y]
 
 
-def minimax_risk(
-    problem: Problem, s: RiskState, parameters: Record
-) -> tuple[Statement, Arrays]:
-    """State the minimax risk; M and the distribution of the best lower bound are
-    needed."""
+def minimax_risk(problem: Problem, s: RiskState, parameters: Record) -> Stated:
+    """State the minimax risk, proved by M and the distribution of the best bound."""
     order = np.argsort(s.p_rows)
-    p, rows = s.p_best[order], s.p_rows[order]
+    p = s.p_best[order]
+    rows = s.p_rows[order]
     if not len(rows):  # all mass on one row and label, whose bound is zero
-        p, rows = np.eye(1, problem.k), np.zeros(1, int)
-    stated = {"family": "mrc", "lambda0": s.lambda0}
-    return stated, sparse(p, rows, exact=True) | {"M": s.M_best}
+        p = np.eye(1, problem.k)
+        rows = np.zeros(1, int)
+    arrays = sparse(p, rows, exact=True)
+    return {"family": "mrc", "lambda0": s.lambda0}, arrays | {"M": s.M_best}
 
 
-WRITERS: dict[type, Callable[..., tuple[Statement, Arrays]]] = {
+WRITERS: dict[type, Callable[..., Stated]] = {
     WWState: weston_watkins,
     WorkingSetState: working_sets,
     PegasosState: pegasos,
@@ -257,44 +241,36 @@ WRITERS: dict[type, Callable[..., tuple[Statement, Arrays]]] = {
 }
 
 
-def with_kernel(s: CutState) -> Statement:
-    """Return family and kernel of a state; rows with the linear kernel are a linear
-    problem."""
-    if s.kernel == "linear":
-        return {"family": "linear"}
-    return {"family": "kernel", "kernel": {"name": s.kernel, "gamma": s.gamma}}
-
-
-def sparse(A: Matrix, rows: np.ndarray | None = None, exact: bool = False) -> Arrays:
+def sparse(A: Matrix, rows: Array | None = None, exact: bool = False) -> Arrays:
     """Return weights (m, c), not negative, as the arrays of a dual point.
 
     Parameters
     ----------
     A : array or CSR matrix
     rows : (m,) the training rows, by default all in their order
-    exact : in double precision
+    exact : bool, whether values are in double precision
     """
-    A = sp.csr_array(A, copy=True)  # a state stays as it is
+    A = sp.csr_array(A, copy=True)  # the matrix of a state is not changed
     A.sum_duplicates()
     A.eliminate_zeros()
-    counts, values = np.diff(A.indptr), A.data
+    counts = np.diff(A.indptr)
     used = np.flatnonzero(counts)
+    chosen = used if rows is None else rows[used]
     return {
-        "rows": smallest(used if rows is None else rows[used]),
+        "rows": smallest(chosen),
         "ends": smallest(np.cumsum(counts[used])),
         "columns": smallest(A.indices),
-        "values": values.astype(float) if exact else single(values),
+        "values": A.data.astype(float) if exact else single(A.data),
     }
 
 
-def smallest(numbers: np.ndarray) -> np.ndarray:
-    """Return whole numbers of at least 0 in the smallest type that can represent
-    them."""
+def smallest(numbers: Array) -> Array:
+    """Return whole numbers of at least 0 in the smallest type that fits."""
     return numbers.astype(np.min_scalar_type(numbers.max(initial=0)))
 
 
-def single(values: np.ndarray) -> np.ndarray:
+def single(values: Array) -> Array:
     """Return numbers of at least 0 in single precision, the largest ones rounded up."""
-    near = values.astype(np.float32)
-    low = (values == values.max(initial=0)) & (near < values)
-    return np.where(low, np.nextafter(near, np.float32(np.inf)), near)
+    nearest = values.astype(np.float32)
+    is_low = (values == values.max(initial=0)) & (nearest < values)
+    return np.where(is_low, np.nextafter(nearest, np.float32(np.inf)), nearest)
