@@ -17,6 +17,7 @@ import sys
 import textwrap
 from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import NoReturn
 
@@ -25,16 +26,15 @@ from workbench.core.names import count, hint
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command; return 0, or 1 for failed work, 2 for a usage error, 130 for
-    Ctrl-C.
+    """Run one command and return the exit status.
 
-    SIGTERM acts as Ctrl-C, even in the background, where Ctrl-C itself is ignored.
-    Return 141 if the reader of the output has gone, as after ``workbench list | head``.
+    It is 0, 1 for failed work, 2 for a usage error, 130 for Ctrl-C, and 141 if the
+    reader of the output has gone, as after ``workbench list | head``. SIGTERM acts as
+    Ctrl-C, even in the background, where Ctrl-C itself is ignored.
     """
     for stream in (sys.__stdout__, sys.__stderr__):
-        stream.reconfigure(
-            errors="replace"
-        )  # "?" stands for what a terminal cannot show
+        # "?" stands for what a terminal cannot show.
+        stream.reconfigure(errors="replace")
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         try:
@@ -49,8 +49,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 141
     except (ValueError, OSError, RuntimeError, MemoryError) as error:
-        file = getattr(error, "filename", None)
-        message = f"{file}: {getattr(error, 'strerror', '')}" if file else str(error)
+        message = str(error)
+        if file := getattr(error, "filename", None):
+            message = f"{file}: {getattr(error, 'strerror', '')}"
         print("workbench:", *message.split(), file=sys.stderr)
         return 2
     except KeyboardInterrupt:
@@ -59,23 +60,23 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 class Parser(argparse.ArgumentParser):
-    """argparse with errors of one line, and no abbreviations: a typo is an error."""
+    """A parser with errors of one line that accepts no abbreviations."""
 
     def __init__(self, **kwargs):
         super().__init__(**kwargs, allow_abbrev=False)
 
     def parse_known_args(self, args=None, namespace=None):
-        """Refuse what is unknown here, in the command that does not know it."""
-        found, others = super().parse_known_args(args, namespace)
-        if others:
-            known = hint(others[0].partition("=")[0], self._option_string_actions)
-            self.error(f"unknown argument {others[0]!r}; {known}")
-        return found, others
+        """Refuse unknown arguments in the command that does not know them."""
+        parsed, unknown = super().parse_known_args(args, namespace)
+        if unknown:
+            name, _, _ = unknown[0].partition("=")
+            known = hint(name, self._option_string_actions)
+            self.error(f"unknown argument {unknown[0]!r}; {known}")
+        return parsed, unknown
 
     def error(self, message: str) -> NoReturn:
-        self.exit(
-            2, f"{self.prog}: {' '.join(message.split())}; try {self.prog} --help\n"
-        )
+        message = " ".join(message.split())
+        self.exit(2, f"{self.prog}: {message}; try {self.prog} --help\n")
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -93,7 +94,8 @@ def _parser() -> argparse.ArgumentParser:
         add.set_defaults(command=function)
         return add.add_argument
 
-    path, number = {"type": Path, "metavar": "FILE"}, {"type": float, "metavar": "S"}
+    path: dict = {"type": Path, "metavar": "FILE"}
+    number: dict = {"type": float, "metavar": "S"}
     pairs: dict = {
         "action": "append",
         "default": [],
@@ -117,7 +119,8 @@ def _parser() -> argparse.ArgumentParser:
             "-o",
             "--option",
             dest="options",
-            help="an option of the file's reader, such as header=None or sep=';'; may be repeated",
+            help="an option of the file's reader, such as header=None or sep=';'; may "
+            "be repeated",
             **pairs,
         )
 
@@ -136,7 +139,8 @@ def _parser() -> argparse.ArgumentParser:
     add("-p", **values, help="a parameter of the solver; may be repeated")
     add(
         "--scale",
-        help="standard, unit, given, ... (default: standard for names, given for files)",
+        help="standard, unit, given, ... (default: standard for names, given for "
+        "files)",
     )
     add(
         "--test",
@@ -175,11 +179,20 @@ def _parser() -> argparse.ArgumentParser:
         help="an .npz file with W, (d,) or (d, k), and intercepts b if any",
     )
     add("rows", help="training rows as for `workbench run`, such as rows.csv")
-    losses = "hinge, squared_hinge, logistic, crammer_singer, weston_watkins, softmax or squared"
-    add("--loss", required=True, help=losses)
+    add(
+        "--loss",
+        required=True,
+        help="hinge, squared_hinge, logistic, crammer_singer, weston_watkins, softmax "
+        "or squared",
+    )
     add("-C", type=float, default=1.0, help="C in C sum loss + 1/2 |W|^2 (default: 1)")
-    words = "free, or S to penalise b / S, too (default: free)"
-    add("--intercept", type=_free_or_number, metavar="S", default="free", help=words)
+    add(
+        "--intercept",
+        type=_free_or_number,
+        metavar="S",
+        default="free",
+        help="free, or S to penalise b / S, too (default: free)",
+    )
     add_reading(add)
     add(
         "--held-out",
@@ -279,7 +292,9 @@ def list_command(arguments: argparse.Namespace) -> int:
     from workbench.runs.notebooks import FOLDER, find
     from workbench.runs.parameters import explained
 
-    data, name, parameters = available(), arguments.name, {}
+    data = available()
+    name = arguments.name
+    parameters = {}
     notebooks = {path.stem: path.stem for path in sorted(FOLDER.glob("*.ipynb"))}
     solvers = {name: f"{name:20} {solver.label}" for name, solver in SOLVERS.items()}
     lists = {"solvers": solvers, "data": data, "figures": notebooks}
@@ -294,8 +309,9 @@ def list_command(arguments: argparse.Namespace) -> int:
     elif name in lists:
         print("\n".join(lists[name].values()))
     elif name in SOLVERS:
-        parameters = explained(steps := SOLVERS[name].steps)
-        summary = inspect.getdoc(steps).partition("\n\n")[0]
+        steps = SOLVERS[name].steps
+        parameters = explained(steps)
+        summary, _, _ = inspect.getdoc(steps).partition("\n\n")
         print(f"{SOLVERS[name].label}: {' '.join(summary.split())}")
     elif name in data:
         print(data[name])
@@ -321,11 +337,9 @@ def run_command(arguments: argparse.Namespace) -> int:
     from workbench.runs.parameters import parameters_of
     from workbench.runs.run import resolve, run
 
-    stop = {
-        name: value
-        for name in ("gap", "seconds", "cpu", "rounds")
-        if (value := getattr(arguments, name)) is not None
-    }
+    rules = ("gap", "seconds", "cpu", "rounds")
+    stop = {name: getattr(arguments, name) for name in rules}
+    stop = {name: value for name, value in stop.items() if value is not None}
     rules = stopping(checked_stop(stop))
     texts = _pairs(arguments.parameters)
     declared = parameters_of(resolve(arguments.solver, texts)[0])
@@ -337,18 +351,20 @@ def run_command(arguments: argparse.Namespace) -> int:
         f"{problem.name}: n = {problem.n:,}, d = {problem.d:,}, k = {problem.k:,}",
         flush=True,
     )
-    sampled, judge = geometric(), errors(problem)
+    sampled = geometric()
+    evaluate = errors(problem)
 
     def show(row: dict) -> bool:
-        if seen := sampled(row):
+        due = sampled(row)
+        if due:
             print(_line(row), flush=True)
-        return seen
+        return due
 
     trace, state = run(
         arguments.solver,
         problem,
         *rules,
-        measure=judge,
+        measure=evaluate,
         when=show,
         parameters=parameters,
         path=arguments.out,
@@ -356,7 +372,7 @@ def run_command(arguments: argparse.Namespace) -> int:
     )
     if state is None:
         return 130
-    trace.last.update(judge(state))
+    trace.last.update(evaluate(state))
     if arguments.out:
         write_trace(arguments.out, trace)  # again, with the errors of the last row
     print(_line(trace.last))
@@ -368,16 +384,16 @@ def verify_command(arguments: argparse.Namespace) -> int:
     from workbench.data import load
     from workbench.proofs import ProofError, verify
 
-    given, refused = load(arguments.data) if arguments.data else None, 0
+    problem = load(arguments.data) if arguments.data else None
+    status = 0
     for file in arguments.files:
         try:
-            print(verify(file, given).statement, flush=True)
+            print(verify(file, problem).statement, flush=True)
         except ProofError as error:
-            print(
-                f"refused: {file}: {str(error).removeprefix(f'{file}: ')}", flush=True
-            )
-            refused = 1
-    return refused
+            reason = str(error).removeprefix(f"{file}: ")
+            print(f"refused: {file}: {reason}", flush=True)
+            status = 1
+    return status
 
 
 def judge_command(arguments: argparse.Namespace) -> int:
@@ -389,16 +405,18 @@ def judge_command(arguments: argparse.Namespace) -> int:
 
     try:
         with np.load(arguments.weights, allow_pickle=False) as file:
-            W, b = file["W"], file.get("b")
+            W = file["W"]
+            b = file.get("b")
     except FileNotFoundError:
         raise
     except (*BROKEN, KeyError) as error:
         message = f"{arguments.weights}: must be an .npz file with an array W"
         raise ValueError(message) from error
-    rows, test = _loaded(arguments.rows, arguments), None
+    rows = _loaded(arguments.rows, arguments)
+    test = None
     if arguments.held_out:
-        other = _loaded(arguments.held_out, arguments)
-        test = other.X, other.classes[other.y]
+        held_out = _loaded(arguments.held_out, arguments)
+        test = held_out.X, held_out.classes[held_out.y]
     elif rows.X_test is not None:
         test = rows.X_test, rows.classes[rows.y_test]
     certificate = certify(
@@ -431,9 +449,8 @@ def sweep_command(arguments: argparse.Namespace) -> int:
 
     options = _options(arguments, "jobs timing seconds memory")
     done = sweep(read_points(arguments.grid), **options)
-    place = key(grid=str(arguments.grid.resolve()))[
-        :8
-    ]  # grids of other folders may have its name
+    # Grids of other folders may have its name.
+    place = key(grid=str(arguments.grid.resolve()))[:8]
     table = runs_folder() / "sweeps" / f"{arguments.grid.stem}-{place}.csv"
     with whole(table) as part:
         done.frame().to_csv(part, index=False)
@@ -462,10 +479,9 @@ def _fan_out(arguments: argparse.Namespace) -> int:
     texts = _pairs(arguments.parameters)
     tasks = fan_out(read(arguments.grid), texts, arguments.jobs, given)
     folder = (runs_folder() / "sweeps").absolute()
-    how = _options(arguments, "jobs") | {"what": "notebook"}
-    failures = execute(
-        tasks, folder, limits=Limits(arguments.seconds, arguments.memory), **how
-    )
+    limits = Limits(arguments.seconds, arguments.memory)
+    options = _options(arguments, "jobs")
+    failures = execute(tasks, folder, limits=limits, what="notebook", **options)
     for task in tasks:
         if task.key not in failures:
             print(f"{task.label}: {task.path(folder)}")
@@ -499,13 +515,11 @@ def figures_command(arguments: argparse.Namespace) -> int:
     _in_a_checkout()
     from workbench.runs.mill import make
 
-    options = _options(arguments, "jobs again timeout results") | {
-        "figures": arguments.out
-    }
+    overrides = _pairs(arguments.parameters)
+    options = _options(arguments, "jobs again timeout results")
+    options["figures"] = arguments.out
     os.environ["WORKBENCH_STYLE"] = arguments.style or ""
-    failed = make(
-        arguments.names, arguments.profile, _pairs(arguments.parameters), **options
-    )
+    failed = make(arguments.names, arguments.profile, overrides, **options)
     return _failed(failed, "notebook", f": {', '.join(failed)}")
 
 
@@ -518,17 +532,14 @@ def data_command(arguments: argparse.Namespace) -> int:
         return 0
     if not arguments.names:
         raise ValueError(f"data {arguments.action}: name at least one data set")
+    act = check if arguments.action == "check" else partial(fetch, progress=True)
     for name in arguments.names:
-        found = (
-            fetch(name, progress=True) if arguments.action == "fetch" else check(name)
-        )
-        print(f"{name}: {found}", flush=True)
+        print(f"{name}: {act(name)}", flush=True)
     return 0
 
 
 def _loaded(source: str, arguments: argparse.Namespace, **how):
-    """Return what `load` reads; its messages then name options of the command line,
-    too."""
+    """Return a problem; messages of `load` also name options of the command line."""
     from workbench.data import load
 
     given = {"target": arguments.target, "labels": arguments.labels} | how
@@ -572,8 +583,7 @@ def _options(arguments: argparse.Namespace, names: str) -> dict:
 
 
 def _say(line: str) -> None:
-    """Print a progress line; on a terminal the next one overwrites it unless a task
-    failed."""
+    """Print a progress line; a terminal replaces it by the next if no task failed."""
     if not sys.stdout.isatty():
         print(line, flush=True)
         return
@@ -585,18 +595,20 @@ def _say(line: str) -> None:
 
 def _failed(failures: Collection[str], what: str, remedy: str) -> int:
     """Return the exit status, and say on stderr how many failed."""
-    if failures:
-        print(
-            f"workbench: {count(len(failures), what)} failed{remedy}", file=sys.stderr
-        )
-    return 1 if failures else 0
+    if not failures:
+        return 0
+    failed = count(len(failures), what)
+    print(f"workbench: {failed} failed{remedy}", file=sys.stderr)
+    return 1
 
 
 def _line(row: dict) -> str:
-    texts = [
-        f"{n} {v:.4g}" if isinstance(v, float) else f"{n} {v}" for n, v in row.items()
-    ]
-    return "  ".join(text for text in texts if not text.startswith("cpu "))
+    texts = []
+    for name, value in row.items():
+        if name != "cpu":
+            number = f"{value:.4g}" if isinstance(value, float) else value
+            texts.append(f"{name} {number}")
+    return "  ".join(texts)
 
 
 def _named(text: str) -> tuple[str, str]:
@@ -608,12 +620,12 @@ def _named(text: str) -> tuple[str, str]:
 
 def _pairs(pairs: Iterable[tuple[str, str]], option: str = "-p") -> dict[str, str]:
     """Return the values of ``NAME=VALUE`` by their names."""
-    found: dict[str, str] = {}
+    values: dict[str, str] = {}
     for name, value in pairs:
-        if name in found:
+        if name in values:
             raise ValueError(f"{option}: {name} appears twice")
-        found[name] = value
-    return found
+        values[name] = value
+    return values
 
 
 if __name__ == "__main__":

@@ -161,45 +161,28 @@ def execute(
     limits = limits or Limits()
     workers = 1 if timing else min(jobs, len(waiting))
     run = partial(attempt, folder=folder.absolute(), limits=limits, timing=timing)
-    progress = Progress(len(once), done, say)
+    started = last_line = time.monotonic()
+    ended = 0
     with ExitStack() as stop:
         submit = _in_processes(workers, stop, folder)
         futures = {submit(task, run, limits): task for task in waiting}
         for future in as_completed(list(futures)):
             task = futures.pop(future)  # so that memory does not grow with the sweep
             outcome = _outcome(task, future, folder)
+            text = outcome.text
+            ended += 1
+            left = len(waiting) - ended
+            now = time.monotonic()
             if outcome.status == "failed":
-                failures[task.key] = outcome.text
-            progress.add(task, outcome)
+                failures[task.key] = text
+                text = f"FAILED, {text}"
+            elif left and now - last_line < 1:
+                continue
+            if left:
+                text += f"; {duration((now - started) / ended * left)} left"
+            say(f"[{done + ended}/{len(once)}] {task.label}: {text}")
+            last_line = now
     return failures
-
-
-class Progress:
-    """Says which tasks have ended, and how much time is left."""
-
-    def __init__(self, total: int, done: int, say: Say):
-        self.total = total
-        self.done = done
-        self.done_before = done
-        self.say = say
-        self.started = self.last_line = time.monotonic()
-
-    def add(self, task: Task, outcome: Outcome) -> None:
-        """Count a task that has ended, and say so if it failed or a second has
-        passed."""
-        self.done += 1
-        now = time.monotonic()
-        text = outcome.text
-        left = self.total - self.done
-        if outcome.status == "failed":
-            text = f"FAILED, {text}"
-        elif left and now - self.last_line < 1:
-            return
-        if left:
-            each = (now - self.started) / (self.done - self.done_before)
-            text += f"; {duration(each * left)} left"
-        self.say(f"[{self.done}/{self.total}] {task.label}: {text}")
-        self.last_line = now
 
 
 def _outcome(task: Task, future: Future[Outcome], folder: Path) -> Outcome:
@@ -207,9 +190,9 @@ def _outcome(task: Task, future: Future[Outcome], folder: Path) -> Outcome:
     try:
         outcome = future.result()
     except Exception as error:  # raised by a pickle, not by the task
-        return failed(task.key, error)
+        return failed(error)
     if outcome.status == "done" and not task.path(folder).exists():
-        return Outcome(task.key, "failed", f"it has written no file in {folder}")
+        return Outcome("failed", f"it has written no file in {folder}")
     return outcome
 
 
@@ -252,4 +235,4 @@ def _in_processes(
 
     pool = ThreadPoolExecutor(workers)
     stop.callback(pool.shutdown, wait=False, cancel_futures=True)
-    return partial(pool.submit, work)
+    return lambda *call: pool.submit(work, *call)

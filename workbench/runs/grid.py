@@ -24,7 +24,7 @@ from workbench.runs.parameters import (
     parameters_of,
     read_entries,
 )
-from workbench.runs.run import check_order, resolve
+from workbench.runs.run import check_data, resolve
 
 
 @dataclass(frozen=True)
@@ -105,7 +105,7 @@ def grid(
         Naming the argument: an unknown solver or parameter, a value of the wrong type,
         an empty axis; more than :data:`workbench.runs.parameters.MAX_POINTS` points.
     """
-    check_order("grid", solvers, data)
+    check_data(data, "grid(solvers, data, *rules, parameters=...)")
     if rules and stop:
         raise ValueError("stop: must be left out if rules are given")
     limits = checked_stop(rules or stop)
@@ -224,7 +224,7 @@ def _axis(solver: str, parameter: Parameter, given: object) -> list[object]:
 def checked_stop(given: Given) -> dict[str, float]:
     """Return stopping rules as plain data in their types.
 
-    They are given as such, as one rule or as several. A ValueError names what is wrong.
+    They are given as plain data or as rules. A ValueError names what is wrong.
     """
     stop = given if isinstance(given, Mapping) else _plain(given)
     if not set(stop) & set(LIMITS):
@@ -244,9 +244,9 @@ def checked_stop(given: Given) -> dict[str, float]:
 
 
 def _plain(rules: Given) -> dict[str, float]:
-    """Return the plain data of one or several rules."""
+    """Return the plain data of rules."""
     stop: dict[str, float] = {}
-    for rule in [rules] if callable(rules) else rules or ():
+    for rule in rules or ():
         if not hasattr(rule, "stop"):
             raise ValueError(
                 "stop: a grid takes the rules of workbench.core.stream, such as "

@@ -203,7 +203,7 @@ def notebook_key(notebook: Notebook, values: Values) -> str:
     return key(
         notebook=notebook.code,
         beside=[*filter(None, map(digest, beside))],
-        parameters=dict(values),
+        parameters=values,
         package=sources(PACKAGE),
         printed=[*map(digest, sorted(PRINTED.glob("*.csv")))],
         data=state_of_folders(_texts(values)),
@@ -242,7 +242,7 @@ def fan_out(
         For a parameter that the notebook does not declare, or a value of the wrong
         type.
     """
-    given = given or {}
+    given = dict(given or {})
     check_names(given | dict(texts), notebook.parameters, notebook.name)
     axes: dict[str, list[Given]] = {}
     for name, value in given.items():

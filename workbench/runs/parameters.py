@@ -147,7 +147,7 @@ class Parameter(NamedTuple):
         if kind is None and isinstance(value, tuple(CONVERTERS)):
             return value
         try:
-            return CONVERTERS[kind](value)
+            return CONVERTERS[kind](value)  # type: ignore[index]
         except (LookupError, ValueError, OverflowError):
             accepted = f"of type {kind.__name__}" if kind else "a single value"
         raise ValueError(f"{self.name}: must be {accepted}, got {value!r}")
@@ -191,21 +191,18 @@ class Parameter(NamedTuple):
     def _parsed(self, text: str) -> Given:
         """Return the YAML of a collection, or a list of items with commas between
         them."""
-        if self.type is dict:
-            return _loaded(text)
-        only_texts = {*map(type, self.default or ())} == {str}  # type: ignore[call-overload]
-        loader = yaml.BaseLoader if only_texts else _Loader
+        default: Any = self.default or ()
+        texts = self.type is not dict and {*map(type, default)} == {str}
+        loader = yaml.BaseLoader if texts else _Loader
         value = _loaded(text, loader)
-        if isinstance(value, str) or type(value) in CONVERTERS:
-            return [_loaded(item, loader) for item in listed(text)]
-        return value
+        if isinstance(value, list | dict):
+            return value
+        return [_loaded(item, loader) for item in listed(text)]
 
     def _item(self, value: Given, like: Iterable[object]) -> Given:
         """Return an item of a collection in the type of the default's items, if they
         have one."""
-        kinds = {type(item) for item in like}
-        if int in kinds:
-            kinds = kinds - {int} | {float}
+        kinds = {float if type(item) is int else type(item) for item in like}
         if len(kinds) != 1:
             return value
         [kind] = kinds
@@ -238,10 +235,10 @@ def explained(solver: Steps) -> dict[str, Parameter]:
     """Return the parameters of a solver with the help that docstrings give for them.
 
     The solver's own docstring comes first, then that of its module, then those of the
-    module's other functions.
+    module's other functions in their order.
     """
     module = inspect.getmodule(solver)
-    functions = [f for _, f in inspect.getmembers(module, inspect.isfunction)]
+    functions = filter(inspect.isfunction, vars(module).values())
     siblings = [f for f in functions if f.__module__ == solver.__module__]
     helps: dict[str, str] = {}
     for part in (solver, module, *siblings):

@@ -31,14 +31,14 @@ from workbench.core.stream import Row
 from workbench.core.trace import Trace, decode, encode
 from workbench.data.specs import available_specs, listed
 from workbench.runs.engine import key
+from workbench.runs.notebooks import BROKEN
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 NAMES = ("solver", "parameters", "data", "seed", "test", "stop", "repetition", "timed")
 # Errors of a damaged file; pyarrow, which takes half a second to import, adds its own.
-DAMAGED = (zlib.error, OSError, LookupError, TypeError, ValueError, AttributeError)
-DAMAGED += (OverflowError, RecursionError)
+DAMAGED = (*BROKEN, zlib.error, OSError, OverflowError)
 
 
 def write_results(

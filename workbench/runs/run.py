@@ -94,7 +94,7 @@ def run(
             f"{next(iter(unknown))}: is not an argument of run; give parameters of "
             f"the solver as parameters={unknown}"
         )
-    check_order("run", solver, problem)
+    check_data(problem, "run(solver, problem, *rules, parameters=...)")
     _check_form(problem, rules)
     steps, parameters = resolve(solver, _kept(after) | dict(parameters or {}))
     if warm_up:
@@ -131,19 +131,13 @@ def run(
     return trace, state
 
 
-def check_order(function: str, solvers: Given, problem: Given) -> None:
-    """Refuse a problem, or words for data, in the place of the solver."""
-    names = problem.split(",") if isinstance(problem, str) else problem
+def check_data(data: Given, form: str) -> None:
+    """Refuse names of solvers in the place of data; `form` says the right order."""
+    names = data.split(",") if isinstance(data, str) else data
     if isinstance(names, list | tuple):
         stripped = {name.strip() for name in names if isinstance(name, str)}
-        swapped = bool(stripped) and stripped <= SOLVERS.keys()
-    else:
-        swapped = isinstance(solvers, Problem)
-    if swapped:
-        raise ValueError(
-            f"{function}: takes the solver first and the data second, and got "
-            f"{shown(solvers)} first"
-        )
+        if stripped and stripped <= SOLVERS.keys():
+            raise ValueError(f"write {form}; got {shown(data)} in the place of data")
 
 
 def _check_form(problem: Given, rules: Sequence[Given]) -> None:

@@ -1,8 +1,8 @@
 """Sweeps: each point of a grid is one trace in a file named by its content, and runs
 once.
 
->>> points = grid("mrc_ccg", "wine", processor_seconds(60), seeds=3)  # doctest: +SKIP
->>> sweep(points, jobs=2).frame()                                     # doctest: +SKIP
+>>> points = grid("mrc_ccg", "wine", rounds(60), seeds=3)    # doctest: +SKIP
+>>> sweep(points, jobs=2).frame()                            # doctest: +SKIP
 """
 
 from __future__ import annotations
@@ -100,8 +100,7 @@ def _place(key: str) -> str:
 
 
 def _recorded(point: Point) -> Record:
-    fields = {name: getattr(point, name) for name in RECORDED}
-    return fields | {"stop": dict(point.stop)}
+    return {name: getattr(point, name) for name in RECORDED}
 
 
 @dataclass(frozen=True)
@@ -290,9 +289,9 @@ def point_key(point: Point, checksum: str, timed: bool, proofs: bool = False) ->
     return key(
         solver=point.solver,
         steps=SOLVERS[point.solver].steps.__qualname__,
-        parameters=dict(point.parameters),
+        parameters=point.parameters,
         data=data,
-        stop=dict(point.stop),
+        stop=point.stop,
         repetition=point.repetition,
         timed=timed and {"seed": point.seed, "machine": machine()},
         code=code_key,

@@ -91,7 +91,6 @@ class Task:
 class Outcome(NamedTuple):
     """The end of a task: its status is ``done`` or ``failed``."""
 
-    key: str
     status: str
     text: str
 
@@ -100,22 +99,22 @@ def attempt(task: Task, *, folder: Path, limits: Limits, timing: bool) -> Outcom
     """Run one task in a worker."""
     path = task.path(folder)
     if path.exists():
-        return Outcome(task.key, "done", "already done by another run")
+        return Outcome("done", "already done by another run")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with _limited_memory(limits.memory), _on_one_core(timing):
-            return Outcome(task.key, "done", task.work(path, limits))
+            return Outcome("done", task.work(path, limits))
     except (Exception, SystemExit, KeyboardInterrupt) as error:
-        return failed(task.key, error, limits)
+        return failed(error, limits)
 
 
-def failed(key: str, error: BaseException, limits: Limits | None = None) -> Outcome:
+def failed(error: BaseException, limits: Limits | None = None) -> Outcome:
     """Return an error in one line."""
     if isinstance(error, MemoryError):
         within = f"{limits.memory:g} GB" if limits and limits.memory else "there is"
-        return Outcome(key, "failed", f"out of memory: it needs more than {within}")
+        return Outcome("failed", f"out of memory: it needs more than {within}")
     kind = "" if isinstance(error, TimeoutError) else f"{type(error).__name__}: "
-    return Outcome(key, "failed", kind + " ".join(str(error).split())[:500])
+    return Outcome("failed", kind + " ".join(str(error).split())[:500])
 
 
 @contextmanager
@@ -124,17 +123,16 @@ def _limited_memory(gigabytes: float | None) -> Iterator[None]:
     if gigabytes is None or not psutil.LINUX:
         yield
         return
-    import resource  # Unix only
-
-    soft, hard = resource.getrlimit(resource.RLIMIT_AS)
-    limit = psutil.Process().memory_info().vms + round(gigabytes * 2**30)
+    process = psutil.Process()
+    soft, hard = process.rlimit(psutil.RLIMIT_AS)
+    limit = process.memory_info().vms + round(gigabytes * 2**30)
     if hard >= 0:  # a negative number is no limit
         limit = min(limit, hard)
-    resource.setrlimit(resource.RLIMIT_AS, (limit, hard))
+    process.rlimit(psutil.RLIMIT_AS, (limit, hard))
     try:
         yield
     finally:
-        resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
+        process.rlimit(psutil.RLIMIT_AS, (soft, hard))
 
 
 def timed_alone(timing: bool) -> bool:
@@ -188,17 +186,17 @@ class Worker:
         try:
             message = bytes(ForkingPickler.dumps(partial(attempt, task)))
         except Exception as error:  # a task with a nested function or an open file
-            return failed(task.key, error)
+            return failed(error)
         seconds = limits.seconds and 1.5 * limits.seconds + GRACE_S
         for _ in range(2):
             try:
-                return self.answer(message, seconds)._replace(key=task.key)
+                return self.answer(message, seconds)
             except TimeoutError:
                 self.kill()
-                return Outcome(task.key, "failed", TOO_LONG)
+                return Outcome("failed", TOO_LONG)
             except (OSError, EOFError):  # the process is dead
                 self.kill()
-        return Outcome(task.key, "failed", DIED)
+        return Outcome("failed", DIED)
 
     def kill(self, last: bool = False) -> None:
         """Kill the process and its group; after the `last` time none is started."""
@@ -249,6 +247,6 @@ def serve(descriptor: int) -> None:
         except EOFError:
             return
         except Exception as error:  # a module that the task needs is missing
-            call = partial(failed, "", error)
+            call = partial(failed, error)
         connection.send("begun")
         connection.send(call())
