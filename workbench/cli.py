@@ -472,12 +472,12 @@ def _fan_out(arguments: argparse.Namespace) -> int:
     from workbench.runs.parameters import read_entries
     from workbench.runs.worker import Limits
 
-    given: dict = {}
+    raw: dict = {}
     for file in arguments.files:
-        given |= read_entries(file, "parameters")
-    given |= _pairs(arguments.raw)
+        raw |= read_entries(file, "parameters")
+    raw |= _pairs(arguments.raw)
     texts = _pairs(arguments.parameters)
-    tasks = fan_out(read(arguments.grid), texts, arguments.jobs, given)
+    tasks = fan_out(read(arguments.grid), texts, arguments.jobs, raw)
     folder = (runs_folder() / "sweeps").absolute()
     limits = Limits(arguments.seconds, arguments.memory)
     options = _options(arguments, "jobs")

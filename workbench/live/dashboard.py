@@ -212,7 +212,7 @@ class Dashboard(widgets.VBox):
         self._loaded = None
 
     def _shown(self) -> Wanted:
-        """Return what the controls show; the data are None if they are a Problem."""
+        """Return the data, None for a Problem, and the parameters on the controls."""
         values = {name: self.sliders.parameters(name) for name in self.solvers.value}
         data = None if self.problem else self.data.value
         return data, values

@@ -167,10 +167,10 @@ def captioned(control: widgets.DOMWidget, words: str) -> widgets.VBox:
 def described(name: str, solver: str) -> str:
     """Return the first sentence of the help on a parameter of a solver.
 
-    A docstring may refer to another solver, as in "as of cuts_exact".
+    A docstring may refer to another solver, such as "as in cuts_exact".
     """
     words = explained(SOLVERS[solver].steps)[name].help
-    refers = re.match(r"(?:as of|see) (\w+)", words)
+    refers = re.match(r"(?:as (?:in|of)|see) `?(\w+)", words)
     if refers and refers[1] in SOLVERS:
         return described(name, refers[1])
     return re.sub(r"\. .*|[,;] see .*", "", words)

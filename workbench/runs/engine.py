@@ -19,7 +19,6 @@ from functools import cache, partial
 from importlib.metadata import distributions
 from math import isfinite
 from pathlib import Path
-from queue import SimpleQueue
 
 import numpy as np
 
@@ -217,21 +216,19 @@ def _in_processes(
 
     What a killed process was writing in `folder` is deleted.
     """
-    idle: SimpleQueue[Worker] = SimpleQueue()
-    for _ in range(workers):
-        worker = Worker()
-        idle.put(worker)
+    idle = [Worker() for _ in range(workers)]  # as many as the pool has threads
+    for worker in idle:
         stop.callback(worker.kill, last=True)
 
     def work(task: Task, run: Callable[[Task], Outcome], limits: Limits) -> Outcome:
-        worker = idle.get()
+        worker = idle.pop()
         try:
             return worker.run(task, run, limits)
         finally:
             for number in worker.killed:
                 for part in task.path(folder).parent.glob(f"*.{number}-*.part*"):
                     part.unlink(missing_ok=True)
-            idle.put(worker)
+            idle.append(worker)
 
     pool = ThreadPoolExecutor(workers)
     stop.callback(pool.shutdown, wait=False, cancel_futures=True)

@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import logging
 import os
+import re
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -37,7 +38,8 @@ from workbench.runs.worker import Limits, Task, duration
 
 TIMEOUTS = {"smoke": 300.0, "quick": 900.0, "paper": 7 * 86400.0}
 PRINTED = CHECKOUT / "data" / "reference"  # the papers' printed numbers
-# The user's own backend does not matter.
+NUMBERS = re.compile(r"[-+.,\deE\s]*")  # a text of numbers, which names no data
+# Notebooks do not use the user's own backend.
 BACKEND = {"MPLBACKEND": "module://matplotlib_inline.backend_inline"}
 
 
@@ -102,33 +104,30 @@ def make(
     subfolder = "" if profile == "paper" else profile
     figures = Path(figures or figures_folder() / subfolder).absolute()
     executed = Path(executed or runs_folder() / "figures" / subfolder).absolute()
-    sources.cache_clear()  # this process may be older than the code; kernels are not
-    work = []
-    for notebook in chosen:
-        values = _values(notebook, profile, overrides, results)
-        key = notebook_key(notebook, values)
-        if again or results or not unchanged(notebook, values, key, figures, jobs):
-            work.append((notebook, values, key))
-    same = len(chosen) - len(work)
-    say(
-        f"{count(len(chosen), 'notebook')}, profile {profile}"
-        f"{f'; {same} unchanged' if same else ''}; figures go to {figures}"
-    )
     # Notebooks that are redrawn side by side disturb no run.
     variables = BACKEND | {
         "WORKBENCH_FIGURES": str(figures),
         "WORKBENCH_JOBS": "1" if results else str(jobs),
     }
+    sources.cache_clear()  # this process may be older than the code; kernels are not
     tasks = []
-    for notebook, values, key in work:
+    for notebook in chosen:
         name = notebook.name  # also the key: copies of a notebook make other figures
-        own = variables | {"WORKBENCH_KEY": key}
+        values = _values(notebook, profile, overrides, results)
+        figure_key = notebook_key(notebook, values)
+        environment = variables | {"WORKBENCH_KEY": figure_key}
         if results:
-            own["WORKBENCH_RESULTS"] = str(results / f"{name}.parquet")
-        run = partial(run_notebook, notebook, values, own)
-        task = Task(name, name, f"{name}.ipynb", run, read)
+            environment["WORKBENCH_RESULTS"] = str(results / f"{name}.parquet")
+        elif not again and unchanged(notebook, values, figure_key, figures, jobs):
+            continue
+        run = partial(run_notebook, notebook, values, environment)
+        tasks.append(Task(name, name, f"{name}.ipynb", run, read))
+    line = f"{count(len(chosen), 'notebook')}, profile {profile}"
+    if len(chosen) > len(tasks):
+        line += f"; {len(chosen) - len(tasks)} unchanged"
+    say(f"{line}; figures go to {figures}")
+    for task in tasks:
         task.path(executed).unlink(missing_ok=True)  # it is of an earlier call
-        tasks.append(task)
     failures = execute(
         tasks, executed, jobs=jobs, limits=limits, what="notebook", say=say
     )
@@ -197,12 +196,12 @@ def notebook_key(notebook: Notebook, values: Values) -> str:
     in the data folders, and the content of the files that texts among the parameters
     name. Other files that it reads do not count.
     """
-    beside = []
+    modules = []
     for pattern in ("*.py", "*/*.py"):
-        beside += python_files(notebook.path.parent, pattern)
+        modules += python_files(notebook.path.parent, pattern)
     return key(
         notebook=notebook.code,
-        beside=[*filter(None, map(digest, beside))],
+        beside=[*filter(None, map(digest, modules))],
         parameters=values,
         package=sources(PACKAGE),
         printed=[*map(digest, sorted(PRINTED.glob("*.csv")))],
@@ -211,11 +210,11 @@ def notebook_key(notebook: Notebook, values: Values) -> str:
 
 
 def _texts(values: Values) -> Iterator[str]:
-    """Yield the texts among some values, and among the items of lists: they may name
-    data."""
+    """Yield the texts that may name data among some values and the items of lists."""
     for value in values.values():
-        items = value if isinstance(value, (list, tuple)) else [value]
-        yield from (item for item in items if isinstance(item, str))
+        for item in value if isinstance(value, (list, tuple)) else [value]:
+            if isinstance(item, str) and not NUMBERS.fullmatch(item):
+                yield item
 
 
 def fan_out(

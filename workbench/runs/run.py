@@ -132,12 +132,12 @@ def run(
 
 
 def check_data(data: Given, form: str) -> None:
-    """Refuse names of solvers in the place of data; `form` says the right order."""
+    """Refuse names of solvers instead of data; `form` is the right order."""
     names = data.split(",") if isinstance(data, str) else data
     if isinstance(names, list | tuple):
         stripped = {name.strip() for name in names if isinstance(name, str)}
         if stripped and stripped <= SOLVERS.keys():
-            raise ValueError(f"write {form}; got {shown(data)} in the place of data")
+            raise ValueError(f"write {form}; got {shown(data)} instead of data")
 
 
 def _check_form(problem: Given, rules: Sequence[Given]) -> None:

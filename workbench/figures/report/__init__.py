@@ -104,7 +104,7 @@ def _claims_of(paper: str) -> list[Claim]:
 
 
 def _section(paper: str, figures: list[Figure], rows: list[Row]) -> Record:
-    """Return what the page says of one paper.
+    """Return the section of the page on one paper.
 
     Each table has the figures that have its numbers first; the other figures are of no
     table.

@@ -13,7 +13,8 @@ TIMES = ("training time", "test time", "subproblem time")
 # Quantities that should be large, and those that should be small.
 MORE = "accuracy", "macro-F1", "speed-up"
 LESS = (*TIMES, "classification error", "worst-case error", "average error", "memory")
-# Margins, fixed for each quantity before anything was compared: a factor for these,
+# Margins were fixed for each quantity before anything was compared.
+# FACTORS are quantities whose margin is this factor.
 FACTOR = 1.5
 FACTORS = (
     *TIMES,
@@ -23,7 +24,7 @@ FACTORS = (
     "speed-up",
     "condition number",
 )
-# a difference for these, and for others a unit of the last printed digit.
+# The margins of these are differences; others have a unit of the last printed digit.
 MARGINS = {
     "classification error": 0.005,
     "accuracy": 0.005,
