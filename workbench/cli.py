@@ -17,12 +17,31 @@ import sys
 import textwrap
 from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
-from functools import partial
 from pathlib import Path
 from typing import NoReturn
 
 import workbench
 from workbench.core.names import count, hint
+
+
+def _named(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not equals or not name:
+        raise argparse.ArgumentTypeError(f"must be NAME=VALUE, got {text!r}")
+    return name, value
+
+
+# Arguments that several options share.
+FILE = {"type": Path, "metavar": "FILE"}
+SECONDS = {"type": float, "metavar": "S"}
+COUNT = {"type": int, "metavar": "N"}
+PAIRS: dict = {
+    "action": "append",
+    "default": [],
+    "metavar": "NAME=VALUE",
+    "type": _named,
+}
+PARAMETERS = PAIRS | {"dest": "parameters"}
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -69,7 +88,7 @@ class Parser(argparse.ArgumentParser):
         """Refuse unknown arguments in the command that does not know them."""
         parsed, unknown = super().parse_known_args(args, namespace)
         if unknown:
-            name, _, _ = unknown[0].partition("=")
+            name = unknown[0].partition("=")[0]
             known = hint(name, self._option_string_actions)
             self.error(f"unknown argument {unknown[0]!r}; {known}")
         return parsed, unknown
@@ -94,36 +113,6 @@ def _parser() -> argparse.ArgumentParser:
         add.set_defaults(command=function)
         return add.add_argument
 
-    path: dict = {"type": Path, "metavar": "FILE"}
-    number: dict = {"type": float, "metavar": "S"}
-    pairs: dict = {
-        "action": "append",
-        "default": [],
-        "metavar": "NAME=VALUE",
-        "type": _named,
-    }
-    values = {"dest": "parameters"} | pairs
-
-    def add_reading(add):
-        add(
-            "--target",
-            metavar="COLUMN",
-            help="label column of a table (default: label, y, ...)",
-        )
-        add(
-            "--labels",
-            metavar="FILE",
-            help="labels of the rows in a.npy (default: a.labels.npy)",
-        )
-        add(
-            "-o",
-            "--option",
-            dest="options",
-            help="an option of the file's reader, such as header=None or sep=';'; may "
-            "be repeated",
-            **pairs,
-        )
-
     add = command(list_command)
     add(
         "name",
@@ -131,12 +120,61 @@ def _parser() -> argparse.ArgumentParser:
         nargs="?",
         help="one of them, for its parameters; or a list: solvers, data or figures",
     )
+    _add_run(command(run_command))
+    add = command(verify_command)
+    add("files", nargs="+", **FILE)
+    add(
+        "--data",
+        help="data set, such as 'iris @ standard' (default: named by the proof)",
+    )
+    _add_judge(command(judge_command))
+    _add_sweep(command(sweep_command))
+    _add_figures(command(figures_command))
+    add = command(replay_command)
+    add("traces", nargs="+", **FILE, help="traces that `workbench run --out` wrote")
+    add(
+        "--out",
+        **FILE,
+        default=Path("replay.html"),
+        help="the page (default: replay.html)",
+    )
 
-    add = command(run_command)
+    add = command(report_command)
+    add("--out", **FILE, help="file of the page (default: runs/report.html)")
+
+    add = command(data_command)
+    add("action", choices=("list", "fetch", "check"), nargs="?", default="list")
+    add("names", nargs="*", metavar="NAME")
+    return parser
+
+
+def _add_reading(add):
+    """Add the options of a file's reader."""
+    add(
+        "--target",
+        metavar="COLUMN",
+        help="label column of a table (default: label, y, ...)",
+    )
+    add(
+        "--labels",
+        metavar="FILE",
+        help="labels of the rows in a.npy (default: a.labels.npy)",
+    )
+    add(
+        "-o",
+        "--option",
+        dest="options",
+        help="an option of the file's reader, such as header=None or sep=';'; may "
+        "be repeated",
+        **PAIRS,
+    )
+
+
+def _add_run(add):
     add("solver", metavar="SOLVER")
     add("data", metavar="DATA", help="a name of `workbench data list`, or a file")
-    add_reading(add)
-    add("-p", **values, help="a parameter of the solver; may be repeated")
+    _add_reading(add)
+    add("-p", **PARAMETERS, help="a parameter of the solver; may be repeated")
     add(
         "--scale",
         help="standard, unit, given, ... (default: standard for names, given for "
@@ -154,28 +192,22 @@ def _parser() -> argparse.ArgumentParser:
         default=1e-3,
         help="stop at this certified gap (default: 1e-3)",
     )
-    add("--rounds", type=int, metavar="N", help="stop after N rounds")
+    add("--rounds", **COUNT, help="stop after N rounds")
     add(
         "--seconds",
-        **number,
+        **SECONDS,
         default=60.0,
         help="stop after S wall seconds (default: 60)",
     )
-    add("--cpu", **number, help="stop after S CPU seconds of the solver")
-    add("--out", **path, help="write the trace as JSON Lines")
-    add("--proof", **path, help="write a proof of the result")
+    add("--cpu", **SECONDS, help="stop after S CPU seconds of the solver")
+    add("--out", **FILE, help="write the trace as JSON Lines")
+    add("--proof", **FILE, help="write a proof of the result")
 
-    add = command(verify_command)
-    add("files", nargs="+", **path)
-    add(
-        "--data",
-        help="data set, such as 'iris @ standard' (default: named by the proof)",
-    )
 
-    add = command(judge_command)
+def _add_judge(add):
     add(
         "weights",
-        **path,
+        **FILE,
         help="an .npz file with W, (d,) or (d, k), and intercepts b if any",
     )
     add("rows", help="training rows as for `workbench run`, such as rows.csv")
@@ -193,19 +225,23 @@ def _parser() -> argparse.ArgumentParser:
         default="free",
         help="free, or S to penalise b / S, too (default: free)",
     )
-    add_reading(add)
+    _add_reading(add)
     add(
         "--held-out",
         metavar="ROWS",
         help="compare errors on these rows, too (default: test rows)",
     )
 
-    add = command(sweep_command)
+
+def _add_sweep(add):
     add("grid", type=Path, metavar="GRID.yaml|NOTEBOOK.ipynb")
-    add("-p", **values, help="values of a notebook's parameter, separated by commas")
+    add(
+        "-p", **PARAMETERS, help="values of a notebook's parameter, separated by commas"
+    )
     add(
         "-r",
-        **values | {"dest": "raw"},
+        **PAIRS,
+        dest="raw",
         help="one value of a notebook's parameter, as it is",
     )
     add(
@@ -213,14 +249,13 @@ def _parser() -> argparse.ArgumentParser:
         dest="files",
         action="append",
         default=[],
-        **path,
+        **FILE,
         help="YAML file of such values",
     )
     add(
         "-j",
         "--jobs",
-        type=int,
-        metavar="N",
+        **COUNT,
         default=1,
         help="worker processes (default: 1)",
     )
@@ -229,23 +264,23 @@ def _parser() -> argparse.ArgumentParser:
         action="store_true",
         help="time solvers: one pinned process, at least 3 runs",
     )
-    add("--seconds", **number, help="limit per point, in wall seconds")
+    add("--seconds", **SECONDS, help="limit per point, in wall seconds")
     add("--memory", type=float, metavar="GB", help="limit per point, in GB of memory")
-    add("--parquet", **path, help="write all traces as one table")
+    add("--parquet", **FILE, help="write all traces as one table")
 
-    add = command(figures_command)
+
+def _add_figures(add):
     add("names", nargs="*", metavar="NAME", help="notebooks (default: all)")
     add(
         "--profile",
         default="quick",
         help="smoke (seconds), quick (minutes, default) or paper",
     )
-    add("-p", **values, help="a parameter of the notebooks; may be repeated")
+    add("-p", **PARAMETERS, help="a parameter of the notebooks; may be repeated")
     add(
         "-j",
         "--jobs",
-        type=int,
-        metavar="N",
+        **COUNT,
         help="notebooks at a time (default: 2; paper: 1)",
     )
     add("--again", action="store_true", help="rerun notebooks even if nothing changed")
@@ -256,33 +291,17 @@ def _parser() -> argparse.ArgumentParser:
         metavar="DIR",
         help="redraw from results, run nothing",
     )
-    add("--timeout", **number, help="limit per notebook, in wall seconds")
+    add("--timeout", **SECONDS, help="limit per notebook, in wall seconds")
     add(
         "--style", choices=("column", "page"), help="no captions, as wide as in a paper"
     )
     add(
         "--out",
+        dest="figures",
         type=Path,
         metavar="DIR",
         help="folder of the figures (default: figures/, quick/)",
     )
-
-    add = command(replay_command)
-    add("traces", nargs="+", **path, help="traces that `workbench run --out` wrote")
-    add(
-        "--out",
-        **path,
-        default=Path("replay.html"),
-        help="the page (default: replay.html)",
-    )
-
-    add = command(report_command)
-    add("--out", **path, help="file of the page (default: runs/report.html)")
-
-    add = command(data_command)
-    add("action", choices=("list", "fetch", "check"), nargs="?", default="list")
-    add("names", nargs="*", metavar="NAME")
-    return parser
 
 
 def list_command(arguments: argparse.Namespace) -> int:
@@ -311,7 +330,7 @@ def list_command(arguments: argparse.Namespace) -> int:
     elif name in SOLVERS:
         steps = SOLVERS[name].steps
         parameters = explained(steps)
-        summary, _, _ = inspect.getdoc(steps).partition("\n\n")
+        summary = inspect.getdoc(steps).partition("\n\n")[0]
         print(f"{SOLVERS[name].label}: {' '.join(summary.split())}")
     elif name in data:
         print(data[name])
@@ -337,9 +356,9 @@ def run_command(arguments: argparse.Namespace) -> int:
     from workbench.runs.parameters import parameters_of
     from workbench.runs.run import resolve, run
 
-    rules = ("gap", "seconds", "cpu", "rounds")
-    stop = {name: getattr(arguments, name) for name in rules}
-    stop = {name: value for name, value in stop.items() if value is not None}
+    names = "gap seconds cpu rounds".split()
+    limits = {name: getattr(arguments, name) for name in names}
+    stop = {name: value for name, value in limits.items() if value is not None}
     rules = stopping(checked_stop(stop))
     texts = _pairs(arguments.parameters)
     declared = parameters_of(resolve(arguments.solver, texts)[0])
@@ -419,17 +438,18 @@ def judge_command(arguments: argparse.Namespace) -> int:
         test = held_out.X, held_out.classes[held_out.y]
     elif rows.X_test is not None:
         test = rows.X_test, rows.classes[rows.y_test]
-    certificate = certify(
-        W,
-        rows.X,
-        rows.classes[rows.y],
-        b=b,
-        held_out=test,
-        loss=arguments.loss,
-        C=arguments.C,
-        intercept=arguments.intercept,
+    print(
+        certify(
+            W,
+            rows.X,
+            rows.classes[rows.y],
+            b=b,
+            held_out=test,
+            loss=arguments.loss,
+            C=arguments.C,
+            intercept=arguments.intercept,
+        )
     )
-    print(certificate)
     return 0
 
 
@@ -447,8 +467,8 @@ def sweep_command(arguments: argparse.Namespace) -> int:
     from workbench.runs.results import write_results
     from workbench.runs.sweep import runs_folder, summary, sweep
 
-    options = _options(arguments, "jobs timing seconds memory")
-    done = sweep(read_points(arguments.grid), **options)
+    points = read_points(arguments.grid)
+    done = sweep(points, **_options(arguments, "jobs timing seconds memory"))
     # Grids of other folders may have its name.
     place = key(grid=str(arguments.grid.resolve()))[:8]
     table = runs_folder() / "sweeps" / f"{arguments.grid.stem}-{place}.csv"
@@ -476,12 +496,13 @@ def _fan_out(arguments: argparse.Namespace) -> int:
     for file in arguments.files:
         raw |= read_entries(file, "parameters")
     raw |= _pairs(arguments.raw)
-    texts = _pairs(arguments.parameters)
-    tasks = fan_out(read(arguments.grid), texts, arguments.jobs, raw)
+    notebook = read(arguments.grid)
+    tasks = fan_out(notebook, _pairs(arguments.parameters), arguments.jobs, raw)
     folder = (runs_folder() / "sweeps").absolute()
     limits = Limits(arguments.seconds, arguments.memory)
-    options = _options(arguments, "jobs")
-    failures = execute(tasks, folder, limits=limits, what="notebook", **options)
+    failures = execute(
+        tasks, folder, jobs=arguments.jobs, limits=limits, what="notebook", say=_say
+    )
     for task in tasks:
         if task.key not in failures:
             print(f"{task.label}: {task.path(folder)}")
@@ -515,11 +536,11 @@ def figures_command(arguments: argparse.Namespace) -> int:
     _in_a_checkout()
     from workbench.runs.mill import make
 
-    overrides = _pairs(arguments.parameters)
-    options = _options(arguments, "jobs again timeout results")
-    options["figures"] = arguments.out
+    options = _options(arguments, "jobs again timeout results figures")
     os.environ["WORKBENCH_STYLE"] = arguments.style or ""
-    failed = make(arguments.names, arguments.profile, overrides, **options)
+    failed = make(
+        arguments.names, arguments.profile, _pairs(arguments.parameters), **options
+    )
     return _failed(failed, "notebook", f": {', '.join(failed)}")
 
 
@@ -532,9 +553,12 @@ def data_command(arguments: argparse.Namespace) -> int:
         return 0
     if not arguments.names:
         raise ValueError(f"data {arguments.action}: name at least one data set")
-    act = check if arguments.action == "check" else partial(fetch, progress=True)
     for name in arguments.names:
-        print(f"{name}: {act(name)}", flush=True)
+        if arguments.action == "fetch":
+            result = fetch(name, progress=True)
+        else:
+            result = check(name)
+        print(f"{name}: {result}", flush=True)
     return 0
 
 
@@ -609,13 +633,6 @@ def _line(row: dict) -> str:
             number = f"{value:.4g}" if isinstance(value, float) else value
             texts.append(f"{name} {number}")
     return "  ".join(texts)
-
-
-def _named(text: str) -> tuple[str, str]:
-    name, equals, value = text.partition("=")
-    if not equals or not name:
-        raise argparse.ArgumentTypeError(f"must be NAME=VALUE, got {text!r}")
-    return name, value
 
 
 def _pairs(pairs: Iterable[tuple[str, str]], option: str = "-p") -> dict[str, str]:

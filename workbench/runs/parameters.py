@@ -197,7 +197,7 @@ class Parameter(NamedTuple):
         value = _loaded(text, loader)
         if isinstance(value, list | dict):
             return value
-        return [_loaded(item, loader) for item in listed(text)]
+        return listed(text) if texts else _loaded(f"[{text}]")
 
     def _item(self, value: Given, like: Iterable[object]) -> Given:
         """Return an item of a collection in the type of the default's items, if they
