@@ -311,10 +311,10 @@ def _recalled(
     code."""
     recalled_points = []
     for point in points:
-        key = setting(vars(point) | {"timed": timed})
-        if key in results:
-            key = results[key].header["key"]
-        recalled_points.append(replace(point, key=key, timed=timed))
+        run_key = setting(vars(point) | {"timed": timed})
+        if run_key in results:
+            run_key = results[run_key].header["key"]
+        recalled_points.append(replace(point, key=run_key, timed=timed))
     traces = {trace.header["key"]: trace for trace in results.values()}
     reason = "no run with these settings is in the results"
     failures = {
