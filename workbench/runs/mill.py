@@ -347,8 +347,8 @@ def _executed(notebook: Notebook, values: Values, path: Path, seconds: float) ->
     # The reason has everything that papermill logs.
     logging.getLogger("papermill").setLevel(logging.CRITICAL)
     text = notebook.path.read_text(encoding="utf-8-sig")
-    content = nbformat.reads(text, as_version=4)  # type: ignore[no-untyped-call]
     try:
+        content = nbformat.reads(text, as_version=4)  # type: ignore[no-untyped-call]
         execute_notebook(
             # The content and not its path, and braces escaped: papermill would fill in
             # what is in braces.

@@ -83,8 +83,6 @@ def _loaded(text: str, kind: Any = _Loader) -> Any:
 
 
 def _boolean(value: Given) -> bool:
-    if not isinstance(value, str):
-        raise ValueError
     return BOOLEANS[value.lower()]
 
 
@@ -148,7 +146,7 @@ class Parameter(NamedTuple):
             return value
         try:
             return CONVERTERS[kind](value)  # type: ignore[index]
-        except (LookupError, ValueError, OverflowError):
+        except (AttributeError, LookupError, ValueError, OverflowError):
             accepted = f"of type {kind.__name__}" if kind else "a single value"
         raise ValueError(f"{self.name}: must be {accepted}, got {value!r}")
 
