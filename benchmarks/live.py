@@ -65,7 +65,7 @@ def watched(solver: str, data: str, parameters: dict, last: int) -> dict:
         view.send = lambda self, content, buffers=(): sent.append(
             len(json_packer(content)) + sum(map(len, buffers))
         )
-    dashboard = explore(data, (solver,), parameters, seconds=3600)
+    dashboard = explore((solver,), data, parameters, seconds=3600)
     on_rows = dashboard.player._on_rows
     times = []
     over = threading.Event()

@@ -1,5 +1,4 @@
-"""Workbench: large-scale multiclass classification, every solver a stream of certified
-iterates."""
+"""Large-scale multiclass classification: a solver is a stream of certified iterates."""
 
 from importlib import import_module
 from typing import Any
@@ -13,14 +12,19 @@ FIRST = {
     "certify": "workbench.certification",
     "errors": "workbench.core.measures",
     "explore": "workbench.live",
+    "geometric": "workbench.core.stream",
     "Figures": "workbench.figures",
     "grid": "workbench.runs.grid",
+    "listed": "workbench.data.specs",
     "load": "workbench.data",
+    "one_thread": "workbench.runs.worker",
     "processor_seconds": "workbench.core.stream",
     "rounds": "workbench.core.stream",
     "run": "workbench.runs.run",
     "seconds": "workbench.core.stream",
     "sweep": "workbench.runs.sweep",
+    "there": "workbench.runs.results",
+    "timed_alone": "workbench.runs.worker",
     "use_style": "workbench.figures.style",
     "SOLVERS": "workbench.registry",
     "GeneralizedLeastSquares": "workbench.estimators",
@@ -31,7 +35,7 @@ FIRST = {
 }
 
 
-def __getattr__(name: str) -> Any:  # of a kind of its own
+def __getattr__(name: str) -> Any:  # names have types of their own
     if name not in FIRST:
         raise AttributeError(f"module 'workbench' has no attribute {name!r}")
     return getattr(import_module(FIRST[name]), name)

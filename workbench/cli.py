@@ -24,17 +24,36 @@ import workbench
 from workbench.core.names import count, hint
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command; return 0, or 1 for failed work, 2 for a usage error, 130 for
-    Ctrl-C.
+def _named(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not equals or not name:
+        raise argparse.ArgumentTypeError(f"must be NAME=VALUE, got {text!r}")
+    return name, value
 
-    SIGTERM acts as Ctrl-C, even in the background, where Ctrl-C itself is ignored.
-    Return 141 if the reader of the output has gone, as after ``workbench list | head``.
+
+# Arguments that several options share.
+FILE = {"type": Path, "metavar": "FILE"}
+SECONDS = {"type": float, "metavar": "S"}
+COUNT = {"type": int, "metavar": "N"}
+PAIRS: dict = {
+    "action": "append",
+    "default": [],
+    "metavar": "NAME=VALUE",
+    "type": _named,
+}
+PARAMETERS = PAIRS | {"dest": "parameters"}
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command and return the exit status.
+
+    It is 0, 1 for failed work, 2 for a usage error, 130 for Ctrl-C, and 141 if the
+    reader of the output has gone, as after ``workbench list | head``. SIGTERM acts as
+    Ctrl-C, even in the background, where Ctrl-C itself is ignored.
     """
     for stream in (sys.__stdout__, sys.__stderr__):
-        stream.reconfigure(
-            errors="replace"
-        )  # "?" stands for what a terminal cannot show
+        # "?" stands for what a terminal cannot show.
+        stream.reconfigure(errors="replace")
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         try:
@@ -49,8 +68,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 141
     except (ValueError, OSError, RuntimeError, MemoryError) as error:
-        file = getattr(error, "filename", None)
-        message = f"{file}: {getattr(error, 'strerror', '')}" if file else str(error)
+        message = str(error)
+        if file := getattr(error, "filename", None):
+            message = f"{file}: {getattr(error, 'strerror', '')}"
         print("workbench:", *message.split(), file=sys.stderr)
         return 2
     except KeyboardInterrupt:
@@ -59,23 +79,23 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 class Parser(argparse.ArgumentParser):
-    """argparse with errors of one line, and no abbreviations: a typo is an error."""
+    """A parser with errors of one line that accepts no abbreviations."""
 
     def __init__(self, **kwargs):
         super().__init__(**kwargs, allow_abbrev=False)
 
     def parse_known_args(self, args=None, namespace=None):
-        """Refuse what is unknown here, in the command that does not know it."""
-        found, others = super().parse_known_args(args, namespace)
-        if others:
-            known = hint(others[0].partition("=")[0], self._option_string_actions)
-            self.error(f"unknown argument {others[0]!r}; {known}")
-        return found, others
+        """Refuse unknown arguments in the command that does not know them."""
+        parsed, unknown = super().parse_known_args(args, namespace)
+        if unknown:
+            name = unknown[0].partition("=")[0]
+            known = hint(name, self._option_string_actions)
+            self.error(f"unknown argument {unknown[0]!r}; {known}")
+        return parsed, unknown
 
     def error(self, message: str) -> NoReturn:
-        self.exit(
-            2, f"{self.prog}: {' '.join(message.split())}; try {self.prog} --help\n"
-        )
+        message = " ".join(message.split())
+        self.exit(2, f"{self.prog}: {message}; try {self.prog} --help\n")
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -93,34 +113,6 @@ def _parser() -> argparse.ArgumentParser:
         add.set_defaults(command=function)
         return add.add_argument
 
-    path, number = {"type": Path, "metavar": "FILE"}, {"type": float, "metavar": "S"}
-    pairs: dict = {
-        "action": "append",
-        "default": [],
-        "metavar": "NAME=VALUE",
-        "type": _named,
-    }
-    values = {"dest": "parameters"} | pairs
-
-    def add_reading(add):
-        add(
-            "--target",
-            metavar="COLUMN",
-            help="label column of a table (default: label, y, ...)",
-        )
-        add(
-            "--labels",
-            metavar="FILE",
-            help="labels of the rows in a.npy (default: a.labels.npy)",
-        )
-        add(
-            "-o",
-            "--option",
-            dest="options",
-            help="an option of the file's reader, such as header=None or sep=';'; may be repeated",
-            **pairs,
-        )
-
     add = command(list_command)
     add(
         "name",
@@ -128,15 +120,65 @@ def _parser() -> argparse.ArgumentParser:
         nargs="?",
         help="one of them, for its parameters; or a list: solvers, data or figures",
     )
+    _add_run(command(run_command))
+    add = command(verify_command)
+    add("files", nargs="+", **FILE)
+    add(
+        "--data",
+        help="data set, such as 'iris @ standard' (default: named by the proof)",
+    )
+    _add_judge(command(judge_command))
+    _add_sweep(command(sweep_command))
+    _add_figures(command(figures_command))
+    add = command(replay_command)
+    add("traces", nargs="+", **FILE, help="traces that `workbench run --out` wrote")
+    add(
+        "--out",
+        **FILE,
+        default=Path("replay.html"),
+        help="the page (default: replay.html)",
+    )
 
-    add = command(run_command)
+    add = command(report_command)
+    add("--out", **FILE, help="file of the page (default: runs/report.html)")
+
+    add = command(data_command)
+    add("action", choices=("list", "fetch", "check"), nargs="?", default="list")
+    add("names", nargs="*", metavar="NAME")
+    return parser
+
+
+def _add_reading(add):
+    """Add the options of a file's reader."""
+    add(
+        "--target",
+        metavar="COLUMN",
+        help="label column of a table (default: label, y, ...)",
+    )
+    add(
+        "--labels",
+        metavar="FILE",
+        help="labels of the rows in a.npy (default: a.labels.npy)",
+    )
+    add(
+        "-o",
+        "--option",
+        dest="options",
+        help="an option of the file's reader, such as header=None or sep=';'; may "
+        "be repeated",
+        **PAIRS,
+    )
+
+
+def _add_run(add):
     add("solver", metavar="SOLVER")
     add("data", metavar="DATA", help="a name of `workbench data list`, or a file")
-    add_reading(add)
-    add("-p", **values, help="a parameter of the solver; may be repeated")
+    _add_reading(add)
+    add("-p", **PARAMETERS, help="a parameter of the solver; may be repeated")
     add(
         "--scale",
-        help="standard, unit, given, ... (default: standard for names, given for files)",
+        help="standard, unit, given, ... (default: standard for names, given for "
+        "files)",
     )
     add(
         "--test",
@@ -150,49 +192,56 @@ def _parser() -> argparse.ArgumentParser:
         default=1e-3,
         help="stop at this certified gap (default: 1e-3)",
     )
-    add("--rounds", type=int, metavar="N", help="stop after N rounds")
+    add("--rounds", **COUNT, help="stop after N rounds")
     add(
         "--seconds",
-        **number,
+        **SECONDS,
         default=60.0,
         help="stop after S wall seconds (default: 60)",
     )
-    add("--cpu", **number, help="stop after S CPU seconds of the solver")
-    add("--out", **path, help="write the trace as JSON Lines")
-    add("--proof", **path, help="write a proof of the result")
+    add("--cpu", **SECONDS, help="stop after S CPU seconds of the solver")
+    add("--out", **FILE, help="write the trace as JSON Lines")
+    add("--proof", **FILE, help="write a proof of the result")
 
-    add = command(verify_command)
-    add("files", nargs="+", **path)
-    add(
-        "--data",
-        help="data set, such as 'iris @ standard' (default: named by the proof)",
-    )
 
-    add = command(judge_command)
+def _add_judge(add):
     add(
         "weights",
-        **path,
+        **FILE,
         help="an .npz file with W, (d,) or (d, k), and intercepts b if any",
     )
     add("rows", help="training rows as for `workbench run`, such as rows.csv")
-    losses = "hinge, squared_hinge, logistic, crammer_singer, weston_watkins, softmax or squared"
-    add("--loss", required=True, help=losses)
+    add(
+        "--loss",
+        required=True,
+        help="hinge, squared_hinge, logistic, crammer_singer, weston_watkins, softmax "
+        "or squared",
+    )
     add("-C", type=float, default=1.0, help="C in C sum loss + 1/2 |W|^2 (default: 1)")
-    words = "free, or S to penalise b / S, too (default: free)"
-    add("--intercept", type=_free_or_number, metavar="S", default="free", help=words)
-    add_reading(add)
+    add(
+        "--intercept",
+        type=_free_or_number,
+        metavar="S",
+        default="free",
+        help="free, or S to penalise b / S, too (default: free)",
+    )
+    _add_reading(add)
     add(
         "--held-out",
         metavar="ROWS",
         help="compare errors on these rows, too (default: test rows)",
     )
 
-    add = command(sweep_command)
+
+def _add_sweep(add):
     add("grid", type=Path, metavar="GRID.yaml|NOTEBOOK.ipynb")
-    add("-p", **values, help="values of a notebook's parameter, separated by commas")
+    add(
+        "-p", **PARAMETERS, help="values of a notebook's parameter, separated by commas"
+    )
     add(
         "-r",
-        **values | {"dest": "raw"},
+        **PAIRS,
+        dest="raw",
         help="one value of a notebook's parameter, as it is",
     )
     add(
@@ -200,14 +249,13 @@ def _parser() -> argparse.ArgumentParser:
         dest="files",
         action="append",
         default=[],
-        **path,
+        **FILE,
         help="YAML file of such values",
     )
     add(
         "-j",
         "--jobs",
-        type=int,
-        metavar="N",
+        **COUNT,
         default=1,
         help="worker processes (default: 1)",
     )
@@ -216,23 +264,23 @@ def _parser() -> argparse.ArgumentParser:
         action="store_true",
         help="time solvers: one pinned process, at least 3 runs",
     )
-    add("--seconds", **number, help="limit per point, in wall seconds")
+    add("--seconds", **SECONDS, help="limit per point, in wall seconds")
     add("--memory", type=float, metavar="GB", help="limit per point, in GB of memory")
-    add("--parquet", **path, help="write all traces as one table")
+    add("--parquet", **FILE, help="write all traces as one table")
 
-    add = command(figures_command)
+
+def _add_figures(add):
     add("names", nargs="*", metavar="NAME", help="notebooks (default: all)")
     add(
         "--profile",
         default="quick",
         help="smoke (seconds), quick (minutes, default) or paper",
     )
-    add("-p", **values, help="a parameter of the notebooks; may be repeated")
+    add("-p", **PARAMETERS, help="a parameter of the notebooks; may be repeated")
     add(
         "-j",
         "--jobs",
-        type=int,
-        metavar="N",
+        **COUNT,
         help="notebooks at a time (default: 2; paper: 1)",
     )
     add("--again", action="store_true", help="rerun notebooks even if nothing changed")
@@ -243,33 +291,17 @@ def _parser() -> argparse.ArgumentParser:
         metavar="DIR",
         help="redraw from results, run nothing",
     )
-    add("--timeout", **number, help="limit per notebook, in wall seconds")
+    add("--timeout", **SECONDS, help="limit per notebook, in wall seconds")
     add(
         "--style", choices=("column", "page"), help="no captions, as wide as in a paper"
     )
     add(
         "--out",
+        dest="figures",
         type=Path,
         metavar="DIR",
         help="folder of the figures (default: figures/, quick/)",
     )
-
-    add = command(replay_command)
-    add("traces", nargs="+", **path, help="traces that `workbench run --out` wrote")
-    add(
-        "--out",
-        **path,
-        default=Path("replay.html"),
-        help="the page (default: replay.html)",
-    )
-
-    add = command(report_command)
-    add("--out", **path, help="file of the page (default: runs/report.html)")
-
-    add = command(data_command)
-    add("action", choices=("list", "fetch", "check"), nargs="?", default="list")
-    add("names", nargs="*", metavar="NAME")
-    return parser
 
 
 def list_command(arguments: argparse.Namespace) -> int:
@@ -279,7 +311,9 @@ def list_command(arguments: argparse.Namespace) -> int:
     from workbench.runs.notebooks import FOLDER, find
     from workbench.runs.parameters import explained
 
-    data, name, parameters = available(), arguments.name, {}
+    data = available()
+    name = arguments.name
+    parameters = {}
     notebooks = {path.stem: path.stem for path in sorted(FOLDER.glob("*.ipynb"))}
     solvers = {name: f"{name:20} {solver.label}" for name, solver in SOLVERS.items()}
     lists = {"solvers": solvers, "data": data, "figures": notebooks}
@@ -294,7 +328,8 @@ def list_command(arguments: argparse.Namespace) -> int:
     elif name in lists:
         print("\n".join(lists[name].values()))
     elif name in SOLVERS:
-        parameters = explained(steps := SOLVERS[name].steps)
+        steps = SOLVERS[name].steps
+        parameters = explained(steps)
         summary = inspect.getdoc(steps).partition("\n\n")[0]
         print(f"{SOLVERS[name].label}: {' '.join(summary.split())}")
     elif name in data:
@@ -321,11 +356,9 @@ def run_command(arguments: argparse.Namespace) -> int:
     from workbench.runs.parameters import parameters_of
     from workbench.runs.run import resolve, run
 
-    stop = {
-        name: value
-        for name in ("gap", "seconds", "cpu", "rounds")
-        if (value := getattr(arguments, name)) is not None
-    }
+    names = "gap seconds cpu rounds".split()
+    limits = {name: getattr(arguments, name) for name in names}
+    stop = {name: value for name, value in limits.items() if value is not None}
     rules = stopping(checked_stop(stop))
     texts = _pairs(arguments.parameters)
     declared = parameters_of(resolve(arguments.solver, texts)[0])
@@ -337,18 +370,20 @@ def run_command(arguments: argparse.Namespace) -> int:
         f"{problem.name}: n = {problem.n:,}, d = {problem.d:,}, k = {problem.k:,}",
         flush=True,
     )
-    sampled, judge = geometric(), errors(problem)
+    sampled = geometric()
+    evaluate = errors(problem)
 
     def show(row: dict) -> bool:
-        if seen := sampled(row):
+        due = sampled(row)
+        if due:
             print(_line(row), flush=True)
-        return seen
+        return due
 
     trace, state = run(
         arguments.solver,
         problem,
         *rules,
-        measure=judge,
+        measure=evaluate,
         when=show,
         parameters=parameters,
         path=arguments.out,
@@ -356,7 +391,7 @@ def run_command(arguments: argparse.Namespace) -> int:
     )
     if state is None:
         return 130
-    trace.last.update(judge(state))
+    trace.last.update(evaluate(state))
     if arguments.out:
         write_trace(arguments.out, trace)  # again, with the errors of the last row
     print(_line(trace.last))
@@ -368,16 +403,16 @@ def verify_command(arguments: argparse.Namespace) -> int:
     from workbench.data import load
     from workbench.proofs import ProofError, verify
 
-    given, refused = load(arguments.data) if arguments.data else None, 0
+    problem = load(arguments.data) if arguments.data else None
+    status = 0
     for file in arguments.files:
         try:
-            print(verify(file, given).statement, flush=True)
+            print(verify(file, problem).statement, flush=True)
         except ProofError as error:
-            print(
-                f"refused: {file}: {str(error).removeprefix(f'{file}: ')}", flush=True
-            )
-            refused = 1
-    return refused
+            reason = str(error).removeprefix(f"{file}: ")
+            print(f"refused: {file}: {reason}", flush=True)
+            status = 1
+    return status
 
 
 def judge_command(arguments: argparse.Namespace) -> int:
@@ -389,29 +424,32 @@ def judge_command(arguments: argparse.Namespace) -> int:
 
     try:
         with np.load(arguments.weights, allow_pickle=False) as file:
-            W, b = file["W"], file.get("b")
+            W = file["W"]
+            b = file.get("b")
     except FileNotFoundError:
         raise
     except (*BROKEN, KeyError) as error:
         message = f"{arguments.weights}: must be an .npz file with an array W"
         raise ValueError(message) from error
-    rows, test = _loaded(arguments.rows, arguments), None
+    rows = _loaded(arguments.rows, arguments)
+    test = None
     if arguments.held_out:
-        other = _loaded(arguments.held_out, arguments)
-        test = other.X, other.classes[other.y]
+        held_out = _loaded(arguments.held_out, arguments)
+        test = held_out.X, held_out.classes[held_out.y]
     elif rows.X_test is not None:
         test = rows.X_test, rows.classes[rows.y_test]
-    certificate = certify(
-        W,
-        rows.X,
-        rows.classes[rows.y],
-        b=b,
-        held_out=test,
-        loss=arguments.loss,
-        C=arguments.C,
-        intercept=arguments.intercept,
+    print(
+        certify(
+            W,
+            rows.X,
+            rows.classes[rows.y],
+            b=b,
+            held_out=test,
+            loss=arguments.loss,
+            C=arguments.C,
+            intercept=arguments.intercept,
+        )
     )
-    print(certificate)
     return 0
 
 
@@ -429,11 +467,10 @@ def sweep_command(arguments: argparse.Namespace) -> int:
     from workbench.runs.results import write_results
     from workbench.runs.sweep import runs_folder, summary, sweep
 
-    options = _options(arguments, "jobs timing seconds memory")
-    done = sweep(read_points(arguments.grid), **options)
-    place = key(grid=str(arguments.grid.resolve()))[
-        :8
-    ]  # grids of other folders may have its name
+    points = read_points(arguments.grid)
+    done = sweep(points, **_options(arguments, "jobs timing seconds memory"))
+    # Grids of other folders may have its name.
+    place = key(grid=str(arguments.grid.resolve()))[:8]
     table = runs_folder() / "sweeps" / f"{arguments.grid.stem}-{place}.csv"
     with whole(table) as part:
         done.frame().to_csv(part, index=False)
@@ -455,16 +492,16 @@ def _fan_out(arguments: argparse.Namespace) -> int:
     from workbench.runs.parameters import read_entries
     from workbench.runs.worker import Limits
 
-    given: dict = {}
+    raw: dict = {}
     for file in arguments.files:
-        given |= read_entries(file, "parameters")
-    given |= _pairs(arguments.raw)
-    texts = _pairs(arguments.parameters)
-    tasks = fan_out(read(arguments.grid), texts, arguments.jobs, given)
+        raw |= read_entries(file, "parameters")
+    raw |= _pairs(arguments.raw)
+    notebook = read(arguments.grid)
+    tasks = fan_out(notebook, _pairs(arguments.parameters), arguments.jobs, raw)
     folder = (runs_folder() / "sweeps").absolute()
-    how = _options(arguments, "jobs") | {"what": "notebook"}
+    limits = Limits(arguments.seconds, arguments.memory)
     failures = execute(
-        tasks, folder, limits=Limits(arguments.seconds, arguments.memory), **how
+        tasks, folder, jobs=arguments.jobs, limits=limits, what="notebook", say=_say
     )
     for task in tasks:
         if task.key not in failures:
@@ -499,9 +536,7 @@ def figures_command(arguments: argparse.Namespace) -> int:
     _in_a_checkout()
     from workbench.runs.mill import make
 
-    options = _options(arguments, "jobs again timeout results") | {
-        "figures": arguments.out
-    }
+    options = _options(arguments, "jobs again timeout results figures")
     os.environ["WORKBENCH_STYLE"] = arguments.style or ""
     failed = make(
         arguments.names, arguments.profile, _pairs(arguments.parameters), **options
@@ -519,16 +554,16 @@ def data_command(arguments: argparse.Namespace) -> int:
     if not arguments.names:
         raise ValueError(f"data {arguments.action}: name at least one data set")
     for name in arguments.names:
-        found = (
-            fetch(name, progress=True) if arguments.action == "fetch" else check(name)
-        )
-        print(f"{name}: {found}", flush=True)
+        if arguments.action == "fetch":
+            result = fetch(name, progress=True)
+        else:
+            result = check(name)
+        print(f"{name}: {result}", flush=True)
     return 0
 
 
 def _loaded(source: str, arguments: argparse.Namespace, **how):
-    """Return what `load` reads; its messages then name options of the command line,
-    too."""
+    """Return a problem; messages of `load` also name options of the command line."""
     from workbench.data import load
 
     given = {"target": arguments.target, "labels": arguments.labels} | how
@@ -572,8 +607,7 @@ def _options(arguments: argparse.Namespace, names: str) -> dict:
 
 
 def _say(line: str) -> None:
-    """Print a progress line; on a terminal the next one overwrites it unless a task
-    failed."""
+    """Print a progress line; a terminal replaces it by the next if no task failed."""
     if not sys.stdout.isatty():
         print(line, flush=True)
         return
@@ -585,35 +619,30 @@ def _say(line: str) -> None:
 
 def _failed(failures: Collection[str], what: str, remedy: str) -> int:
     """Return the exit status, and say on stderr how many failed."""
-    if failures:
-        print(
-            f"workbench: {count(len(failures), what)} failed{remedy}", file=sys.stderr
-        )
-    return 1 if failures else 0
+    if not failures:
+        return 0
+    failed = count(len(failures), what)
+    print(f"workbench: {failed} failed{remedy}", file=sys.stderr)
+    return 1
 
 
 def _line(row: dict) -> str:
-    texts = [
-        f"{n} {v:.4g}" if isinstance(v, float) else f"{n} {v}" for n, v in row.items()
-    ]
-    return "  ".join(text for text in texts if not text.startswith("cpu "))
-
-
-def _named(text: str) -> tuple[str, str]:
-    name, equals, value = text.partition("=")
-    if not equals or not name:
-        raise argparse.ArgumentTypeError(f"must be NAME=VALUE, got {text!r}")
-    return name, value
+    texts = []
+    for name, value in row.items():
+        if name != "cpu":
+            number = f"{value:.4g}" if isinstance(value, float) else value
+            texts.append(f"{name} {number}")
+    return "  ".join(texts)
 
 
 def _pairs(pairs: Iterable[tuple[str, str]], option: str = "-p") -> dict[str, str]:
     """Return the values of ``NAME=VALUE`` by their names."""
-    found: dict[str, str] = {}
+    values: dict[str, str] = {}
     for name, value in pairs:
-        if name in found:
+        if name in values:
             raise ValueError(f"{option}: {name} appears twice")
-        found[name] = value
-    return found
+        values[name] = value
+    return values
 
 
 if __name__ == "__main__":

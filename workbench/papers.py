@@ -43,7 +43,7 @@ PAPERS = {
         "KDD 2008",
     ),
 }
-# A name that continues with one of these is not the whole of the paper's data set.
+# A name that continues with one of these means less than the paper's data set.
 LESS = r"synthetic|stand-in|subset|sample|first|tiny|rows|\["
 ACROSS = "across"  # the key of figures on several papers, or on none
 PREFIXES = {"ww": "weston_watkins", "ls": "least_squares", "cuts": "sampled_cuts"}
@@ -57,16 +57,15 @@ def title(key: str) -> str:
 
 
 def order(key: str) -> tuple[int, str]:
-    """Return the sort key of a paper: the five first, in their order, then others by
-    name."""
+    """Return the sort key of a paper: the five, others by name, then :data:`ACROSS`."""
     known = [*PAPERS]
-    place = known.index(key) if key in known else len(known) + (key == ACROSS)
-    return place, key
+    if key in known:
+        return known.index(key), key
+    return len(known) + int(key == ACROSS), key
 
 
 def paper_of_name(name: str) -> str | None:
-    """Return the paper whose key, or its short form, begins the name of a notebook or
-    solver."""
+    """Return the paper whose key or prefix begins the name of a notebook or solver."""
     for prefix in (*PAPERS, *PREFIXES):
         if name == prefix or name.startswith(f"{prefix}_"):
             return PREFIXES.get(prefix, prefix)
@@ -75,9 +74,11 @@ def paper_of_name(name: str) -> str | None:
 
 def paper_of_solver(solver: str) -> str | None:
     """Return the paper of a registered solver by its folder, of others by name, or
-    None."""
+    None.
+    """
     if solver in SOLVERS:
-        room = SOLVERS[solver].steps.__module__.removeprefix("workbench.").split(".")[0]
+        module = SOLVERS[solver].steps.__module__.removeprefix("workbench.")
+        room, _, _ = module.partition(".")
         if room in PAPERS:
             return room
     return paper_of_name(solver)
@@ -92,8 +93,8 @@ def base(data: str) -> str:
     """Return the data set behind a problem's name: without sizes, scaling and added
     features.
 
-    >>> base("synthetic 20000x30x2, standardised"), base("wine + 100 Fourier"), base("checkers 900")
-    ('synthetic', 'wine', 'checkers')
+    >>> base("synthetic 20000x30x2, standardised"), base("wine + 100 Fourier")
+    ('synthetic', 'wine')
     """
     return re.split(r"[,:(\[]| \+ | \d+(?:x\d+)*\b", data, maxsplit=1)[0].strip()
 

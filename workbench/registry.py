@@ -1,5 +1,4 @@
-"""Every solver by name: one line makes it known to runs, figures, command line and
-tests."""
+"""All solvers by name: an entry of `SOLVERS` makes a solver known to the package."""
 
 from __future__ import annotations
 
@@ -10,12 +9,11 @@ from workbench.core.kinds import Steps
 
 
 class Solver(NamedTuple):
-    """A solver's generator function, its label in legends, its colour and marker in
-    every figure.
+    """A solver's generator function, and its label, colour and marker in figures.
 
     ``function`` is the function, or its place in this package, ``module:name``, which
     is imported when ``steps`` is first used: a command does not wait for solvers that
-    it does not run. ``live`` names the parameters that may change in mid-run, see
+    it does not run. ``live`` names the parameters that may change during a run, see
     :func:`workbench.core.state.resumable`.
     """
 

@@ -205,7 +205,7 @@ def test_the_same_words_are_the_same_problem_everywhere(words, tmp_path, monkeyp
     points = grid("mrc_subgradient", words, stop={"rounds": 1})
     [trace] = sweep(points, folder=tmp_path).traces()
     assert trace.header["problem"]["checksum"] == problem.checksum
-    dashboard = explore(words, "mrc_subgradient")
+    dashboard = explore("mrc_subgradient", words)
     dashboard.step()
     wait(lambda: dashboard.player.lanes)
     assert dashboard.player.lanes[0].problem.checksum == problem.checksum

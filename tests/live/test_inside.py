@@ -64,12 +64,12 @@ def portraits(name, problem, rounds=5, **given):
     steps, parameters = resolve(name, OWN.get(name, {}) | given)
     for state in islice(steps(problem, **parameters), rounds + 1):
         before = pickle.dumps((state, problem))
-        pictures = portrait(state, problem, parameters)
+        pictures = portrait(state, problem)
         assert pickle.dumps((state, problem)) == before
         assert 1 <= len(pictures) <= 6
         for picture in pictures:
             check(picture)
-        assert pack(pictures) == pack(portrait(state, problem, parameters))
+        assert pack(pictures) == pack(portrait(state, problem))
         yield state, pictures
 
 
@@ -222,7 +222,7 @@ def test_pictures_are_finite_and_large_problems_are_cut(
             lambda X, b=broken: np.where(np.arange(3) == 1, b, np.ones((len(X), 1)))
         )
         for d in (2, 4):
-            for picture in portrait(state, blobs(n=30, d=d), {}):
+            for picture in portrait(state, blobs(n=30, d=d)):
                 check(picture)
     problem = as_problem(default_rng(0).normal(size=(3000, 2)), np.arange(3000) % 3)
     state = Given(lambda X: np.asarray(X @ np.ones((2, 3))))

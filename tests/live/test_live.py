@@ -168,7 +168,7 @@ def test_solvers_with_equal_defaults_share_sliders():
 
 @pytest.fixture
 def dashboard(sent):
-    dashboard = explore((IRIS, "wine"), ("mrc_ccg", "mrc_subgradient"), {"n_max": 20})
+    dashboard = explore(("mrc_ccg", "mrc_subgradient"), (IRIS, "wine"), {"n_max": 20})
     yield dashboard
     dashboard.reset()
 
@@ -286,7 +286,7 @@ def toys(sent, monkeypatch):
         monkeypatch.setitem(
             SOLVERS, name, Solver(resumable(*live)(toy), name, "#000000")
         )
-    dashboard = explore(("iris", "wine"), ("ww_toy", "ls_toy"))
+    dashboard = explore(("ww_toy", "ls_toy"), ("iris", "wine"))
     yield dashboard
     dashboard.reset()
 
@@ -402,7 +402,7 @@ def test_lanes_are_let_go_when_their_curves_are(dashboard):
     assert len(dashboard.chart.curves) == KEPT
     gc.collect()
     assert sum(lane() is not None for lane in lanes) <= KEPT + 1
-    explore("iris", "ww_walrus")
+    explore("ww_walrus", "iris")
     status(dashboard, "stopped")
     gc.collect()
     assert sum(lane() is not None for lane in lanes) <= 1
@@ -410,7 +410,7 @@ def test_lanes_are_let_go_when_their_curves_are(dashboard):
 
 def test_solvers_run_side_by_side_for_the_same_seconds(sent):
     solvers, iris = ("mrc_ccg", "mrc_subgradient"), load(IRIS)  # a problem of one's own
-    dashboard = explore(iris, solvers, {"n_max": 20}, chosen=solvers, seconds=0.2)
+    dashboard = explore(solvers, iris, {"n_max": 20}, chosen=solvers, seconds=0.2)
     click(dashboard, "run", "finished")
     ccg, subgradient = dashboard.chart.curves
     assert ccg.ended == "the bounds agree" and subgradient.ended == "out of time"
@@ -434,7 +434,7 @@ def test_solvers_run_side_by_side_for_the_same_seconds(sent):
 
 
 def test_a_failure_is_shown_and_the_dashboard_lives_on(sent, monkeypatch):
-    dashboard = explore(("iris", "no_such_data"), ("mrc_ccg", "memoir_l2"))
+    dashboard = explore(("mrc_ccg", "memoir_l2"), ("iris", "no_such_data"))
     for control, wrong, right, told in (
         (
             dashboard.data,
@@ -472,7 +472,7 @@ def test_a_new_dashboard_stops_the_old_one(dashboard):
         with refuses(told):
             explore(**{"problem": "iris", "solvers": "mrc_ccg"} | settings)
     assert dashboard.player.status == "running"
-    assert isinstance(explore("iris", "mrc_ccg"), Dashboard)
+    assert isinstance(explore("mrc_ccg", "iris"), Dashboard)
     status(dashboard, "stopped")
 
 

@@ -49,7 +49,7 @@ def test_frames_are_what_a_dashboard_shows_in_that_round(recorded):
     while frame:
         lane.advance()
         if frame["words"]["title"] == f"round {lane.state.round}":
-            words, buffers = pack(portrait(lane.state, lane.problem, lane.parameters))
+            words, buffers = pack(portrait(lane.state, lane.problem))
             assert frame["words"]["pictures"] == words
             assert [base64.b64decode(text) for text in frame["buffers"]] == buffers
             frame = next(frames, None)

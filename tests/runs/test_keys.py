@@ -14,9 +14,11 @@ from hypothesis import strategies as st
 from workbench import SOLVERS
 from workbench.arena import match
 from workbench.arena.entries import entry
-from workbench.runs import engine, sweep
+from workbench.figures import Figures
+from workbench.runs import engine, mill, sweep
 from workbench.runs.engine import PACKAGE, code, key, sources
 from workbench.runs.grid import grid
+from workbench.runs.notebooks import find
 from workbench.runs.sweep import point_key
 from workbench.runs.worker import Limits
 
@@ -211,3 +213,17 @@ def test_any_change_of_a_source_counts_and_its_place_does_not(tmp_path, monkeypa
     assert code(solver.steps) == before  # as the modules of this process themselves
     sweep.planned([], False)  # a new sweep reads them again
     assert code(solver.steps) != before
+
+
+def test_a_figure_has_the_key_that_the_mill_has_made(tmp_path, monkeypatch):
+    monkeypatch.setenv("WORKBENCH_KEY", "made by the mill")
+    assert Figures("nothing", {}, folder=tmp_path).key == "made by the mill"
+
+
+def test_numbers_are_not_looked_up_as_names_of_data(monkeypatch):
+    texts = []
+    monkeypatch.setattr(mill, "state_of_folders", lambda names: texts.extend(names))
+    [notebook] = find(["mrc_epsilon"])
+    values = {"C": 1.0, "grid": "1e-2, 1e-3", "data": "iris", "others": ["wine", 2]}
+    mill.notebook_key(notebook, values)
+    assert texts == ["iris", "wine"]

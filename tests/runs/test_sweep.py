@@ -261,7 +261,7 @@ def test_a_worker_with_other_code_or_data_refuses(tmp_path, monkeypatch):
     [point] = room.planned(grid("mrc_lp", "iris", stop={"rounds": 1}), False)
     path = tmp_path / "trace.jsonl"
     with refuses("differ from those that the sweep was planned for"):
-        room.solve(replace(point, key="0" * 24), False, path, Limits())
+        room.solve(replace(point, content=("", "")), False, path, Limits())
 
     def interrupted(*args, **options):
         trace, state = run(*args, **options)

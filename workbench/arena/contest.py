@@ -34,6 +34,7 @@ from workbench.data.tables import described
 from workbench.estimators import MinimaxRiskClassifier
 from workbench.runs.engine import Say, execute, sources
 from workbench.runs.results import recalled
+from workbench.runs.run import check_data
 from workbench.runs.sweep import runs_folder
 from workbench.runs.worker import Limits, timed_alone
 
@@ -194,6 +195,7 @@ def contest(
     KeyboardInterrupt
         After all workers have been stopped; call it again to resume.
     """
+    check_data(specs, "contest(data, entries)")
     check_counts(partitions=partitions)
     check_positive(budget, "budget")
     if fit is None:

@@ -150,7 +150,10 @@ def crossed(row: Row) -> str | None:
 def below(key: str, threshold: float) -> Rule:
     """Stop when ``row[key] <= threshold``; rows without `key` are ignored."""
     rule = _named(
-        lambda row: key in row and row[key] <= threshold, f"{key} <= {threshold:g}"
+        lambda row: key in row and row[key] <= threshold,
+        f"{key} <= {threshold:g}",
+        key,
+        threshold,
     )
     rule.column = key  # type: ignore[attr-defined]  # of this function
     return rule
@@ -174,17 +177,19 @@ def finished(rules: Iterable[Rule], rows: Sequence[Row]) -> str:
 
 def rounds(limit: float) -> Rule:
     """Stop at round `limit`."""
-    return _named(lambda row: row["round"] >= limit, f"{limit} rounds")
+    return _named(lambda row: row["round"] >= limit, f"{limit} rounds", "rounds", limit)
 
 
 def seconds(limit: float) -> Rule:
     """Stop at the first row after `limit` wall seconds of solver time."""
-    return _named(lambda row: row["seconds"] >= limit, f"{limit:g} seconds")
+    reason = f"{limit:g} seconds"
+    return _named(lambda row: row["seconds"] >= limit, reason, "seconds", limit)
 
 
 def processor_seconds(limit: float) -> Rule:
     """Stop at the first row after `limit` CPU seconds of this process."""
-    return _named(lambda row: row["cpu"] >= limit, f"{limit:g} processor seconds")
+    reason = f"{limit:g} processor seconds"
+    return _named(lambda row: row["cpu"] >= limit, reason, "cpu", limit)
 
 
 LIMITS = {"rounds": rounds, "seconds": seconds, "cpu": processor_seconds}
@@ -212,9 +217,12 @@ def _clock() -> tuple[float, float]:
     return perf_counter() - _paused.seconds, process_time() - _paused.cpu
 
 
-def _named(test: Callable[[Row], bool], reason: str) -> Rule:
+def _named(test: Callable[[Row], bool], reason: str, name: str, value: float) -> Rule:
+    """Return a rule that knows its plain data, as :func:`stopping` reads them."""
+
     def rule(row: Row) -> str | None:
         return reason if test(row) else None
 
     rule.__name__ = reason
+    rule.stop = {name: value}  # type: ignore[attr-defined]  # of this function
     return rule

@@ -29,7 +29,7 @@ from workbench.core.trace import Trace, read_trace, write_trace
 from workbench.figures.plots import ENDED, ended_by_clock
 from workbench.figures.provenance import as_json, in_words, made_by, regenerated_by
 from workbench.figures.style import PAPER_SIZES, use_style
-from workbench.runs.engine import key
+from workbench.runs.engine import PACKAGE, key, sources
 from workbench.runs.mill import notebook_key, timed
 from workbench.runs.notebooks import FOLDER, Notebook, read
 from workbench.runs.results import recalled, write_results
@@ -91,9 +91,9 @@ class Figures:
                 f"{notebook}: parameters {missing} are not set; run their cell first"
             )
         self.parameters = self.notebook.check({name: namespace[name] for name in names})
-        self.key = notebook_key(
-            self.notebook, self.parameters
-        )  # of the code that runs from here
+        # `workbench figures` has made the key already.
+        handed_on = os.environ.get("WORKBENCH_KEY")
+        self.key = handed_on or notebook_key(self.notebook, self.parameters)
         self.style = os.environ.get(
             "WORKBENCH_STYLE"
         )  # a name of PAPER_SIZES, or empty
@@ -130,7 +130,7 @@ class Figures:
                         "make it"
                     )
                 return known[call]
-            own = key(call=call, notebook=self.key)
+            own = key(call=call, notebook=self.key, package=sources(PACKAGE))
             path = runs_folder() / "points" / own[:2] / f"{own}.jsonl"
             trace = _whole(path, own)
             if trace is None:

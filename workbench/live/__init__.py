@@ -1,7 +1,6 @@
-"""The live view: solvers that one can run, pause, step, go back and compare while they
-run.
+"""The live view: run, pause, step, take back and compare solvers while they run.
 
->>> explore("digits | 30 % test", ["mrc_ccg"], {"eps1": 0.1})              # doctest: +SKIP
+>>> explore(["mrc_ccg"], "digits | 30 % test", {"eps1": 0.1})    # doctest: +SKIP
 
 A :class:`~workbench.live.lane.Lane` runs in the thread of a
 :class:`~workbench.live.player.Player`. :class:`~workbench.live.chart.Chart` and
@@ -12,7 +11,7 @@ A :class:`~workbench.live.lane.Lane` runs in the thread of a
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from workbench.core.checks import check_positive
 from workbench.core.kinds import Given, Values
@@ -20,13 +19,14 @@ from workbench.core.names import hint
 from workbench.core.problem import Problem
 from workbench.live.dashboard import Dashboard
 from workbench.registry import SOLVERS
+from workbench.runs.run import check_data
 
 _shown: Dashboard | None = None
 
 
 def explore(
-    problem: Given,
     solvers: str | Sequence[str],
+    problem: Given,
     parameters: Values | None = None,
     *,
     chosen: str | Sequence[str] = (),
@@ -38,47 +38,52 @@ def explore(
 
     Parameters
     ----------
+    solvers : names of the registry to choose from, or one name
     problem : data as :func:`workbench.data.load` reads them, with a test error if they
         have test rows; a list of such descriptions to choose from, or a mapping to the
         parameters that suit each; or a Problem, such as ``load((X, y))``
-    solvers : names of the registry to choose from, or one
-    parameters : initial values of the sliders by the parameter's name; the solvers'
-        defaults otherwise
-    chosen : the solvers that are chosen at first, by default the first one
-    seconds : the initial limit on the wall seconds of each solver
+    parameters : initial values of the sliders by the parameter's name (default: the
+        solvers' defaults)
+    chosen : solvers that are chosen at first (default: the first one)
+    seconds : initial limit on the wall seconds of each solver, positive
 
     Raises
     ------
     ValueError
-        For an unknown name, a parameter without a slider, or seconds that are not
-        positive.
+        For an unknown name, a parameter without a slider, seconds that are not
+        positive, and arguments in another order.
     """
     global _shown
+    check_data(problem, "explore(solvers, problem, parameters)")
     if not isinstance(problem, Problem | Mapping):
-        problem = _listed(problem)
-        if not problem or not all(
-            isinstance(each, str | os.PathLike) for each in problem
-        ):
-            what = "a name or file of data, a list of these or a Problem, such as load((X, y))"
-            raise ValueError(f"problem: must be {what}")
-        problem = list(map(os.fspath, problem))
+        problem = _descriptions(problem)
     solvers = _listed(solvers)
     chosen = _listed(chosen or solvers[:1])
-    for argument, names, known in (
-        ("solvers", solvers, SOLVERS),
-        ("chosen", chosen, solvers),
-    ):
-        for name in names:
-            if name not in known:
-                raise ValueError(
-                    f"{argument}: unknown name {name!r}; {hint(name, known)}"
-                )
+    _check_known("solvers", solvers, SOLVERS)
+    _check_known("chosen", chosen, solvers)
     check_positive(seconds, "seconds")
     dashboard = Dashboard(problem, solvers, parameters or {}, chosen, seconds)
     if _shown is not None:
         _shown.retire()
     _shown = dashboard
     return dashboard
+
+
+def _descriptions(problem: Given) -> list[str]:
+    """Return one or several descriptions of data as texts."""
+    problem = _listed(problem)
+    if not problem or not all(isinstance(p, str | os.PathLike) for p in problem):
+        raise ValueError(
+            "problem: must be a name or file of data, a list of these or a Problem, "
+            "such as load((X, y))"
+        )
+    return [*map(os.fspath, problem)]
+
+
+def _check_known(argument: str, names: Sequence[str], known: Iterable[str]) -> None:
+    for name in names:
+        if name not in known:
+            raise ValueError(f"{argument}: unknown name {name!r}; {hint(name, known)}")
 
 
 def _listed(given: Given) -> list:

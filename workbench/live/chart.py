@@ -1,5 +1,4 @@
-"""The two canvases of the live view: the convergence of runs, and the inside of one of
-them."""
+"""The two canvases of the live view: the convergence of runs, and the inside of one."""
 
 from __future__ import annotations
 
@@ -17,31 +16,36 @@ from workbench.core.stream import Row, geometric
 from workbench.live.lane import Lane
 from workbench.live.pictures import Picture, pack
 
-UPDATES = 10  # drawn per second, at most
-KEPT = 12  # curves on the canvas
+UPDATES = 10  # messages per second, at most
+KEPT = 12  # curves on the canvas, at most
 SIZE = 5  # numbers of a point: seconds, round, lower, upper, test error
-OBJECTIVES = (
-    "upper",
-    "primal",
-    "squared_error",
-)  # a row's first of these is drawn above
-NOT_SHOWN = (
-    "cpu",
-    "test_error",
-    "stopped_by",
-)  # the last two have a place of their own
+# The first of these that a row has is the upper curve.
+OBJECTIVES = ("upper", "primal", "squared_error")
+NOT_SHOWN = ("cpu", "test_error", "stopped_by")  # in the numbers of the latest row
 NO_POINT = (0.0, 0.0, math.nan, math.nan, math.nan)
 in_geometric = geometric(1.002)  # the first 500 rows, later two in a thousand
 
 
 @dataclass
 class Curve:
-    """The points of one run: seconds, round, best lower, best upper, test error of its
-    rows.
+    """The points of one run: seconds, round, best bounds and test error of its rows.
 
     The test error is NaN if a row was not evaluated. A solver without a certificate has
     no lower bounds; its objective is drawn instead of the upper ones, unchanged: the
     best of many estimates would be too good.
+
+    Attributes
+    ----------
+    number : number of the curve on the canvas, from 1
+    settings : words on the run, such as its parameters
+    row : the latest row
+    ended : why the run ended, empty if it has not
+    live : whether the run can go on
+    lane : the run, or None once it is released
+    points : numbers of all points, :data:`SIZE` for each
+    latest : numbers of the latest row
+    sent : number of points that a page has for good
+    seen, evaluated : number of rows so far, and of those that were evaluated
     """
 
     number: int
@@ -51,57 +55,65 @@ class Curve:
     row: Row = field(default_factory=dict)
     ended: str = ""
     live: bool = True
-    lane: Lane | None = None  # None once it is released
+    lane: Lane | None = None
     points: array = field(default_factory=lambda: array("d"))
     latest: tuple[float, ...] = NO_POINT
-    sent: int = 0  # points that a page has for good
-    seen: int = 0  # rows, and those that were evaluated
+    sent: int = 0
+    seen: int = 0
     evaluated: int = 0
 
     def add(self, rows: list[Row]) -> None:
         """Add rows; only some of them stay as points when the next ones come."""
         for row in rows:
-            _, _, lower, upper, _ = self.latest
-            objective = next((row[key] for key in OBJECTIVES if key in row), upper)
-            if not lower >= (new := row.get("lower", math.nan)) and new == new:
-                lower = new
-            if "upper" not in row or not upper <= objective:
-                upper = objective
-            error = row.get("test_error", math.nan)
-            self.row, self.latest = (
-                row,
-                (row["seconds"], row["round"], lower, upper, error),
-            )
+            self.row = row
+            self.latest = self._point(row)
             self.seen += 1
-            self.evaluated += error == error
-            counts = [self.seen] + [self.evaluated] * (error == error)
-            if any(in_geometric({"round": count}) for count in counts):
+            due = in_geometric({"round": self.seen})
+            if "test_error" in row:
+                self.evaluated += 1
+                due = due or in_geometric({"round": self.evaluated})
+            if due:
                 self.points.extend(self.latest)
+
+    def _point(self, row: Row) -> tuple[float, ...]:
+        """Return the numbers of a row, with the best bounds so far."""
+        _, _, lower, upper, _ = self.latest
+        new = row.get("lower", math.nan)
+        if not math.isnan(new) and not lower >= new:  # there may be no bound so far
+            lower = new
+        objective = next((row[key] for key in OBJECTIVES if key in row), upper)
+        if "upper" not in row or not upper <= objective:
+            upper = objective
+        error = row.get("test_error", math.nan)
+        return row["seconds"], row["round"], lower, upper, error
 
     def restart(self, rows: list[Row]) -> None:
         """Replace all points by those of these rows, of a run that has gone back."""
-        self.points, self.latest = array("d"), NO_POINT
+        self.points = array("d")
+        self.latest = NO_POINT
         self.sent = self.seen = self.evaluated = 0
         self.add(rows)
 
     def news(self) -> tuple[Record, bytes]:
         """Return the curve's texts, and in binary the new points and the latest one."""
         numbers = {
-            k: f"{v:.4g}" if isinstance(v, float) else v for k, v in self.row.items()
+            name: f"{value:.4g}" if isinstance(value, float) else value
+            for name, value in self.row.items()
+            if name not in NOT_SHOWN
         }
-        said = {
+        texts = {
             "number": self.number,
             "name": self.name,
             "settings": self.settings,
             "colour": self.colour,
             "ended": self.ended,
             "live": self.live,
-            "numbers": {k: v for k, v in numbers.items() if k not in NOT_SHOWN},
+            "numbers": numbers,
             "at": self.sent,
         }
         points = self.points[SIZE * self.sent :] + array("d", self.latest)
         self.sent = len(self.points) // SIZE
-        return said, points.tobytes()
+        return texts, points.tobytes()
 
 
 def _module(*names: str) -> str:
@@ -115,18 +127,17 @@ INSIDE = _module("canvas", "inside")
 
 
 class Chart(anywidget.AnyWidget):
-    """Curves over solver time: takes rows from any thread, and sends new points to all
-    pages.
+    """Curves over solver time, which take rows from any thread.
 
-    Points are sent as binary appends with their position, so that none is drawn twice.
-    A page that is opened later requests all of them. A removal by a page, or `clear`,
-    can be undone once.
+    All pages get new points. They are sent as binary appends with their position, so
+    that none is drawn twice. A page that is opened later requests all of them. A
+    removal by a page, or `clear`, can be undone once.
 
     Parameters
     ----------
-    pending : returns a line on changes that have no effect yet; called before every
-        message
-    release : releases the run whose curve a page has removed
+    pending : function that returns a line on changes that have no effect yet; called
+        before every message
+    release : function that releases the run whose curve a page has removed
     """
 
     _esm = CHART
@@ -150,21 +161,28 @@ class Chart(anywidget.AnyWidget):
             if not self.curves:
                 self._gone = []  # their numbers are given again
             known = [curve.number for curve in [*self.curves, *self._gone]]
-            curve = Curve(1 + max(known, default=0), name, colour, settings)
-            old = [c for c in self.curves if not c.live]
-            spare = max(0, len(self.curves) + 1 - KEPT)
-            self.curves = [c for c in self.curves if c not in old[:spare]] + [curve]
-            return curve
+            new = Curve(1 + max(known, default=0), name, colour, settings)
+            old = [curve for curve in self.curves if not curve.live]
+            surplus = max(0, len(self.curves) + 1 - KEPT)
+            # A new list: other threads may be reading the old one.
+            kept = [curve for curve in self.curves if curve not in old[:surplus]]
+            self.curves = [*kept, new]
+            return new
 
     def add(self, curve: Curve, rows: list[Row], restart: bool = False) -> None:
         """Draw new rows, or only these if the run has gone back."""
         with self._lock:
-            curve.restart(rows) if restart else curve.add(rows)
+            if restart:
+                curve.restart(rows)
+            else:
+                curve.add(rows)
         self.say()
 
     def say(self, **words: object) -> None:
-        """Show a ``status``, ``error``, ``note`` or other field that chart.js knows, in
-        0.1 s."""
+        """Show a ``status``, ``error``, ``note`` or other field that chart.js knows.
+
+        It is sent within 0.1 s.
+        """
         with self._lock:
             self._said |= words
             if self._timer is None:
@@ -175,20 +193,21 @@ class Chart(anywidget.AnyWidget):
     def clear(self) -> None:
         """Remove all curves and texts."""
         with self._lock:
-            self._gone, self.curves = self.curves or self._gone, []
+            self._gone = self.curves or self._gone
+            self.curves = []
         self.say(error="", note="")
 
     def _flush(self) -> None:
+        """Send the texts, and the new points of all curves."""
         with self._lock:
             self._timer = None
             news = [curve.news() for curve in self.curves]
-            curves = [said for said, _ in news]
-            content = {
+            content = self._said | {
                 "pending": self._pending(),
                 "gone": len(self._gone),
-                "curves": curves,
+                "curves": [texts for texts, _ in news],
             }
-            self.send(self._said | content, [points for _, points in news])
+            self.send(content, [points for _, points in news])
 
     def _answer(self, _: object, content: object, buffers: object) -> None:
         """Remove the curve that a page names, or undo this; send everything to a new
@@ -196,26 +215,24 @@ class Chart(anywidget.AnyWidget):
         words = content if isinstance(content, dict) else {}
         with self._lock:
             self.unanswered = 0
-            for gone in self.curves:
-                if gone.number == words.get("remove") and (gone.ended or not gone.live):
-                    self.curves, self._gone = (
-                        [c for c in self.curves if c is not gone],
-                        [gone],
-                    )
-                    self._release(gone)
+            for curve in self.curves:
+                over = curve.ended or not curve.live
+                if over and curve.number == words.get("remove"):
+                    self.curves = [other for other in self.curves if other is not curve]
+                    self._gone = [curve]
+                    self._release(curve)
             if "undo" in words:
-                self.curves = sorted(
-                    [*self.curves, *self._gone], key=lambda c: c.number
-                )
+                curves = [*self.curves, *self._gone]
+                self.curves = sorted(curves, key=lambda curve: curve.number)
                 self._gone = []
-            for curve in [] if "pong" in words else self.curves:
-                curve.sent = 0
+            if "pong" not in words:
+                for curve in self.curves:
+                    curve.sent = 0
         self.say()
 
 
 class Inside(anywidget.AnyWidget):
-    """Pictures of a method's own state, as :mod:`workbench.live.pictures` describes
-    them."""
+    """Pictures of a method's state, which :mod:`workbench.live.pictures` describes."""
 
     _esm = INSIDE
 
@@ -227,5 +244,5 @@ class Inside(anywidget.AnyWidget):
     def show(self, title: str, pictures: list[Picture]) -> None:
         """Show these pictures instead of the last ones."""
         words, buffers = pack(pictures)
-        self.shown = ({"title": title, "pictures": words}, buffers)
+        self.shown = {"title": title, "pictures": words}, buffers
         self.send(*self.shown)

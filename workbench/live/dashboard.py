@@ -1,5 +1,4 @@
-"""The controls around the live view; their values take effect at the next run or
-step."""
+"""The controls of the live view; new values take effect at the next run or step."""
 
 from __future__ import annotations
 
@@ -54,11 +53,42 @@ class Dashboard(widgets.VBox):
     ):
         self.problem = problem if isinstance(problem, Problem) else None
         names = [problem.name] if isinstance(problem, Problem) else [*problem]
-        suited = problem if isinstance(problem, Mapping) else {}
-        self.sliders = Sliders(solvers, {**parameters, **suited.get(names[0], {})})
+        self._suited = problem if isinstance(problem, Mapping) else {}
+        starts = {**parameters, **self._suited.get(names[0], {})}
+        self.sliders = Sliders(solvers, starts)
+        self._make_controls(names, solvers, chosen, seconds)
+        self.chart = Chart(self._pending, self._release)
+        self.inside = Inside()
+        self.player = Player(self._on_rows)
+        self._make_buttons()
+        self._portrait = Spare(TIME_FRACTION, MIN_PAUSE_S)
+        self._loaded: tuple[str | None, Problem] | None = None
+        self._target: Wanted = None, {}  # requested by the last run or step
+        self._arranged: Wanted = None, {}  # in play now
+        self._watching = False
+        self._loop = None
+        with suppress(RuntimeError):  # without a kernel
+            self._loop = asyncio.get_running_loop()
+        self._connect()
+        self._choose()
+        self._pace()
+        # Objectives of several papers are not comparable, but test errors are.
+        papers = {SOLVERS[name].steps.__module__.rpartition(".")[0] for name in solvers}
+        self.chart.say(main="test error" if len(papers) > 1 else "objective")
+        super().__init__(self._page())
+        self.add_class("live-page")
+
+    def _make_controls(
+        self,
+        names: Sequence[str],
+        solvers: Sequence[str],
+        chosen: Sequence[str],
+        seconds: float,
+    ) -> None:
+        """Make the controls that are not sliders of parameters."""
         self.data = widgets.Dropdown(options=names, description="data", **WIDE)
         self.solvers = widgets.SelectMultiple(
-            options=[(SOLVERS[name].label, name) for name in solvers],
+            options=_labelled(solvers),
             value=tuple(chosen),
             rows=min(len(solvers), 16),
             description="solvers",
@@ -69,16 +99,9 @@ class Dashboard(widgets.VBox):
         self.speed = slider("speed", list(PAUSES_S.items()), 0.0)
         self.watched = widgets.Dropdown(description="inside of", **WIDE)
         self.watched.tooltip = "The solver whose state is drawn below"
-        self.chart, self.inside = Chart(self._pending, self._release), Inside()
-        self.player = Player(self._on_rows)
-        self._portrait = Spare(TIME_FRACTION, MIN_PAUSE_S)
-        self._loaded: tuple[str | None, Problem] | None = None
-        self._target: Wanted = None, {}  # requested by the last run or step
-        self._arranged: Wanted = None, {}  # in play now
-        self._watching, self._loop = False, None
-        with suppress(RuntimeError):  # without a kernel
-            self._loop = asyncio.get_running_loop()
 
+    def _make_buttons(self) -> None:
+        """Make the buttons, each with its icon and its tooltip."""
         acts = {
             "run": (
                 "play",
@@ -103,62 +126,68 @@ class Dashboard(widgets.VBox):
             "stop": ("stop", self.player.stop, "End these runs; their curves stay"),
             "reset": ("refresh", self.reset, "End these runs and remove all curves"),
         }
-        self.buttons, size = {}, {"width": "6em"}
-        for name, (icon, act, tip) in acts.items():
+        self.buttons = {}
+        for name, (icon, act, tooltip) in acts.items():
             button = widgets.Button(
-                description=name, icon=icon, tooltip=tip, layout=size
+                description=name, icon=icon, tooltip=tooltip, layout={"width": "6em"}
             )
             button.on_click(lambda _, act=act: act())
             self.buttons[name] = button
-        self.data.observe(
-            lambda _: self.sliders.set(suited.get(self.data.value, {})), "value"
-        )
+
+    def _connect(self) -> None:
+        """Connect the controls with what they do."""
+        self.data.observe(lambda _: self._suit(), "value")
         self.solvers.observe(lambda _: self._choose(), "value")
         self.watched.observe(lambda _: self._look(), "value")
         for control in (self.budget, self.speed):
             control.observe(lambda _: self._pace(), "value")
-        self._choose()
-        self._pace()
         for control in (self.data, self.solvers, *self.sliders.widgets.values()):
             control.observe(lambda _: self.chart.say(), "value")
 
-        # Objectives of several papers are not comparable, but test errors are.
-        papers = {SOLVERS[name].steps.__module__.rpartition(".")[0] for name in solvers}
-        self.chart.say(main="test error" if len(papers) > 1 else "objective")
-
-        column = [
-            widgets.HTML("<b>Problem</b>, applied at the next run or step"),
-            captioned(
-                self.data, "rows to train on; test rows serve for evaluation only"
-            ),
-            captioned(
-                self.solvers, "hold Ctrl or Shift to choose several; they run together"
-            ),
-            widgets.HTML("<b>Pace</b>, applied at once"),
-            captioned(self.budget, "limit of each run; only solver time counts"),
-            captioned(self.speed, "slower, to watch and to evaluate every round"),
-        ]
-        title = widgets.HTML("<b>Parameters</b>, applied at the next run or step")
-        sliders = widgets.VBox([title, *self.sliders.rows.values()]).add_class(
-            "live-parameters"
-        )
+    def _page(self) -> list[widgets.DOMWidget]:
+        """Return the rows of the page; without a kernel it disables what is
+        ``live-controls``."""
         buttons = widgets.HBox(
             [*self.buttons.values()], layout={"flex_flow": "row wrap"}
         )
-        parts = [buttons, widgets.VBox(column), sliders, self.watched]
-        for part in parts:
-            part.add_class("live-controls")  # the page disables these without a kernel
-        body = widgets.HBox([parts[1], self.chart, sliders]).add_class("live-body")
-        super().__init__([buttons, body, self.watched, self.inside])
-        self.add_class("live-page")
+        column = widgets.VBox(
+            [
+                widgets.HTML("<b>Problem</b>, applied at the next run or step"),
+                captioned(
+                    self.data, "rows to train on; test rows serve for evaluation only"
+                ),
+                captioned(
+                    self.solvers,
+                    "hold Ctrl or Shift to choose several; they run together",
+                ),
+                widgets.HTML("<b>Pace</b>, applied at once"),
+                captioned(self.budget, "limit of each run; only solver time counts"),
+                captioned(self.speed, "slower, to watch and to evaluate every round"),
+            ]
+        )
+        title = widgets.HTML("<b>Parameters</b>, applied at the next run or step")
+        sliders = widgets.VBox([title, *self.sliders.rows.values()])
+        sliders.add_class("live-parameters")
+        for part in (buttons, column, sliders, self.watched):
+            part.add_class("live-controls")
+        body = widgets.HBox([column, self.chart, sliders]).add_class("live-body")
+        return [buttons, body, self.watched, self.inside]
+
+    def _suit(self) -> None:
+        """Set the sliders to the values that suit the chosen data."""
+        self.sliders.set(self._suited.get(self.data.value, {}))
 
     def run(self) -> None:
-        """Start or resume; if controls have changed, branch or start again, as after
-        the end."""
+        """Start or resume.
+
+        If controls have changed the runs branch or start again, and so do runs that
+        have ended.
+        """
         self._ask()
         self.player.run(self._arrange)
         if self._loop and not self._watching:
-            self._watching, self.chart.unanswered = True, 0
+            self._watching = True
+            self.chart.unanswered = 0
             self._loop.call_soon_threadsafe(self._loop.call_later, PING_S, self._watch)
 
     def step(self) -> None:
@@ -179,12 +208,14 @@ class Dashboard(widgets.VBox):
         self.player.stop()
         for curve in self.chart.curves:
             curve.lane = None
-        self._target, self._arranged, self._loaded = (None, {}), (None, {}), None
+        self._target = self._arranged = None, {}
+        self._loaded = None
 
     def _shown(self) -> Wanted:
-        """Return what the controls show; no data if they are a given problem."""
+        """Return the data, None for a Problem, and the parameters on the controls."""
         values = {name: self.sliders.parameters(name) for name in self.solvers.value}
-        return None if self.problem else self.data.value, values
+        data = None if self.problem else self.data.value
+        return data, values
 
     def _ask(self) -> None:
         """Request what the controls show."""
@@ -192,8 +223,10 @@ class Dashboard(widgets.VBox):
         self.chart.say(note="")
 
     def _watch(self) -> None:
-        """Pause a run that no page shows. A busy cell delays this: it is on the
-        kernel's loop."""
+        """Pause a run that no page shows.
+
+        This runs on the kernel's loop, so a busy cell delays it.
+        """
         self._watching = self.player.status in PLAYING
         if self._watching:
             if self.chart.unanswered >= MAX_UNANSWERED:
@@ -204,58 +237,65 @@ class Dashboard(widgets.VBox):
             self._loop.call_later(PING_S, self._watch)
 
     def _arrange(self, lanes: list[Lane]) -> list[Lane]:
-        """Return the requested lanes, made from `lanes`; runs in the player's
-        thread."""
-        target = spec, wanted = self._target
+        """Return the requested lanes, made from `lanes`, in the player's thread."""
+        target = self._target
+        spec, wanted = target
         if not wanted:
             raise ValueError("choose at least one solver")
         loaded = self._loaded
         if loaded is None or loaded[0] != spec:
             self.chart.say(doing="loading the data")
             loaded = spec, self.problem or load(spec)
-        made = [self._lane(lanes, *each, loaded[1]) for each in wanted.items()]
-        self._loaded, self._arranged = loaded, target
-        return made
+        _, problem = loaded
+        arranged = [
+            self._lane(lanes, solver, values, problem)
+            for solver, values in wanted.items()
+        ]
+        self._loaded = loaded
+        self._arranged = target
+        return arranged
 
     def _over(self, lane: Lane) -> bool:
         return bool(lane.ended) or lane.seconds >= self.player.budget
 
     def _lane(
-        self, lanes: list[Lane], name: str, values: Record, problem: Problem
+        self, lanes: list[Lane], solver: str, values: Record, problem: Problem
     ) -> Lane:
         """Return the lane to resume unless all are over, a branch of it, or a new
         one."""
-        same = (
-            x
-            for x in lanes
-            if x.solver == name and x.problem is problem and not x.error
-        )
-        if old := next(same, None):
-            differ = [name for name, v in values.items() if old.parameters[name] != v]
-            if not differ and not all(map(self._over, lanes)):
-                return old
-            if old.last and not self._over(old) and {*differ} <= {*SOLVERS[name].live}:
-                return old.branch(old.parameters | values)
+        for lane in lanes:
+            if lane.solver != solver or lane.problem is not problem or lane.error:
+                continue
+            changed = {n for n, value in values.items() if lane.parameters[n] != value}
+            if not changed and not all(map(self._over, lanes)):
+                return lane
+            live = changed <= {*SOLVERS[solver].live}
+            if live and lane.last and not self._over(lane):
+                return lane.branch(lane.parameters | values)
+            break
         measure = nothing if problem.X_test is None else held_out(problem)
-        return Lane(name, problem, values, measure)
+        return Lane(solver, problem, values, measure)
 
     def _release(self, curve: Curve) -> None:
         """Release a removed run, with its states and the pictures of its inside."""
-        lane, curve.lane, curve.live = curve.lane, None, False
+        lane = curve.lane
+        curve.lane = None
+        curve.live = False
         self.player.lanes = [other for other in self.player.lanes if other is not lane]
         if lane and lane.solver == self.watched.value:
             self.inside.show("", [])
             self._look()
 
     def _on_rows(self, lane: Lane | None, rows: list[Row] | None) -> None:
+        """Draw what the player reports, see :class:`Player`."""
         if lane is None:
-            return self._status()
+            self._status()
+            return
         curve = self._curve(lane)
         if curve is None:
             return
-        curve.ended = lane.ended or (
-            "out of time" if lane.seconds >= self.player.budget else ""
-        )
+        out_of_time = lane.seconds >= self.player.budget
+        curve.ended = lane.ended or ("out of time" if out_of_time else "")
         if rows is None:
             self.chart.add(curve, lane.rows, restart=True)
         else:
@@ -267,23 +307,19 @@ class Dashboard(widgets.VBox):
 
     def _status(self) -> None:
         """Show the player's status, and give each new lane its curve."""
-        error, lanes = self.player.error, self.player.lanes
-        kind = "" if isinstance(error, ValueError) else f"{type(error).__name__}: "
-        said = f"{kind}{error}" if error else ""
-        self.chart.say(status=self.player.status, error=said, doing="")
+        lanes = self.player.lanes
+        error = _in_one_line(self.player.error)
+        self.chart.say(status=self.player.status, error=error, doing="")
         for curve in self.chart.curves:
             curve.live = curve.lane in lanes
-            if curve.lane and any(
-                curve.lane.problem is not new.problem for new in lanes
-            ):
-                curve.colour, curve.lane = (
-                    GREY,
-                    None,
-                )  # bounds on other data are not comparable
+            if curve.lane and any(curve.lane.problem is not x.problem for x in lanes):
+                curve.colour = GREY  # bounds on other data are not comparable
+                curve.lane = None
         for lane in lanes:
             if not self._curve(lane):
-                name = (self._loaded or (None,))[0] or lane.problem.name
-                words = legend(lane.solver, lane.parameters, name, lane.since)
+                spec, _ = self._loaded or (None, None)
+                data = spec or lane.problem.name
+                words = legend(lane.solver, lane.parameters, data, lane.since)
                 curve = self.chart.begin(*words)
                 curve.lane = lane
                 self.chart.add(curve, lane.rows)
@@ -299,23 +335,25 @@ class Dashboard(widgets.VBox):
             self._show(lanes[-1])
 
     def _show(self, lane: Lane) -> None:
-        if (
-            lane.state is None or lane.error
-        ):  # a state that failed within a round is not drawn
+        """Show the inside of a run, unless its state failed within a round."""
+        if lane.state is None or lane.error:
             return
-        where = f"{SOLVERS[lane.solver].label}, {lane.problem.name}: round {lane.state.round}"
+        title = f"{SOLVERS[lane.solver].label}, {lane.problem.name}"
+        title += f": round {lane.state.round}"
         try:
-            self.inside.show(where, portrait(lane.state, lane.problem, lane.parameters))
+            pictures = portrait(lane.state, lane.problem)
+            self.inside.show(title, pictures)
         except Exception as error:  # a picture that fails does not end the run
-            self.inside.show(where, [])
-            self.chart.say(
-                note=f"the inside cannot be shown: {type(error).__name__}: {error}"
-            )
+            self.inside.show(title, [])
+            reason = f"{type(error).__name__}: {error}"
+            self.chart.say(note=f"the inside cannot be shown: {reason}")
 
     def _choose(self) -> None:
-        chosen, watched = self.solvers.value, self.watched.value
+        """Show the controls of the chosen solvers."""
+        chosen = self.solvers.value
+        watched = self.watched.value
         self.sliders.show(chosen)
-        self.watched.options = [(SOLVERS[name].label, name) for name in chosen]
+        self.watched.options = _labelled(chosen)
         self.watched.value = watched if watched in chosen else next(iter(chosen), None)
         self.watched.layout.display = None if len(chosen) > 1 else "none"
 
@@ -329,23 +367,46 @@ class Dashboard(widgets.VBox):
         waiting = [(self._target, self._shown(), "run or step is pressed")]
         if self.player.status in PLAYING:
             waiting.append((self._arranged, self._target, "the round in progress ends"))
-        for (data, old), (spec, new), end in waiting:
-            names = ["data"] * (data != spec) + ["solvers"] * (set(old) != set(new))
+        for (data, old), (spec, new), event in waiting:
+            names = []
+            if data != spec:
+                names.append("data")
+            if set(old) != set(new):
+                names.append("solvers")
             for solver in set(old) & set(new):
                 names += self.sliders.differ(solver, old[solver], new[solver])
             if old and names:
-                return f"pending until {end}: {', '.join(dict.fromkeys(names))}"
+                return f"pending until {event}: {', '.join(dict.fromkeys(names))}"
         return ""
+
+
+def _labelled(solvers: Sequence[str]) -> list[tuple[str, str]]:
+    """Return the options of a menu of solvers."""
+    return [(SOLVERS[name].label, name) for name in solvers]
+
+
+def _in_one_line(error: Exception | None) -> str:
+    """Return the message of an error, with its type unless it is a ValueError."""
+    if error is None:
+        return ""
+    if isinstance(error, ValueError):
+        return str(error)
+    return f"{type(error).__name__}: {error}"
 
 
 def legend(
     solver: str, parameters: Values, data: str, since: int | None = None
 ) -> tuple[str, str, list[str]]:
-    """Return a run's name, colour and settings: those that are not the defaults, and
-    its data."""
-    defaults = resolve(solver, {})[1]
-    settings = [
-        f"{k} = {in_words(v)}" for k, v in parameters.items() if v != defaults.get(k)
-    ]
-    branch = [] if since is None else [f"from round {since}"]
-    return SOLVERS[solver].label, SOLVERS[solver].colour, [data, *settings, *branch]
+    """Return a run's name, colour and settings.
+
+    The settings are its data, the parameters that are not at their defaults, and the
+    round that it branched from.
+    """
+    _, defaults = resolve(solver, {})
+    settings = [data]
+    for name, value in parameters.items():
+        if value != defaults.get(name):
+            settings.append(f"{name} = {in_words(value)}")
+    if since is not None:
+        settings.append(f"from round {since}")
+    return SOLVERS[solver].label, SOLVERS[solver].colour, settings

@@ -29,15 +29,13 @@ from workbench.core.stream import (
 from workbench.core.trace import Trace
 from workbench.runs.run import header, resolve, warm
 
-TOLERANCE = (
-    1e-9  # certified gap at which a run ends, relative to an upper bound above 1
-)
+# Certified gap at which a run ends, relative to an upper bound above 1.
+TOLERANCE = 1e-9
 RECENT = 1000  # rows that are all kept; of the older ones, fewer and fewer
 TIME_FRACTION = 0.005  # fraction of wall time for evaluating, and for keeping states
 MIN_PAUSE_S = 0.05  # seconds between two evaluations, or two states
-FREE_S = (
-    0.3  # seconds of evaluation without pauses: errors fall fastest in the beginning
-)
+# Seconds of evaluation without pauses: errors fall fastest in the beginning.
+FREE_S = 0.3
 MEMORY = 2**28  # bytes of states kept on the way
 
 
@@ -49,7 +47,9 @@ class Spare:
     """
 
     def __init__(self, fraction: float, pause: float, free: float = 0.0):
-        self.fraction, self.pause, self.free = fraction, pause, free
+        self.fraction = fraction
+        self.pause = pause
+        self.free = free
         self._next = 0.0
 
     def due(self, row: Row | None = None) -> bool:
@@ -62,13 +62,14 @@ class Spare:
 
     def run_and_rest(self, work: Callable[..., Row | None], *arguments) -> Row | None:
         """Return ``work(*arguments)``, and wait accordingly before the next time."""
-        tic = perf_counter()
-        done = work(*arguments)
-        toc = perf_counter()
-        self.free -= toc - tic
-        rest = 0.0 if self.free > 0 else max((toc - tic) / self.fraction, self.pause)
-        self._next = toc + rest
-        return done
+        start = perf_counter()
+        result = work(*arguments)
+        end = perf_counter()
+        self.free -= end - start
+        self._next = end
+        if self.free <= 0:
+            self._next += max((end - start) / self.fraction, self.pause)
+        return result
 
 
 class Lane:
@@ -87,12 +88,12 @@ class Lane:
 
     Attributes
     ----------
-    parameters : all of them
+    parameters : values of all its parameters
     state : the present iterate, on loan; None before the first
-    rows : of all recent rounds, and of fewer and fewer of the rounds before
-    ended : why the run ended, or ""
-    error : the exception that ended it, or None
-    since : the round in which this lane branched off another, or None
+    rows : rows of all recent rounds, and of ever fewer of the rounds before
+    ended : why the run ended, empty if it has not
+    error : exception that ended the run, or None
+    since : round in which this lane branched off another one, or None
 
     Raises
     ------
@@ -108,7 +109,9 @@ class Lane:
         parameters: Values,
         measure: Callable[[State], Row] = nothing,
     ):
-        self.solver, self.problem, self.measure = solver, problem, measure
+        self.solver = solver
+        self.problem = problem
+        self.measure = measure
         self.steps, self.parameters = resolve(solver, parameters)
         self.state: State | None = None
         self.rows: list[Row] = []
@@ -126,8 +129,7 @@ class Lane:
 
     @property
     def trace(self) -> Trace:
-        """The trace so far; ``stopped_by`` is why the run ended, or "paused" if it has
-        not."""
+        """The trace so far; ``stopped_by`` is why the run ended, or "paused"."""
         rows = [dict(row) for row in self.rows]
         if rows:
             rows[-1]["stopped_by"] = self.ended or "paused"
@@ -158,26 +160,25 @@ class Lane:
     def play(
         self, seconds: float, go: Callable[[], bool] = lambda: True, budget: float = inf
     ) -> list[Row]:
-        """Go on for `seconds` of wall time, at least one round, while `go()`; return
-        the rows.
+        """Go on for `seconds` of wall time, at least one round; return the rows.
 
-        The rows end with the first beyond a `budget` of solver seconds. An exception of
-        the solver ends the run and is kept as ``error``.
+        It ends early if `go` returns False, or with the first row beyond a `budget` of
+        solver seconds. An exception of the solver ends the run and is kept as
+        ``error``.
         """
         rows: list[Row] = []
         end = perf_counter() + seconds
         try:
             if self._stream is None and not self.ended:
                 warm(self.steps, self.problem, self.parameters)
-                self._stream = self._watch(
-                    self.steps(self.problem, **self.parameters), {}
-                )
+                steps = self.steps(self.problem, **self.parameters)
+                self._stream = self._watch(steps, {})
             while not self.ended:
-                row, state = next(self._stream, (None, None))
-                if row is None:
+                latest = next(self._stream, None)
+                if latest is None:
                     self.ended = "finished"
                     break
-                self.state = state
+                row, self.state = latest
                 if not self._states:
                     self._keep()
                 rows.append(row)
@@ -188,9 +189,8 @@ class Lane:
             self._fail(error)
         self.rows += rows
         if len(self.rows) > self._thinned + 2 * RECENT:
-            self.rows[self._thinned : -RECENT] = filter(
-                self._thin, self.rows[self._thinned : -RECENT]
-            )
+            old = slice(self._thinned, -RECENT)
+            self.rows[old] = filter(self._thin, self.rows[old])
             self._thinned = len(self.rows) - RECENT
         if rows and not self.error and self._keeping.due():
             self._keeping.run_and_rest(self._keep)
@@ -209,8 +209,7 @@ class Lane:
         return self.last
 
     def back(self) -> bool:
-        """Go back by one row and return True; at the first, do nothing and return
-        False.
+        """Go back by one row; return whether there was one to go back to.
 
         The latest kept state before that row is resumed, not timed. Solvers repeat
         themselves bit for bit, unless their docstrings say otherwise.
@@ -222,19 +221,21 @@ class Lane:
         goal = self.last["round"]
         while self._states[-1].round > goal:
             self._states.pop()
-        self.ended, self.error, self._evaluated = "", None, -1
+        self.ended = ""
+        self.error = None
+        self._evaluated = -1
         try:
             steps = self._resumed(self._states[-1])
-            while (state := next(steps)).round < goal:
-                pass
-            self.state, self._stream = state, self._watch(steps, self.last)
+            self.state = next(steps)
+            while self.state.round < goal:
+                self.state = next(steps)
+            self._stream = self._watch(steps, self.last)
         except Exception as error:
             self._fail(error)
         return True
 
     def branch(self, parameters: Values) -> Lane:
-        """Return a lane that stands at the same iterate under other values of ``live``
-        parameters.
+        """Return a lane at the same iterate, with other values of ``live`` parameters.
 
         It raises the solver's error if the solver does not accept a value.
         """
@@ -258,7 +259,9 @@ class Lane:
         return self._evaluating.run_and_rest(self.measure, state)
 
     def _fail(self, error: Exception) -> None:
-        self.ended, self.error, self._stream = f"failed: {error}", error, None
+        self.ended = f"failed: {error}"
+        self.error = error
+        self._stream = None
 
     def _keep(self) -> None:
         """Keep a copy of the state; if memory runs short, drop every other one in
@@ -270,12 +273,13 @@ class Lane:
 
 def closed(row: Row) -> str | None:
     """Stop if the bounds, of a solver that has them, are equal up to rounding."""
-    met = "gap" in row and row["gap"] <= TOLERANCE * max(1.0, abs(row["upper"]))
-    return "the bounds agree" if met else None
+    if "gap" in row and row["gap"] <= TOLERANCE * max(1.0, abs(row["upper"])):
+        return "the bounds agree"
+    return None
 
 
 def size(state: State) -> int:
-    """Return about how many bytes a state has: its arrays, a generator and some
-    numbers."""
-    values = (getattr(state, f.name) for f in fields(state))  # type: ignore[arg-type]
-    return 4096 + sum(value.nbytes for value in values if isinstance(value, np.ndarray))
+    """Return roughly the bytes of a state: its arrays, a generator and some numbers."""
+    values = [getattr(state, f.name) for f in fields(state)]  # type: ignore[arg-type]
+    arrays = [value for value in values if isinstance(value, np.ndarray)]
+    return 4096 + sum(array.nbytes for array in arrays)

@@ -1,5 +1,4 @@
-"""Pictures of a method's inside as plain data: made here, drawn on the page by
-``inside.js``.
+"""Pictures of a method's inside as plain data, which ``inside.js`` draws.
 
 They hold no colours and no pixels. The functions below neither change a state nor take
 long: of a large problem they look at some rows, the same ones in every round.
@@ -27,17 +26,21 @@ MAX_MARKED = 100  # points of a plane that stand out
 SIDE = 60  # cells on each side of a plane
 MAX_BARS = 40  # in one picture, and classes or features of a matrix
 BINS = 20  # in a histogram, at most
-IMAGE_SIDES = 3, 64  # pixels, of rows that are taken for square images
-# fraction of the weights below the darkest shade: a few large ones hide no others
+# Sides in pixels of rows that are taken for square images.
+MIN_SIDE = 3
+MAX_SIDE = 64
+# Fraction of the weights below the darkest shade, so that a few large ones hide no
+# others.
 SHADED = 0.98
 LARGEST = 1e30  # larger values are drawn as this one
+NO_ROWS = np.empty(0, int)
 
 
 class Bars(NamedTuple):
     """One bar per value, upwards or downwards from 0.
 
-    ``values`` (m,), ``labels`` of the bars (m of them, or none), ``unit`` of the axis;
-    ``marked`` (m,) is not 0 where a bar stands out.
+    ``values`` is (m,), ``labels`` are m names of the bars or none, and ``unit`` is that
+    of the axis; ``marked`` (m,) is not 0 where a bar stands out.
     """
 
     title: str
@@ -64,8 +67,7 @@ class Image(NamedTuple):
 
 
 class Lines(NamedTuple):
-    """Lines ``ys`` (c, m) over ``x`` (m,), named by ``labels``, and single ``points``
-    (p, 2)."""
+    """Lines ``ys`` (c, m) over ``x`` (m,), their ``labels``, and ``points`` (p, 2)."""
 
     title: str
     x: np.ndarray
@@ -94,16 +96,15 @@ class Plane(NamedTuple):
 
 Picture = Bars | Image | Lines | Plane
 
-Scored = tuple[
-    np.ndarray, np.ndarray, str
-]  # classes (m,), scores (m, k), and which rows
+Scored = tuple[np.ndarray, np.ndarray, str]  # labels, scores (m, k), and which rows
 
 
 def decisions(
-    state: State, problem: Problem, marked: np.ndarray | None = None, why: str = ""
+    state: State, problem: Problem, marked: np.ndarray = NO_ROWS, why: str = ""
 ) -> list[Picture]:
-    """Return a classifier's regions if rows have two features, else its confusion; and
-    margins.
+    """Return a classifier's margins, and its regions or its confusion.
+
+    Regions need rows of two features.
 
     Parameters
     ----------
@@ -111,85 +112,84 @@ def decisions(
     why : a few words on the marked rows
     """
     rows = scored(state, problem)
-    flat = problem.d == 2
-    first = plane(state, problem, marked, why) if flat else confusion(rows, problem.k)
-    return [first, margins(rows)]
+    if problem.d == 2:
+        return [plane(state, problem, marked, why), margins(rows)]
+    return [confusion(rows, problem.k), margins(rows)]
 
 
 def scored(state: State, problem: Problem) -> Scored:
-    """Return scores of at most :data:`MAX_ROWS` test rows, or training rows if there
-    are none."""
-    tested = problem.X_test is not None
-    X, y = (problem.X_test, problem.y_test) if tested else (problem.X, problem.y)
+    """Return labels and scores of at most :data:`MAX_ROWS` rows.
+
+    They are test rows, or training rows if there are none.
+    """
+    if problem.X_test is None:
+        X, y, what = problem.X, problem.y, "training rows"
+    else:
+        X, y, what = problem.X_test, problem.y_test, "test rows"
     rows = evenly(len(y), MAX_ROWS)
-    which = some(rows, len(y), "test rows" if tested else "training rows")
-    return y[rows], finite(state.scores(X[rows])), which
+    return y[rows], finite(state.scores(X[rows])), some(rows, len(y), what)
 
 
 def confusion(rows: Scored, k: int) -> Image:
-    """Return how often each true class was predicted as each; of many classes, the most
-    frequent.
+    """Return how often each class was predicted as each; of many, the most frequent.
 
     The shades end at twice the most frequent mistake, to show mistakes next to the
     diagonal.
     """
-    y, F, which = rows
-    predicted = np.argmax(F, axis=1)
+    y, scores, which = rows
+    predicted = np.argmax(scores, axis=1)
     title = f"Confusion: {np.sum(predicted != y)} wrong among {which}"
-    shown = np.arange(k)
-    if k > MAX_BARS:
-        shown = np.sort(
-            np.argsort(-np.bincount(y, minlength=k), kind="stable")[:MAX_BARS]
-        )
-        title += f"; {MAX_BARS} of {k} classes"
     counts = sp.coo_array((np.ones(len(y)), (y, predicted)), shape=(k, k)).tocsr()
-    counts = counts[shown][:, shown].toarray()
+    if k > MAX_BARS:
+        shown = _largest(np.bincount(y, minlength=k))
+        counts = counts[shown][:, shown]
+        title += f"; {MAX_BARS} of {k} classes"
+    counts = counts.toarray()
     mistakes = counts - np.diag(counts.diagonal())
     high = max(1.0, min(counts.max(), 2.0 * mistakes.max()))
     return Image(title, counts, 0.0, float(high), "true", "predicted")
 
 
 def margins(rows: Scored) -> Bars:
-    """Return a histogram of rows' margins, the own class's score less the largest other
-    one.
+    """Return a histogram of margins: the own class's score less the largest other one.
 
     Rows below 0, which are marked, are predicted wrong.
     """
-    y, F, which = rows
-    each, others = np.arange(len(y)), F.astype(np.float64)
-    others[each, y] = -np.inf
+    y, scores, which = rows
+    labels = np.arange(len(y)), y
+    others = scores.astype(np.float64)
+    others[labels] = -np.inf
     title = f"Margins of {which} (wrong: marked)"
-    return histogram(title, F[each, y] - others.max(axis=1))
+    return histogram(title, scores[labels] - others.max(axis=1))
 
 
 def plane(
-    state: State, problem: Problem, marked: np.ndarray | None = None, why: str = ""
+    state: State, problem: Problem, marked: np.ndarray = NO_ROWS, why: str = ""
 ) -> Plane:
-    """Return the regions of two features that each class is predicted in, with training
-    rows.
+    """Return the regions in which each class is predicted, with training rows.
 
     Parameters are those of :func:`decisions`; at most :data:`MAX_MARKED` rows are
     marked.
     """
-    ends = np.array(
-        [as_dense(end(axis=0)).ravel() for end in (problem.X.min, problem.X.max)], float
-    )
-    rim = np.where(ends[1] > ends[0], 0.04 * (ends[1] - ends[0]), 1.0)
-    (left, bottom), (right, top) = ends[0] - rim, ends[1] + rim
+    X = problem.X
+    low, high = (as_dense(end).ravel().astype(float) for end in (X.min(0), X.max(0)))
+    rim = np.where(high > low, 0.04 * (high - low), 1.0)
+    left, bottom = low - rim
+    right, top = high + rim
     middle = (np.arange(SIDE) + 0.5) / SIDE
     x, y = np.meshgrid(left + middle * (right - left), bottom + middle * (top - bottom))
-    grid = np.stack([x.ravel(), y.ravel()], axis=1).astype(problem.X.dtype)
-    F = finite(state.scores(sp.csr_matrix(grid) if problem.is_sparse else grid))
-    foremost = np.empty(0, int) if marked is None else np.unique(marked[:MAX_MARKED])
-    rows = np.union1d(evenly(problem.n, MAX_POINTS - len(foremost)), foremost).astype(
-        int
-    )
+    grid = np.stack([x.ravel(), y.ravel()], axis=1).astype(X.dtype)
+    scores = finite(state.scores(sp.csr_matrix(grid) if problem.is_sparse else grid))
+    foremost = np.unique(marked[:MAX_MARKED]).astype(int)
+    rows = np.union1d(evenly(problem.n, MAX_POINTS - len(foremost)), foremost)
     title = f"Regions and {some(rows, problem.n, 'training rows')}"
+    if len(foremost):
+        title += f"; marked: {why}"
     return Plane(
-        title + (f"; marked: {why}" if len(foremost) else ""),
-        np.argmax(F, axis=1).reshape(SIDE, SIDE).astype(float),
+        title,
+        np.argmax(scores, axis=1).reshape(SIDE, SIDE).astype(float),
         (float(left), float(right), float(bottom), float(top)),
-        as_dense(problem.X[rows]).astype(float),
+        as_dense(X[rows]).astype(float),
         problem.y[rows].astype(float),
         np.isin(rows, foremost).astype(float),
     )
@@ -203,20 +203,28 @@ def weights(W: Matrix, title: str) -> Image:
     weight.
     """
     d, k = W.shape
-    title += f"; the first {MAX_BARS} of {k:,} classes" if k > MAX_BARS else ""
-    W, names = W[:, :MAX_BARS], ("", "")
-    if isqrt(d) ** 2 == d and IMAGE_SIDES[0] <= isqrt(d) <= IMAGE_SIDES[1]:
+    if k > MAX_BARS:
+        title += f"; the first {MAX_BARS} of {k:,} classes"
+        W = W[:, :MAX_BARS]
+    side = isqrt(d)
+    names = "", ""
+    if side**2 == d and MIN_SIDE <= side <= MAX_SIDE:
         values = _mosaic(finite(as_dense(W)).T)
     else:
         names = "classes", "features"
         if d > MAX_BARS:
             lengths = norm(W, axis=1) if sp.issparse(W) else np.linalg.norm(W, axis=1)
-            W = W[np.sort(np.argsort(-lengths, kind="stable")[:MAX_BARS])]
+            W = W[_largest(lengths)]
             names = "classes", f"the {MAX_BARS} largest of {d:,} features"
         values = finite(as_dense(W)).T
     sizes = np.abs(values[values != 0.0])
     high = float(np.quantile(sizes, SHADED)) if len(sizes) else 1.0
     return Image(title, values, -high, high, *names)
+
+
+def _largest(values: np.ndarray) -> np.ndarray:
+    """Return the places of the :data:`MAX_BARS` largest values, in ascending order."""
+    return np.sort(np.argsort(-values, kind="stable")[:MAX_BARS])
 
 
 def _mosaic(rows: np.ndarray) -> np.ndarray:
@@ -232,24 +240,18 @@ def _mosaic(rows: np.ndarray) -> np.ndarray:
 
 
 def histogram(title: str, values: np.ndarray) -> Bars:
-    """Return how many of the `values` lie in at most :data:`BINS` intervals; 0 is a
-    border.
+    """Return how many `values` lie in each of at most :data:`BINS` intervals.
 
-    Bars are named by their lower ends; those of negative values are marked.
+    0 is a border. Bars are named by their lower ends; those of negative values are
+    marked.
     """
     values = finite(values).astype(float)
-    ends = min(0.0, values.min()), max(0.0, values.max())
-    counts, edges = np.histogram(
-        values, MaxNLocator(BINS, steps=[1, 2, 5, 10]).tick_values(*ends)
-    )
+    ticks = MaxNLocator(BINS, steps=[1, 2, 5, 10])
+    borders = ticks.tick_values(min(0.0, values.min()), max(0.0, values.max()))
+    counts, edges = np.histogram(values, borders)
     labels = tuple(f"{edge:.6g}" for edge in edges[:-1])
-    return Bars(
-        title,
-        counts.astype(float),
-        labels,
-        "rows",
-        marked=(edges[1:] <= 0).astype(float),
-    )
+    marked = (edges[1:] <= 0).astype(float)
+    return Bars(title, counts.astype(float), labels, "rows", marked=marked)
 
 
 def ranked(
@@ -283,22 +285,23 @@ def some(shown: np.ndarray, n: int, what: str) -> str:
 
 def finite(values: np.ndarray) -> np.ndarray:
     """Return the nearest numbers that single precision holds; 0 for NaN."""
-    return np.clip(
-        np.nan_to_num(values, posinf=LARGEST, neginf=-LARGEST), -LARGEST, LARGEST
-    )
+    numbers = np.nan_to_num(values, posinf=LARGEST, neginf=-LARGEST)
+    return np.clip(numbers, -LARGEST, LARGEST)
 
 
 def pack(pictures: Iterable[Picture]) -> tuple[list[Record], list[bytes]]:
     """Return the pictures' texts, with names and shapes of their arrays, and these in
     float32."""
-    words, buffers = [], []
+    words = []
+    buffers = []
     for picture in pictures:
-        said, arrays = {"kind": type(picture).__name__.lower()}, []
+        texts: Record = {"kind": type(picture).__name__.lower()}
+        arrays = []
         for name, value in picture._asdict().items():
             if isinstance(value, np.ndarray):
                 arrays.append([name, list(value.shape)])
                 buffers.append(finite(value).astype("<f4").tobytes())
             else:
-                said[name] = value
-        words.append(said | {"arrays": arrays})
+                texts[name] = value
+        words.append(texts | {"arrays": arrays})
     return words, buffers

@@ -9,12 +9,10 @@ from collections.abc import Callable, Iterable
 from workbench.core.stream import Row
 from workbench.live.lane import Lane
 
-ONE_AT_A_TIME = (
-    threading.Lock()
-)  # two dashboards that play together would spoil both clocks
-SLICE_S = (
-    0.02  # wall seconds that a lane plays before others do, or its view is updated
-)
+# Two dashboards that play together would spoil both clocks.
+ONE_AT_A_TIME = threading.Lock()
+# Wall seconds that a lane plays before others do, or its view is updated.
+SLICE_S = 0.02
 PLAYING = ("starting", "running")
 AT_REST = ("paused", "finished", "failed", "stopped")
 Arrange = Callable[[list[Lane]], list[Lane]]
@@ -85,14 +83,17 @@ class Player:
     def stop(self) -> None:
         """End the run; the next one starts from the beginning."""
         with self._change:
-            self.lanes, self._arrange, self._rounds, self.error = [], None, 0, None
+            self.lanes = []
+            self._arrange = None
+            self._rounds = 0
+            self.error = None
             if self.status != "ready":
                 self._say("stopping" if self._worker else "stopped")
 
     def _ask(self, arrange: Arrange | None, rounds: float) -> None:
         with self._change:
-            quick = 0 < rounds * self._rounds < math.inf  # clicks during a round add up
-            self._rounds = rounds + (self._rounds if quick else 0)
+            add_up = 0 < rounds * self._rounds < math.inf  # clicks during a round
+            self._rounds = rounds + (self._rounds if add_up else 0)
             self._arrange = arrange or self._arrange
             self._say("starting")
             if self._worker is None:
@@ -101,14 +102,16 @@ class Player:
                 self._worker.start()
 
     def _work(self) -> None:
-        """Carry out requests until there are none, then set the status to the
-        outcome."""
-        lanes, outcome = self.lanes, "paused"
+        """Carry out requests until there are none, then report the outcome."""
+        lanes = self.lanes
+        outcome = "paused"
         while True:
             with self._change:
-                if rounds := self._rounds:
+                rounds = self._rounds
+                if rounds:
                     self._rounds = rounds if rounds == math.inf else 0
-                    arrange, self._arrange = self._arrange, None
+                    arrange = self._arrange
+                    self._arrange = None
                     if self.status != "running":
                         self._say("running")
             try:
@@ -120,29 +123,31 @@ class Player:
             except Exception as error:
                 outcome = "failed"
                 with self._change:
-                    self.error, self._rounds, self._arrange = error, 0, None
+                    self.error = error
+                    self._rounds = 0
+                    self._arrange = None
             with self._change:
-                if (
-                    not rounds and not self._rounds
-                ):  # all is evaluated, and nothing requested
+                # Everything is evaluated, and nothing is requested.
+                if not rounds and not self._rounds:
                     self._worker = None
                     self._say("stopped" if self.status == "stopping" else outcome)
                     return
 
     def _arranged(self, arrange: Arrange | None, lanes: list[Lane]) -> list[Lane]:
-        """Return the lanes to play, which may take time to make; evaluate dropped
-        ones."""
-        made = arrange(self.lanes) if arrange else self.lanes
-        self._evaluate(lane for lane in lanes if lane not in made)
+        """Return the lanes to play, and evaluate those that play no longer."""
+        arranged = arrange(self.lanes) if arrange else self.lanes
+        self._evaluate(lane for lane in lanes if lane not in arranged)
         with self._change:
             if self.status != "stopping":
-                self.lanes = made
+                self.lanes = arranged
                 self._on_rows(None, None)
-        return made
+        return arranged
 
     def _play(self, lanes: list[Lane], rounds: float) -> str:
-        """Play these rounds, or a slice of time; return the status if no further ones
-        are due."""
+        """Play these rounds, or a slice of time if they are infinitely many.
+
+        Return the status that follows if no further rounds are due.
+        """
         if rounds < 0:
             self.error = None
             for lane in lanes * int(-rounds):
@@ -162,8 +167,7 @@ class Player:
         return "failed" if lanes and all(lane.error for lane in lanes) else "finished"
 
     def _round(self, lanes: list[Lane], rounds: float) -> None:
-        """Play a round of each lane, or a slice of the one with the least solver
-        seconds."""
+        """Play a round of each lane, or a slice of the one with least solver time."""
         playing = self._playing(lanes)
         if rounds == math.inf and playing:
             playing = [min(playing, key=lambda lane: lane.seconds)]
@@ -180,11 +184,10 @@ class Player:
             self._change.wait_for(lambda: not self._rounds, self.pause_between)
 
     def _playing(self, lanes: list[Lane]) -> list[Lane]:
-        return [x for x in lanes if not x.ended and x.seconds < self.budget]
+        return [lane for lane in lanes if not lane.ended and lane.seconds < self.budget]
 
     def _unchanged(self) -> bool:
-        """Return whether there was no request since the round began; costs next to
-        nothing."""
+        """Return whether there was no request since the round began; this is fast."""
         return self._rounds > 0 and self._arrange is None and self.status == "running"
 
     def _evaluate(self, lanes: Iterable[Lane]) -> None:

@@ -1,6 +1,6 @@
-"""Recorded runs that play on a page without a kernel, with the chart of the dashboards.
+"""Recorded runs that a page plays without a kernel, on the chart of the dashboards.
 
->>> Replay(record("mrc_ccg", problem, below("gap", 0.01)))                 # doctest: +SKIP
+>>> Replay(record("mrc_ccg", problem, below("gap", 0.01)))    # doctest: +SKIP
 """
 
 from __future__ import annotations
@@ -34,8 +34,7 @@ STYLE = (HERE / "replay.css").read_text(encoding="utf-8")
 
 
 def _closed(module: str) -> str:
-    """Return a module's source as the body of a function that returns its default
-    export."""
+    """Return a module as the body of a function that returns its default export."""
     return module.replace("export default", "const exported =") + "\nreturn exported;"
 
 
@@ -52,11 +51,9 @@ const INSIDE = (() => {{
 
 @dataclass
 class Recording:
-    """A run that has ended: its trace, and pictures of the inside at some of its
-    rounds.
+    """A run that has ended: its trace, and pictures of the inside at some rounds.
 
-    A frame has ``seconds``, the ``words`` of the panel of the inside, and its
-    ``buffers``.
+    A frame has ``seconds``, and the ``words`` and ``buffers`` of the panel.
     """
 
     trace: Trace
@@ -92,23 +89,23 @@ class Replay:
         )
 
     def _repr_mimebundle_(self, **_) -> Record:
-        inner = escape(self.page())
-        frame = f'<iframe srcdoc="{inner}" style="width: 100%; height: 60em; border: 0"></iframe>'
+        style = "width: 100%; height: 60em; border: 0"
+        frame = f'<iframe srcdoc="{escape(self.page())}" style="{style}"></iframe>'
         return {"text/html": frame, MIME: self.data, "text/plain": "a recorded run"}
 
 
 def record(
     solver: str, problem: Problem, *rules: Rule, parameters: Values | None = None
 ) -> Recording:
-    """Run a solver until it ends or a rule stops it, and keep what a dashboard would
-    show.
+    """Run a solver until it ends or a rule stops it, and keep what a dashboard shows.
 
     Parameters
     ----------
-    solver : a name of the registry
-    rules : such as ``rounds(50)``, of :mod:`workbench.core.stream`; an endless solver
-        needs one
-    parameters : those that are not at their defaults
+    solver : name of the registry
+    problem : Problem
+    rules : rules of :mod:`workbench.core.stream`, such as ``rounds(50)``; an endless
+        solver needs one
+    parameters : parameters that are not at their defaults
 
     Raises
     ------
@@ -116,14 +113,14 @@ def record(
         As :func:`workbench.runs.run.resolve`, and errors of the solver.
     """
     measure = nothing if problem.X_test is None else held_out(problem)
-    lane, due = Lane(solver, problem, parameters or {}, measure), geometric(FRAME_RATIO)
+    lane = Lane(solver, problem, parameters or {}, measure)
+    due = geometric(FRAME_RATIO)
     frames: list[Record] = []
     while row := lane.advance(wait=True):
         if due(row):
             frames.append(_frame(lane))
-        if why := next((why for rule in rules if (why := rule(row))), None):
-            lane.ended = why
-            break
+        reasons = (rule(row) for rule in rules)
+        lane.ended = next(filter(None, reasons), lane.ended)
     if lane.error:
         raise lane.error
     if frames and frames[-1]["seconds"] < lane.seconds:
@@ -135,42 +132,45 @@ def embedded(data: Values | None) -> str:
     """Return the element that holds these recordings, deflated, if there are any."""
     if not data:
         return ""
-    packed = base64.b64encode(zlib.compress(json.dumps(data).encode(), 9)).decode()
+    packed = _base64(zlib.compress(json.dumps(data).encode(), 9))
     return f'<script type="text/plain" class="recording">{packed}</script>'
 
 
 def hashed(script: str) -> str:
-    """Return a script's hash for a content security policy, which then allows no other
-    script."""
-    return (
-        f"sha256-{base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()}"
-    )
+    """Return a script's hash, for a content security policy that allows no other."""
+    return f"sha256-{_base64(hashlib.sha256(script.encode()).digest())}"
+
+
+def _base64(content: bytes) -> str:
+    return base64.b64encode(content).decode()
 
 
 def _frame(lane: Lane) -> Record:
-    pictures, buffers = pack(portrait(lane.state, lane.problem, lane.parameters))
+    """Return the pictures of a lane's present state."""
+    pictures, buffers = pack(portrait(lane.state, lane.problem))
     return {
         "seconds": lane.seconds,
         "words": {"title": f"round {lane.state.round}", "pictures": pictures},
-        "buffers": [base64.b64encode(buffer).decode() for buffer in buffers],
+        "buffers": [*map(_base64, buffers)],
     }
 
 
 def _run(number: int, recording: Recording | Trace) -> Record:
+    """Return a recording as plain data; a ValueError says why it cannot be played."""
     if isinstance(recording, Trace):
         recording = Recording(recording)
     trace = recording.trace
     try:
-        solver, seconds = trace.header["solver"], trace.column("seconds")
+        solver = trace.header["solver"]
+        seconds = trace.column("seconds")
         if not len(seconds):
             raise ValueError(f"replay: run {number}, of {solver}, has no rows")
         if not np.isfinite(seconds).all() or (np.diff(seconds, prepend=0.0) < 0).any():
             raise ValueError(
                 f"replay: run {number}, of {solver}, needs rows of ascending seconds"
             )
-        words = legend(
-            solver, trace.header["parameters"], trace.header["problem"]["name"]
-        )
+        data = trace.header["problem"]["name"]
+        words = legend(solver, trace.header["parameters"], data)
     except (LookupError, TypeError, AttributeError, OverflowError) as error:
         raise ValueError(
             f"replay: run {number} is not the run of a solver; {error}"
@@ -178,7 +178,4 @@ def _run(number: int, recording: Recording | Trace) -> Record:
     curve = Curve(number, *words, ended=trace.stopped_by or "")
     curve.add(trace.rows)
     texts, points = curve.news()
-    return texts | {
-        "points": base64.b64encode(points).decode(),
-        "frames": recording.frames,
-    }
+    return texts | {"points": _base64(points), "frames": recording.frames}

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from html import escape
-from inspect import getdoc
 
 import ipywidgets as widgets
 
@@ -13,6 +12,7 @@ from workbench.core.kinds import Record, Values
 from workbench.least_squares.links import LINKS
 from workbench.memoir.mips import MIPS
 from workbench.registry import SOLVERS
+from workbench.runs.parameters import explained
 from workbench.runs.run import resolve
 
 SERIES = (*(float(f"{m}e{e}") for e in range(-6, 0) for m in (1, 2, 5)), 1.0)
@@ -52,9 +52,8 @@ SLIDERS = {
     "working_set": (2, 4, 8, 16, 32, 64),
 }
 WIDE = {"style": {"description_width": "8em"}, "layout": {"width": "auto"}}
-DEFAULT = (
-    "default"  # instead of None, which a slider cannot hold: it depends on the data
-)
+# Instead of None, which a slider cannot hold: the value depends on the data.
+DEFAULT = "default"
 
 
 class Sliders:
@@ -64,12 +63,11 @@ class Sliders:
     Parameters
     ----------
     solvers : names of the registry
-    starts : values to start from, by the parameter's name; the solvers' defaults
-        otherwise
+    starts : initial values by the parameter's name (default: the solvers' defaults)
 
     Attributes
     ----------
-    widgets : the controls by name; one that belongs to a single solver is called ``name
+    widgets : the controls by name; a control of a single solver is called ``name
         (solver)``
     rows : each of them above its line of help
 
@@ -83,73 +81,70 @@ class Sliders:
     def __init__(self, solvers: Sequence[str], starts: Values):
         self.widgets: dict[str, widgets.DOMWidget] = {}
         self.rows: dict[str, widgets.DOMWidget] = {}
-        self._of: dict[str, dict[str, str]] = {}  # solver -> parameter -> control
+        self._keys: dict[str, dict[str, str]] = {}  # solver -> parameter -> control
         defaults = {solver: resolve(solver, {})[1] for solver in solvers}
-        for name, value in starts.items():
-            if name not in SLIDERS or not any(
-                name in values for values in defaults.values()
-            ):
-                raise ValueError(
-                    f"parameters: {', '.join(solvers)}: no slider is called {name!r}"
-                )
-            example = SLIDERS[name][-1]
-            if value is not None and isinstance(value, str) != isinstance(example, str):
-                raise ValueError(
-                    f"parameters: {name} must be like {example!r}, got {value!r}"
-                )
+        _check_starts(starts, defaults)
         for solver, values in defaults.items():
-            shown = {
-                name: starts.get(name, v)
-                for name, v in values.items()
-                if name in SLIDERS
-            }
-            self._of[solver] = {}
-            for name, value in shown.items():
-                found = {
-                    starts.get(name, each.get(name, value))
-                    for each in defaults.values()
-                }
-                key = name if len(found) == 1 else f"{name} ({solver})"
-                self._of[solver][name] = key
+            self._keys[solver] = {}
+            for name in filter(SLIDERS.get, values):
+                usual = {other[name] for other in defaults.values() if name in other}
+                shared = name in starts or len(usual) == 1
+                key = name if shared else f"{name} ({solver})"
+                self._keys[solver][name] = key
                 if key not in self.widgets:
-                    self.widgets[key] = control_for(key, SLIDERS[name], value)
-                    self.rows[key] = captioned(
-                        self.widgets[key], described(name, solver)
-                    )
+                    start = starts.get(name, values[name])
+                    control = control_for(key, SLIDERS[name], start)
+                    self.widgets[key] = control
+                    self.rows[key] = captioned(control, described(name, solver))
 
     def parameters(self, solver: str) -> Record:
         """Return the values of the solver's sliders by parameter."""
-        values = {
-            name: self.widgets[key].value for name, key in self._of[solver].items()
-        }
-        return {
-            name: None if value == DEFAULT else value for name, value in values.items()
-        }
+        values = {}
+        for name, key in self._keys[solver].items():
+            value = self.widgets[key].value
+            values[name] = None if value == DEFAULT else value
+        return values
 
     def differ(self, solver: str, old: Values, new: Values) -> list[str]:
-        """Return the controls of this solver's parameters that have other values in
-        `new`."""
-        return [key for name, key in self._of[solver].items() if old[name] != new[name]]
+        """Return the controls of the parameters whose value in `new` is another one."""
+        keys = self._keys[solver].items()
+        return [key for name, key in keys if old[name] != new[name]]
 
     def set(self, values: Values) -> None:
         """Set every control of these parameters, whichever solver it belongs to."""
         for key, control in self.widgets.items():
-            control.value = values.get(key.partition(" ")[0], control.value)
+            name, _, _ = key.partition(" ")
+            control.value = values.get(name, control.value)
 
     def show(self, solvers: Sequence[str]) -> None:
         """Show the controls of these solvers and no others."""
-        shown = {key for solver in solvers for key in self._of[solver].values()}
+        shown = {key for solver in solvers for key in self._keys[solver].values()}
         for key, row in self.rows.items():
             row.layout.display = None if key in shown else "none"
+
+
+def _check_starts(starts: Values, defaults: dict[str, Record]) -> None:
+    """Refuse initial values of parameters without a slider, and of another type."""
+    for name, value in starts.items():
+        declared = any(name in values for values in defaults.values())
+        if name not in SLIDERS or not declared:
+            raise ValueError(
+                f"parameters: {', '.join(defaults)}: no slider is called {name!r}"
+            )
+        example = SLIDERS[name][-1]
+        if value is not None and isinstance(value, str) != isinstance(example, str):
+            raise ValueError(
+                f"parameters: {name} must be like {example!r}, got {value!r}"
+            )
 
 
 def control_for(name: str, values: Sequence, value: object) -> widgets.DOMWidget:
     """Return a check box for a switch, a menu for words, a slider for numbers."""
     value = DEFAULT if value is None else value
     if value not in values:
-        values = (
-            [value, *values] if isinstance(value, str) else sorted([*values, value])
-        )
+        values = [value, *values]
+        if not isinstance(value, str):
+            values.sort()
     if isinstance(value, bool):
         control = widgets.Checkbox(value=value, description=name, **WIDE)
     elif isinstance(values[-1], str):
@@ -170,25 +165,15 @@ def captioned(control: widgets.DOMWidget, words: str) -> widgets.VBox:
 
 
 def described(name: str, solver: str) -> str:
-    """Return the first sentence on this parameter in the solver's docstring, or in one
-    it names.
+    """Return the first sentence of the help on a parameter of a solver.
 
-    If there is none, return the sentence of another solver, of the same module first.
+    A docstring may refer to another solver, such as "as in cuts_exact".
     """
-    module = str(SOLVERS[solver].function).partition(":")[0]
-    alike = sorted(
-        SOLVERS, key=lambda each: not str(SOLVERS[each].function).startswith(module)
-    )
-    entry = re.compile(rf"^(?:\w+, )*{name}(?:, \w+)* : (.+(?:\n +.+)*)", re.M)
-    for each in (solver, *alike):
-        if found := entry.search(getdoc(SOLVERS[each].steps) or ""):
-            words = " ".join(found[1].split())
-            other = re.match(r"(?:as of|see) .*?(\w+)`", words)
-            if not other:
-                return re.sub(r"\. .*|[,;] see .*|``", "", words)
-            if other[1] in SOLVERS:
-                return described(name, other[1])
-    return ""
+    words = explained(SOLVERS[solver].steps)[name].help
+    refers = re.match(r"(?:as (?:in|of)|see) `?(\w+)", words)
+    if refers and refers[1] in SOLVERS:
+        return described(name, refers[1])
+    return re.sub(r"\. .*|[,;] see .*", "", words)
 
 
 def slider(

@@ -1,4 +1,4 @@
-"""Many tasks in worker processes: isolated, limited, resumable.
+"""Run many tasks in worker processes: isolated, limited, resumable.
 
 A task is done if its file exists, so a sweep that was cut off resumes there. The file's
 name is a content key: two runs share one exactly if nothing that can change their
@@ -19,7 +19,6 @@ from functools import cache, partial
 from importlib.metadata import distributions
 from math import isfinite
 from pathlib import Path
-from queue import SimpleQueue
 
 import numpy as np
 
@@ -40,8 +39,7 @@ from workbench.runs.worker import (
 
 Say = Callable[[str], None]
 PACKAGE = Path(workbench.__file__).parent
-# The sources that a run of any solver may execute; the solver's own folder is added to
-# them.
+# The sources that a run of any solver may execute, besides the solver's own folder.
 EXECUTED = ("core", "kernels", "data", "registry.py", "runs/run.py", "runs/sweep.py")
 LIBRARIES = (
     "numpy scipy numba llvmlite scikit-learn pandas highspy nmslib vowpalwabbit".split()
@@ -64,38 +62,33 @@ def _canonical(value: object) -> object:
         return [_canonical(v) for v in value]
     if isinstance(value, np.generic):
         value = value.item()
-    if isinstance(value, float):
-        # A mapping, so that it is not the text "nan".
-        return (
-            int(value)
-            if value.is_integer()
-            else value
-            if isfinite(value)
-            else {"": str(value)}
-        )
-    return value
+    if not isinstance(value, float):
+        return value
+    if value.is_integer():
+        return int(value)
+    # A mapping, so that it is not the text "nan".
+    return value if isfinite(value) else {"": str(value)}
 
 
 def code(steps: Steps, *rooms: str) -> str:
-    """Return the key of the code that a run of a solver may execute, with its
-    libraries.
+    """Return the key of the code that a run of a solver may execute, and its libraries.
 
-    It has the sources of :data:`EXECUTED`, of other `rooms` of the package, and of the
+    The code is that of :data:`EXECUTED`, of other `rooms` of the package, and of the
     solver's own room, or of the folder of a solver from elsewhere. Sources are read
     once per process, and again after ``sources.cache_clear()``: a notebook's kernel may
     be older than the code.
     """
     path = Path(sys.modules[steps.__module__].__file__ or "")
-    own = [PACKAGE / room for room in (*EXECUTED, *rooms)]
+    places = [PACKAGE / room for room in (*EXECUTED, *rooms)]
     if path.is_relative_to(PACKAGE):
-        own.append(PACKAGE / path.relative_to(PACKAGE).parts[0])
+        places.append(PACKAGE / path.relative_to(PACKAGE).parts[0])
     else:
-        own += python_files(path.parent, "*.py")
-    return sources(*own)
+        places += python_files(path.parent, "*.py")
+    return sources(*places)
 
 
 def python_files(folder: Path, pattern: str = "**/*.py") -> list[Path]:
-    """Return the Python files of a folder but hidden ones, which editors and systems
+    """Return the Python files of a folder, without the hidden ones that editors
     leave."""
     paths = {path.relative_to(folder).as_posix(): path for path in folder.glob(pattern)}
     return [paths[name] for name in sorted(paths) if "/." not in f"/{name}"]
@@ -103,15 +96,22 @@ def python_files(folder: Path, pattern: str = "**/*.py") -> list[Path]:
 
 @cache
 def sources(*places: Path) -> str:
-    """Return the key of the Python files at some places, of Python and of
-    :data:`LIBRARIES`."""
-    files = {file for p in places for file in (python_files(p) if p.is_dir() else [p])}
-    texts = sorted(map(digest, files))
+    """Return the key of some Python files, of Python and of :data:`LIBRARIES`.
+
+    A place is a file, or a folder of which all files count.
+    """
+    files = set[Path]()
+    for place in places:
+        files |= set(python_files(place)) if place.is_dir() else {place}
     installed = [
-        f"{d.name} {d.version}" for d in distributions() if d.name in LIBRARIES
+        f"{library.name} {library.version}"
+        for library in distributions()
+        if library.name in LIBRARIES
     ]
     return key(
-        sources=texts, python=platform.python_version(), libraries=sorted(installed)
+        sources=sorted(map(digest, files)),
+        python=platform.python_version(),
+        libraries=sorted(installed),
     )
 
 
@@ -129,14 +129,14 @@ def execute(
 
     Parameters
     ----------
-    tasks : tasks with equal keys are run once; a task whose file is damaged is run
-        again
-    folder : where the files of tasks go
-    jobs : worker processes
-    timing : one worker, pinned to a core
+    tasks : the tasks; those with equal keys are run once, and one whose file is damaged
+        is run again
+    folder : the folder for the files of tasks
+    jobs : number of worker processes, at least 1
+    timing : whether to use one worker only, pinned to a core
     what : the name of one task in messages
-    say : receives the progress, line by line: each failure, and at most one other task
-        per second
+    say : function that receives the progress line by line: each failure, and at most
+        one other task per second
 
     Returns
     -------
@@ -150,42 +150,53 @@ def execute(
     check_counts(jobs=jobs)
     folder.mkdir(parents=True, exist_ok=True)
     once = {task.key: task for task in tasks}
-    waiting = {key: task for key, task in once.items() if not _done(task, folder, say)}
-    total, before = len(once), len(once) - len(waiting)
-    done_before = f", {before} done before" if before else ""
-    say(f"{count(total, what)}{done_before}, {len(waiting)} to run")
+    waiting = [task for task in once.values() if not _done(task, folder, say)]
+    done = len(once) - len(waiting)
+    done_before = f", {done} done before" if done else ""
+    say(f"{count(len(once), what)}{done_before}, {len(waiting)} to run")
+    failures: dict[str, str] = {}
     if not waiting:
-        return {}
-    limits, failures, done = limits or Limits(), {}, before
-    jobs = 1 if timing else min(jobs, len(waiting))
+        return failures
+    limits = limits or Limits()
+    workers = 1 if timing else min(jobs, len(waiting))
     run = partial(attempt, folder=folder.absolute(), limits=limits, timing=timing)
-    started = said = time.monotonic()
+    started = last_line = time.monotonic()
+    ended = 0
     with ExitStack() as stop:
-        submit = _in_processes(jobs, stop, folder)
-        futures = {submit(task, run, limits): key for key, task in waiting.items()}
+        submit = _in_processes(workers, stop, folder)
+        futures = {submit(task, run, limits): task for task in waiting}
         for future in as_completed(list(futures)):
-            key = futures.pop(future)  # so that memory does not grow with the sweep
-            try:
-                _, status, text = future.result()
-            except Exception as error:  # raised by a pickle, not by the task
-                _, status, text = failed(key, error)
-            if status == "done" and not waiting[key].path(folder).exists():
-                status, text = "failed", f"it has written no file in {folder}"
-            done, now = done + 1, time.monotonic()
-            if status == "failed":
-                failures[key] = text
+            task = futures.pop(future)  # so that memory does not grow with the sweep
+            outcome = _outcome(task, future, folder)
+            text = outcome.text
+            ended += 1
+            left = len(waiting) - ended
+            now = time.monotonic()
+            if outcome.status == "failed":
+                failures[task.key] = text
                 text = f"FAILED, {text}"
-            elif done < total and now - said < 1:
+            elif left and now - last_line < 1:
                 continue
-            if done < total:
-                text += f"; {duration((now - started) / (done - before) * (total - done))} left"
-            say(f"[{done}/{total}] {waiting[key].label}: {text}")
-            said = now
+            if left:
+                text += f"; {duration((now - started) / ended * left)} left"
+            say(f"[{done + ended}/{len(once)}] {task.label}: {text}")
+            last_line = now
     return failures
 
 
+def _outcome(task: Task, future: Future[Outcome], folder: Path) -> Outcome:
+    """Return how a task ended; it has failed if it has written no file."""
+    try:
+        outcome = future.result()
+    except Exception as error:  # raised by a pickle, not by the task
+        return failed(error)
+    if outcome.status == "done" and not task.path(folder).exists():
+        return Outcome("failed", f"it has written no file in {folder}")
+    return outcome
+
+
 def _done(task: Task, folder: Path, say: Say) -> bool:
-    """Return whether the file of a task is there; one that is damaged is deleted."""
+    """Return whether the file of a task exists; a damaged file is deleted."""
     path = task.path(folder)
     if not path.exists():
         return False
@@ -199,27 +210,26 @@ def _done(task: Task, folder: Path, say: Say) -> bool:
 
 
 def _in_processes(
-    jobs: int, stop: ExitStack, folder: Path
+    workers: int, stop: ExitStack, folder: Path
 ) -> Callable[..., Future[Outcome]]:
-    """Return a function that submits a task to one of `jobs` workers.
+    """Return a function that submits a task to one of some workers.
 
     What a killed process was writing in `folder` is deleted.
     """
-    free: SimpleQueue[Worker] = SimpleQueue()
-    for _ in range(jobs):
-        free.put(worker := Worker())
+    idle = [Worker() for _ in range(workers)]  # as many as the pool has threads
+    for worker in idle:
         stop.callback(worker.kill, last=True)
 
     def work(task: Task, run: Callable[[Task], Outcome], limits: Limits) -> Outcome:
-        worker = free.get()
+        worker = idle.pop()
         try:
             return worker.run(task, run, limits)
         finally:
             for number in worker.killed:
                 for part in task.path(folder).parent.glob(f"*.{number}-*.part*"):
                     part.unlink(missing_ok=True)
-            free.put(worker)
+            idle.append(worker)
 
-    pool = ThreadPoolExecutor(jobs)
+    pool = ThreadPoolExecutor(workers)
     stop.callback(pool.shutdown, wait=False, cancel_futures=True)
     return lambda *call: pool.submit(work, *call)

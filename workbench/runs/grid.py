@@ -1,8 +1,8 @@
-"""Grids: solvers x parameters x data x seeds x repetitions, checked before anything
+"""Grids of solvers, parameters, data, seeds and repetitions, checked before anything
 runs.
 
->>> points = grid({"mrc_ccg": {"eps1": [1e-2, 1e-3]}}, "wine, digits", stop={"cpu": 60}, seeds=3)
->>> len(points)
+>>> solvers = {"mrc_ccg": {"eps1": [1e-2, 1e-3]}}
+>>> len(grid(solvers, "wine, digits", stop={"rounds": 9}, seeds=3))
 12
 """
 
@@ -15,7 +15,7 @@ from pathlib import Path
 
 from workbench.core.checks import check_counts, is_whole
 from workbench.core.kinds import Given, PathLike, Record, Values
-from workbench.core.stream import LIMITS
+from workbench.core.stream import LIMITS, Rule
 from workbench.data.specs import listed
 from workbench.runs.parameters import (
     Parameter,
@@ -24,7 +24,7 @@ from workbench.runs.parameters import (
     parameters_of,
     read_entries,
 )
-from workbench.runs.run import resolve
+from workbench.runs.run import check_data, resolve
 
 
 @dataclass(frozen=True)
@@ -33,14 +33,15 @@ class Point:
 
     Attributes
     ----------
-    solver, parameters : a name of the registry, and all of its parameters, defaults
-        filled in
+    solver : name of a solver in the registry
+    parameters : values of all its parameters, defaults filled in
     data, seed, test : arguments of :func:`workbench.data.load`, which makes the problem
-    repetition : distinguishes runs that are otherwise equal
+    repetition : number that distinguishes runs that are otherwise equal
     stop : stopping rules as :func:`workbench.core.stream.stopping` reads them
-    varied : the names of the parameters that the grid names, for labels and tables
-    timed, key : whether it is measured in timing mode, and its content key, set by a
-        sweep
+    varied : names of the parameters that the grid names, for labels and tables
+    timed : whether the run is measured in timing mode; set by a sweep
+    key : content key, set by a sweep
+    content : checksum of the data and key of the code that a sweep was planned for
     """
 
     solver: str
@@ -53,25 +54,27 @@ class Point:
     varied: tuple[str, ...] = field(default=(), compare=False)
     timed: bool = False
     key: str = ""
+    content: tuple[str, str] = ("", "")
 
     @property
     def label(self) -> str:
         """The values that distinguish this point from others, in one line."""
-        varied = ((name, self.parameters[name]) for name in self.varied)
-        values = [
-            f"{n}={v:g}" if isinstance(v, float) else f"{n}={v}" for n, v in varied
-        ]
-        parts = [" ".join([self.solver, *values]), self.data, f"seed {self.seed}"]
-        return ", ".join(
-            parts + [f"repetition {self.repetition}"] * bool(self.repetition)
-        )
+        words = [self.solver]
+        for name in self.varied:
+            value = self.parameters[name]
+            text = f"{value:g}" if isinstance(value, float) else f"{value}"
+            words.append(f"{name}={text}")
+        parts = [" ".join(words), self.data, f"seed {self.seed}"]
+        if self.repetition:
+            parts.append(f"repetition {self.repetition}")
+        return ", ".join(parts)
 
 
 def grid(
     solvers: str | Sequence[str] | Values,
     data: str | Sequence[str],
-    *,
-    stop: Mapping[str, float],
+    *rules: Rule,
+    stop: Mapping[str, float] | None = None,
     parameters: Values | None = None,
     seeds: int | Sequence[int] = 1,
     repetitions: int = 1,
@@ -82,15 +85,18 @@ def grid(
     Parameters
     ----------
     solvers : names of the registry; as a mapping, each with its parameters, whose
-        values may be lists. A list of such mappings is the union of their grids.
+        values may be lists. Several settings of one solver are a list of mappings.
     data : descriptions of problems that :func:`workbench.data.load` reads
-    stop : when a run ends, see :func:`workbench.core.stream.stopping`; at least one of
-        ``rounds``, ``cpu`` and ``seconds``, so that every run ends
-    parameters : shared by all the solvers
-    seeds : their number, or a list, for the data's split and random features and for
-        every solver with a parameter ``seed`` that the grid does not name
-    repetitions : runs of each point that is otherwise the same
-    test : the fraction of test rows in (0, 1), None for the published split if there is
+    rules : stopping rules of :mod:`workbench.core.stream`, as for
+        :func:`workbench.runs.run.run`; at least one of them is a limit on rounds,
+        processor seconds or wall seconds, so that every run ends
+    stop : the same rules as plain data, such as ``{"gap": 1e-3, "cpu": 60}``, which a
+        YAML file can contain
+    parameters : values that all solvers share, or lists of values
+    seeds : number of seeds, or a list of them. They seed the data's split and random
+        features, and every solver with a parameter ``seed`` that the grid does not name
+    repetitions : number of runs of each point that are otherwise the same, at least 1
+    test : fraction of test rows in (0, 1), or None for the published split if there is
         one
 
     Raises
@@ -99,17 +105,11 @@ def grid(
         Naming the argument: an unknown solver or parameter, a value of the wrong type,
         an empty axis; more than :data:`workbench.runs.parameters.MAX_POINTS` points.
     """
-    stop = checked_stop(stop)
-    if is_whole(seeds):
-        seeds = range(seeds)
-    elif (
-        not isinstance(seeds, Sequence)
-        or not seeds
-        or not all(is_whole(s, 0) for s in seeds)
-    ):
-        raise ValueError(
-            f"seeds: must be a count from 1 or a list of seeds from 0, got {seeds!r}"
-        )
+    check_data(data, "grid(solvers, data, *rules, parameters=...)")
+    if rules and stop:
+        raise ValueError("stop: must be left out if rules are given")
+    limits = checked_stop(rules or stop)
+    seeds = _checked_seeds(seeds)
     check_counts(repetitions=repetitions)
     if test is not None and not (isinstance(test, float) and 0 < test < 1):
         raise ValueError(
@@ -118,15 +118,30 @@ def grid(
     specs = listed(data) if isinstance(data, str) else data
     if not isinstance(specs, Sequence) or not specs or {*map(type, specs)} != {str}:
         raise ValueError(f"data: must be a list of descriptions, got {data!r}")
-    points, settings = [], [*_settings(solvers, parameters or {})]
-    for setting, spec, seed, r in combinations(
+    settings = list(_settings(solvers, parameters or {}))
+    points = []
+    for (solver, defaults, values), spec, seed, repetition in combinations(
         settings, specs, seeds, range(repetitions)
     ):
-        solver, defaults, values = setting
-        own = {"seed": seed} if "seed" in defaults else {}
-        complete = defaults | own | values
-        points.append(Point(solver, complete, spec, seed, test, r, stop, tuple(values)))
+        complete = defaults | values
+        if "seed" in defaults and "seed" not in values:
+            complete["seed"] = seed
+        varied = tuple(values)
+        points.append(
+            Point(solver, complete, spec, seed, test, repetition, limits, varied)
+        )
     return points
+
+
+def _checked_seeds(seeds: object) -> Sequence[int]:
+    """Return the seeds of a grid, given as a list or as their number."""
+    if is_whole(seeds):
+        return range(seeds)
+    if isinstance(seeds, Sequence) and seeds and all(is_whole(s, 0) for s in seeds):
+        return seeds
+    raise ValueError(
+        f"seeds: must be a count from 1 or a list of seeds from 0, got {seeds!r}"
+    )
 
 
 def read_points(path: PathLike) -> list[Point]:
@@ -154,9 +169,8 @@ def at_least(points: Sequence[Point], runs: int) -> list[Point]:
     groups: dict[str, list[Point]] = {}
     for point in points:
         values = sorted((n, v) for n, v in point.parameters.items() if n != "seed")
-        setting = repr(
-            (point.solver, values, point.data, point.test, sorted(point.stop.items()))
-        )
+        stop = sorted(point.stop.items())
+        setting = repr((point.solver, values, point.data, point.test, stop))
         groups.setdefault(setting, []).append(point)
     extended = list(points)
     for group in groups.values():
@@ -174,13 +188,13 @@ def _settings(solvers: Given, shared: Given) -> Iterator[tuple[str, Record, Reco
     if not isinstance(solvers, Mapping | Sequence) or {*map(type, solvers)} != {str}:
         raise ValueError("solvers: must be names, or 'name: parameters' lines")
     for solver in solvers:
-        own = solvers[solver] if isinstance(solvers, Mapping) else {}
         steps, defaults = resolve(solver, {})
         declared = parameters_of(steps)
-        for values in own if isinstance(own, list) else [own or {}]:
+        given = solvers[solver] if isinstance(solvers, Mapping) else {}
+        for values in given if isinstance(given, list) else [given or {}]:
             if not isinstance(values, Mapping) or not isinstance(shared, Mapping):
                 raise ValueError(
-                    f"{solver}: its parameters must be 'name: value', got {own!r}"
+                    f"{solver}: its parameters must be 'name: value', got {given!r}"
                 )
             values = {**shared, **values}
             check_names(values, declared, solver)
@@ -191,39 +205,55 @@ def _settings(solvers: Given, shared: Given) -> Iterator[tuple[str, Record, Reco
                 yield solver, defaults, dict(zip(values, chosen))
 
 
-def _axis(solver: str, parameter: Parameter, value: object) -> list[object]:
+def _axis(solver: str, parameter: Parameter, given: object) -> list[object]:
     """Return the values of one parameter of a solver."""
     name = f"{solver}: {parameter.name}"
-    given = value if isinstance(value, (list, tuple)) else [value]
-    axis = [parameter._replace(name=name).typed(item) for item in given]
+    values = given if isinstance(given, (list, tuple)) else [given]
+    axis = [parameter._replace(name=name).typed(value) for value in values]
     if not axis or len({*map(repr, axis)}) < len(axis):
-        raise ValueError(f"{name}: must be distinct values, got {value!r}")
-    for item in axis:
-        if (
-            isinstance(item, float)
-            and not math.isfinite(item)
-            and item != parameter.default
-        ):
-            raise ValueError(f"{name}: must be finite, got {item!r}")
-        if parameter.name == "seed" and not is_whole(item, 0):
-            raise ValueError(f"{name}: must be a seed from 0, got {item!r}")
+        raise ValueError(f"{name}: must be distinct values, got {given!r}")
+    for value in axis:
+        infinite = isinstance(value, float) and not math.isfinite(value)
+        if infinite and value != parameter.default:
+            raise ValueError(f"{name}: must be finite, got {value!r}")
+        if parameter.name == "seed" and not is_whole(value, 0):
+            raise ValueError(f"{name}: must be a seed from 0, got {value!r}")
     return axis
 
 
-def checked_stop(stop: object) -> dict[str, float]:
-    """Return stopping rules in their types, or raise a ValueError that names what is
-    wrong."""
-    if not isinstance(stop, Mapping) or not set(stop) & set(LIMITS):
+def checked_stop(given: Given) -> dict[str, float]:
+    """Return stopping rules as plain data in their types.
+
+    They are given as plain data or as rules. A ValueError names what is wrong.
+    """
+    stop = given if isinstance(given, Mapping) else _plain(given)
+    if not set(stop) & set(LIMITS):
         raise ValueError(
             f"stop: must set a limit ({', '.join(LIMITS)}) and may set goals, got "
-            f"{stop!r}"
+            f"{given!r}"
         )
-    rules = {}
+    checked = {}
     for name, value in stop.items():
         kind = int if name == "rounds" else float
-        rules[name] = Parameter(f"stop: {name}", kind, kind()).typed(value)
-        if not 0 <= rules[name] < math.inf:
+        checked[name] = Parameter(f"stop: {name}", kind, kind()).typed(value)
+        if not 0 <= checked[name] < math.inf:
             raise ValueError(
                 f"stop: {name} must be finite and not negative, got {value!r}"
             )
-    return rules
+    return checked
+
+
+def _plain(rules: Given) -> dict[str, float]:
+    """Return the plain data of rules."""
+    stop: dict[str, float] = {}
+    for rule in rules or ():
+        if not hasattr(rule, "stop"):
+            raise ValueError(
+                "stop: a grid takes the rules of workbench.core.stream, such as "
+                f"below('gap', 1e-3) and rounds(9), got {rule!r}"
+            )
+        [name] = rule.stop
+        if name in stop:
+            raise ValueError(f"stop: {name} appears twice")
+        stop |= rule.stop
+    return stop

@@ -1,5 +1,4 @@
-"""Importing this module lets a lesson find its ``checks``, whatever folder it runs
-in."""
+"""Let a lesson that imports this module find its ``checks``, whatever its folder."""
 
 import sys
 

@@ -1,22 +1,25 @@
-"""Run notebooks by papermill: figure notebooks if something changed, any one over a
-grid."""
+"""Run notebooks by papermill: figure notebooks that have changed, and any notebook over
+a grid."""
 
 from __future__ import annotations
 
 import json
 import logging
 import os
+import re
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
 from workbench.core.files import digest, whole
-from workbench.core.kinds import Record, Values
+from workbench.core.kinds import Given, Record, Values
 from workbench.core.names import count, hint
 from workbench.data.cache import state_of_folders
 from workbench.runs.engine import PACKAGE, Say, execute, key, python_files, sources
 from workbench.runs.notebooks import (
+    BROKEN,
     CHECKOUT,
     FOLDER,
     PROFILES,
@@ -25,21 +28,19 @@ from workbench.runs.notebooks import (
     read,
     runs_folder,
 )
-from workbench.runs.parameters import Parameter, check_names, combinations
+from workbench.runs.parameters import (
+    COLLECTIONS,
+    Parameter,
+    check_names,
+    combinations,
+)
 from workbench.runs.worker import Limits, Task, duration
 
 TIMEOUTS = {"smoke": 300.0, "quick": 900.0, "paper": 7 * 86400.0}
-# Errors from a sidecar that somebody changed.
-DAMAGED = (
-    ValueError,
-    LookupError,
-    TypeError,
-    AttributeError,
-    RecursionError,
-    FileNotFoundError,
-)
-COLLECTIONS = (list, tuple, dict)
 PRINTED = CHECKOUT / "data" / "reference"  # the papers' printed numbers
+NUMBERS = re.compile(r"[-+.,\deE\s]*")  # a text of numbers, which names no data
+# Notebooks do not use the user's own backend.
+BACKEND = {"MPLBACKEND": "module://matplotlib_inline.backend_inline"}
 
 
 def make(
@@ -63,20 +64,21 @@ def make(
 
     Parameters
     ----------
-    names : notebooks of the folder `notebooks`; all of them by default
+    names : notebooks of the folder `notebooks` (default: all of them)
     profile : ``smoke`` (seconds), ``quick`` (minutes) or ``paper``
     overrides : parameter values as text; every notebook must declare all of these
         parameters
-    jobs : notebooks at a time, by default two, in the profile paper one
-    again : rerun notebooks even if nothing changed
-    results : redraw from the files of this folder, see :mod:`workbench.runs.results`,
-        with the parameters that they were made with
-    timeout : wall seconds for each notebook, by default those of the profile in
-        :data:`TIMEOUTS`
-    figures, executed : where the figures and the executed notebooks go, by default
-        ``figures/`` and ``runs/figures/`` of the checkout; profiles other than paper
-        have folders in them
-    say : receives a line for each notebook
+    jobs : number of notebooks at a time (default: 2, and 1 in the profile paper)
+    again : whether notebooks run even if nothing has changed
+    results : folder of files of results to redraw from, with the parameters that they
+        were made with, see :mod:`workbench.runs.results`
+    timeout : limit for each notebook, in wall seconds (default: that of the profile in
+        :data:`TIMEOUTS`)
+    notebooks : folder of the notebooks
+    figures, executed : folders of the figures and of the executed notebooks (default:
+        ``figures/`` and ``runs/figures/`` of the checkout, with a folder in them for
+        each profile but paper)
+    say : function that receives a line for each notebook
 
     Returns
     -------
@@ -87,52 +89,45 @@ def make(
     ValueError
         Before any notebook runs, naming the argument or the notebook.
     """
-    profile, results = (
-        ("paper", Path(results).absolute()) if results else (profile, None)
-    )
+    if results:
+        profile = "paper"
+        results = Path(results).absolute()
     if profile not in PROFILES:
         raise ValueError(
             f"profile: unknown name {profile!r}; {hint(str(profile), PROFILES)}"
         )
     limits = Limits(TIMEOUTS[profile] if timeout is None else timeout)
-    found = find(list(names), notebooks)
+    chosen = find(list(names), notebooks)
     if jobs is None:
-        jobs = 1 if len(found) == 1 or (profile == "paper" and not results) else 2
-    work = [
-        (notebook, _values(notebook, profile, overrides, results)) for notebook in found
-    ]
+        alone = len(chosen) == 1 or (profile == "paper" and not results)
+        jobs = 1 if alone else 2
     subfolder = "" if profile == "paper" else profile
     figures = Path(figures or figures_folder() / subfolder).absolute()
     executed = Path(executed or runs_folder() / "figures" / subfolder).absolute()
-    changed = (
-        work
-        if again or results
-        else [w for w in work if not unchanged(*w, figures, jobs)]
-    )
-    same = f"; {len(work) - len(changed)} unchanged" if len(work) > len(changed) else ""
-    say(
-        f"{count(len(work), 'notebook')}, profile {profile}{same}; figures go to "
-        f"{figures}"
-    )
     # Notebooks that are redrawn side by side disturb no run.
-    variables = {
+    variables = BACKEND | {
         "WORKBENCH_FIGURES": str(figures),
-        "WORKBENCH_JOBS": str(1 if results else jobs),
+        "WORKBENCH_JOBS": "1" if results else str(jobs),
     }
-    variables |= {
-        "MPLBACKEND": "module://matplotlib_inline.backend_inline"
-    }  # not the user's
+    sources.cache_clear()  # this process may be older than the code; kernels are not
     tasks = []
-    for notebook, values in changed:
-        name = (
-            notebook.name
-        )  # the key, too: copies of one notebook make different figures
-        kept = (
-            {"WORKBENCH_RESULTS": str(results / f"{name}.parquet")} if results else {}
-        )
-        run = partial(run_notebook, notebook, values, variables | kept)
+    for notebook in chosen:
+        name = notebook.name  # also the key: copies of a notebook make other figures
+        values = _values(notebook, profile, overrides, results)
+        figure_key = notebook_key(notebook, values)
+        environment = variables | {"WORKBENCH_KEY": figure_key}
+        if results:
+            environment["WORKBENCH_RESULTS"] = str(results / f"{name}.parquet")
+        elif not again and unchanged(notebook, values, figure_key, figures, jobs):
+            continue
+        run = partial(run_notebook, notebook, values, environment)
         tasks.append(Task(name, name, f"{name}.ipynb", run, read))
-        tasks[-1].path(executed).unlink(missing_ok=True)  # of an earlier call
+    line = f"{count(len(chosen), 'notebook')}, profile {profile}"
+    if len(chosen) > len(tasks):
+        line += f"; {len(chosen) - len(tasks)} unchanged"
+    say(f"{line}; figures go to {figures}")
+    for task in tasks:
+        task.path(executed).unlink(missing_ok=True)  # it is of an earlier call
     failures = execute(
         tasks, executed, jobs=jobs, limits=limits, what="notebook", say=say
     )
@@ -142,8 +137,11 @@ def make(
 def _values(
     notebook: Notebook, profile: str, overrides: Values | None, results: Path | None
 ) -> Record:
-    """Return the values of the parameters: of the profile, of the results if given,
-    overridden."""
+    """Return the values of a notebook's parameters.
+
+    They are those of the profile, or those that `results` were made with, with the
+    overrides.
+    """
     if results is None:
         return notebook.values(profile, overrides)
     from workbench.runs.results import read_results  # Parquet takes a second to import
@@ -151,7 +149,8 @@ def _values(
     path = results / f"{notebook.name}.parquet"
     if not path.exists():
         raise ValueError(f"from: {notebook.name} has no results; there is no {path}")
-    return notebook.values(profile, read_results(path)[1] | dict(overrides or {}))
+    _, recorded = read_results(path)
+    return notebook.values(profile, recorded | dict(overrides or {}))
 
 
 def timed(values: Values) -> bool:
@@ -164,52 +163,58 @@ def figures_folder() -> Path:
     return Path(os.environ.get("WORKBENCH_FIGURES") or CHECKOUT / "figures")
 
 
-def unchanged(notebook: Notebook, values: Values, folder: Path, jobs: int = 1) -> bool:
-    """Return whether the notebook's figures in `folder` are whole and would come out
-    the same.
+def unchanged(
+    notebook: Notebook, values: Values, key: str, folder: Path, jobs: int = 1
+) -> bool:
+    """Return whether the notebook's figures in `folder` are whole and have this key.
 
-    If `jobs` is 1, figures that ran side by side with others count as changed unless
-    untimed.
+    If `jobs` is 1, figures that ran side by side with others count as changed, unless
+    the notebook times nothing.
     """
-    wanted = notebook_key(notebook, values)
     for name in notebook.figures:
         stem = folder / notebook.name / name
         try:
             record = json.loads(Path(f"{stem}.json").read_text(encoding="utf-8"))
             alone = record["jobs"] == 1 or jobs > 1 or not timed(values)
             files = record["files"]
-            same = "png" in files and all(
-                digest(Path(f"{stem}.{kind}")) == own for kind, own in files.items()
+            whole_files = "png" in files and all(
+                digest(Path(f"{stem}.{kind}")) == checksum
+                for kind, checksum in files.items()
             )
-        except DAMAGED:
+        except (*BROKEN, FileNotFoundError):  # somebody has changed the sidecar
             return False
-        if record["key"] != wanted or not alone or not same:
+        if record["key"] != key or not alone or not whole_files:
             return False
     return True
 
 
 def notebook_key(notebook: Notebook, values: Values) -> str:
-    """Return the key of everything that a notebook's figures depend on, whatever it
-    does inside.
+    """Return the key of everything that a notebook's figures depend on.
 
-    Its code and that of modules next to it, its parameters, the package with its
-    libraries, the papers' printed numbers, and the names, sizes and dates of the files
-    in the data folders and of those that the parameters name. Other files that it reads
-    do not count.
+    These are its code and that of modules next to it, its parameters, the package with
+    its libraries, the papers' printed numbers, the names, sizes and dates of the files
+    in the data folders, and the content of the files that texts among the parameters
+    name. Other files that it reads do not count.
     """
-    beside = [
-        file
-        for p in ("*.py", "*/*.py")
-        for file in python_files(notebook.path.parent, p)
-    ]
+    modules = []
+    for pattern in ("*.py", "*/*.py"):
+        modules += python_files(notebook.path.parent, pattern)
     return key(
         notebook=notebook.code,
-        beside=[*filter(None, map(digest, beside))],
-        parameters=dict(values),
+        beside=[*filter(None, map(digest, modules))],
+        parameters=values,
         package=sources(PACKAGE),
         printed=[*map(digest, sorted(PRINTED.glob("*.csv")))],
-        data=state_of_folders(map(str, values.values())),
+        data=state_of_folders(_texts(values)),
     )
+
+
+def _texts(values: Values) -> Iterator[str]:
+    """Yield the texts that may name data among some values and the items of lists."""
+    for value in values.values():
+        for item in value if isinstance(value, (list, tuple)) else [value]:
+            if isinstance(item, str) and not NUMBERS.fullmatch(item):
+                yield item
 
 
 def fan_out(
@@ -222,12 +227,13 @@ def fan_out(
 
     Parameters
     ----------
-    notebook : its parameters cell gives the values of the other parameters
-    texts : parameter -> its values, as in ``{"eps1": "1e-2,1e-3"}``; a list parameter
-        takes one YAML list
-    jobs : how many will run side by side; with more than one nothing inside is timed
-    given : parameter -> a value, or a list of values unless the parameter itself is a
-        list
+    notebook : the notebook; its parameters cell gives the other parameters' values
+    texts : the values of each parameter, as in ``{"eps1": "1e-2,1e-3"}``; a list
+        parameter takes one list
+    jobs : number of notebooks that will run side by side; with more than one nothing
+        inside is timed
+    given : a value for each parameter, or a list of values unless the parameter itself
+        is a list
 
     Raises
     ------
@@ -235,42 +241,41 @@ def fan_out(
         For a parameter that the notebook does not declare, or a value of the wrong
         type.
     """
-    axes = {**(given or {}), **texts}
-    check_names(axes, notebook.parameters, notebook.name)
-    for name, value in axes.items():
+    given = dict(given or {})
+    check_names(given | dict(texts), notebook.parameters, notebook.name)
+    axes: dict[str, list[Given]] = {}
+    for name, value in given.items():
         parameter = notebook.parameters[name]
-        if name in texts:
-            axes[name] = [
-                parameter.read(item.strip()) for item in _items(parameter, value)
-            ]
-        else:
-            several = isinstance(value, list) and parameter.type not in COLLECTIONS
-            axes[name] = [
-                parameter.typed(item) for item in (value if several else [value])
-            ]
-    folder, tasks = str(notebook.path.parent.resolve()), []
-    for values in combinations(*axes.values()):
-        chosen = dict(zip(axes, values))
+        several = isinstance(value, list) and parameter.type not in COLLECTIONS
+        items = value if several else [value]
+        axes[name] = [parameter.typed(item) for item in items]
+    for name, text in texts.items():
+        parameter = notebook.parameters[name]
+        axes[name] = [parameter.read(item) for item in _items(parameter, text)]
+    folder = str(notebook.path.parent.resolve())
+    tasks = []
+    for combination in combinations(*axes.values()):
+        chosen = dict(zip(axes, combination))
         values = notebook.values() | chosen
+        figure_key = notebook_key(notebook, values)
         # A notebook that ran at the same time as others was not timed: its results
         # differ. It may read other files of its folder.
-        own = key(
-            notebook=notebook_key(notebook, values), alone=jobs == 1, folder=folder
-        )
-        label = " ".join(
-            [notebook.name, *(f"{name}={value}" for name, value in chosen.items())]
-        )
-        place = f"{notebook.name}-{own[:10]}/{notebook.name}.ipynb"
-        run = partial(run_notebook, notebook, values, {"WORKBENCH_JOBS": str(jobs)})
-        tasks.append(Task(own, label, place, run, read))
+        task_key = key(notebook=figure_key, alone=jobs == 1, folder=folder)
+        words = [f"{name}={value}" for name, value in chosen.items()]
+        label = " ".join([notebook.name, *words])
+        place = f"{notebook.name}-{task_key[:10]}/{notebook.name}.ipynb"
+        variables = {"WORKBENCH_JOBS": str(jobs), "WORKBENCH_KEY": figure_key}
+        run = partial(run_notebook, notebook, values, variables)
+        tasks.append(Task(task_key, label, place, run, read))
     return tasks
 
 
 def _items(parameter: Parameter, text: str) -> list[str]:
-    one = parameter.type in COLLECTIONS or (
-        parameter.type is None and text.startswith(("[", "{"))
-    )
-    return [text] if one else text.split(",")
+    """Return the texts of a parameter's values; a list is one value."""
+    untyped = parameter.type is None
+    if parameter.type in COLLECTIONS or (untyped and text.startswith(("[", "{"))):
+        return [text]
+    return [item.strip() for item in text.split(",")]
 
 
 def run_notebook(
@@ -280,19 +285,58 @@ def run_notebook(
     path: Path,
     limits: Limits,
 ) -> str:
-    """Run one notebook in its folder, and keep it executed at `path` or as
+    """Run one notebook in its folder, and keep it executed at `path`, or as
     NAME.failed.ipynb.
 
     Parameters
     ----------
-    values : of all its parameters
+    notebook : the notebook
+    values : the values of all its parameters
     variables : environment variables of its kernel
+    path : file of the executed notebook
+    limits : limits of the run; the notebook ends at its wall seconds
 
     Returns
     -------
-    text : how long it took, and the pictures that it made; a RuntimeError says why it
-        failed
+    text : how long it took, and the pictures that it made
+
+    Raises
+    ------
+    RuntimeError
+        Saying why the notebook failed.
     """
+    seconds = limits.seconds or TIMEOUTS["paper"]
+    started = time.monotonic()
+    figures = Path(variables.get("WORKBENCH_FIGURES") or path.parent, notebook.name)
+    failed = path.with_suffix(".failed.ipynb")
+    with whole(path, ".ipynb") as part:
+        with _environment({"WORKBENCH_FIGURES": str(figures.parent), **variables}):
+            reason = _executed(notebook, values, part, seconds)
+        failed.unlink(missing_ok=True)
+        if reason:
+            if part.exists():
+                os.replace(part, failed)
+            raise RuntimeError(f"{reason}; see {failed}")
+    text = f"done in {duration(time.monotonic() - started)}"
+    pictures = [os.path.relpath(figures / f"{name}.png") for name in notebook.figures]
+    return f"{text}: {', '.join(pictures)}" if pictures else text
+
+
+@contextmanager
+def _environment(variables: Mapping[str, str]) -> Iterator[None]:
+    """Set environment variables, and restore all of them at the end."""
+    before = dict(os.environ)
+    os.environ.update(variables)
+    try:
+        yield
+    finally:
+        os.environ.clear()
+        os.environ.update(before)
+
+
+def _executed(notebook: Notebook, values: Values, path: Path, seconds: float) -> str:
+    """Execute a notebook into `path` and return why it failed, empty if it did not."""
+    deadline = time.monotonic() + seconds
     # papermill takes a second to import; `workbench list` reads notebooks without it.
     import nbformat
     from papermill import execute_notebook
@@ -300,65 +344,41 @@ def run_notebook(
 
     from workbench.runs.jupyter_kernels import IpcKernelManager
 
-    logging.getLogger("papermill").setLevel(
-        logging.CRITICAL
-    )  # the reason has all that it logs
-    seconds, tic = limits.seconds or TIMEOUTS["paper"], time.monotonic()
-    figures = Path(variables.get("WORKBENCH_FIGURES") or path.parent, notebook.name)
-    failed, reason, environment = (
-        path.with_suffix(".failed.ipynb"),
-        "",
-        dict(os.environ),
-    )
+    # The reason has everything that papermill logs.
+    logging.getLogger("papermill").setLevel(logging.CRITICAL)
     text = notebook.path.read_text(encoding="utf-8-sig")
-    with whole(path, ".ipynb") as part:
-        os.environ.update({"WORKBENCH_FIGURES": str(figures.parent), **variables})
-        try:
-            execute_notebook(
-                # Not its path, nor the other as it is: papermill fills in what is in
-                # braces.
-                nbformat.reads(text, as_version=4),  # type: ignore[no-untyped-call]
-                str(part).replace("{", "{{").replace("}", "}}"),
-                dict(values),
-                kernel_name="python3",
-                language="python",
-                cwd=notebook.path.parent,
-                progress_bar=False,
-                kernel_manager_class=IpcKernelManager,
-                start_timeout=300,
-                iopub_timeout=600,  # seconds that outputs may take to arrive
-                # The shutdown interrupts the kernel, which would log that as an error.
-                extra_arguments=["--log-level=CRITICAL"],
-                # nbclient's timeout is for one cell; each gets what is left until the
-                # deadline.
-                timeout_func=lambda cell: max(tic + seconds - time.monotonic(), 0.01),
-            )
-        except PapermillExecutionError as error:
-            # What IPython itself refuses, such as a magic, is on stderr only.
-            reason = f"{error.ename}: {error.evalue or _said_last(part)}"
-        except TimeoutError:
-            reason = f"not done after {seconds:g} s"
-        except (
-            Exception
-        ) as error:  # a dead kernel, a full disk: only this notebook's failure
-            reason = f"{type(error).__name__}: {error}"
-        finally:
-            os.environ.clear()
-            os.environ.update(environment)
-        failed.unlink(missing_ok=True)
-        if reason:
-            if part.exists():
-                os.replace(part, failed)
-            raise RuntimeError(f"{reason}; see {failed}")
-    pictures = ", ".join(
-        os.path.relpath(figures / f"{name}.png") for name in notebook.figures
-    )
-    return f"done in {duration(time.monotonic() - tic)}" + f": {pictures}" * bool(
-        pictures
-    )
+    try:
+        content = nbformat.reads(text, as_version=4)  # type: ignore[no-untyped-call]
+        execute_notebook(
+            # The content and not its path, and braces escaped: papermill would fill in
+            # what is in braces.
+            content,
+            str(path).replace("{", "{{").replace("}", "}}"),
+            dict(values),
+            kernel_name="python3",
+            language="python",
+            cwd=notebook.path.parent,
+            progress_bar=False,
+            kernel_manager_class=IpcKernelManager,
+            start_timeout=300,
+            iopub_timeout=600,  # seconds that outputs may take to arrive
+            # The shutdown interrupts the kernel, which would log that as an error.
+            extra_arguments=["--log-level=CRITICAL"],
+            # nbclient's timeout is for one cell; each gets what is left until the
+            # deadline.
+            timeout_func=lambda cell: max(deadline - time.monotonic(), 0.01),
+        )
+    except PapermillExecutionError as error:
+        # What IPython itself refuses, such as a magic, is on stderr only.
+        return f"{error.ename}: {error.evalue or _last_stderr(path)}"
+    except TimeoutError:
+        return f"not done after {seconds:g} s"
+    except Exception as error:  # a dead kernel, a full disk: this notebook alone fails
+        return f"{type(error).__name__}: {error}"
+    return ""
 
 
-def _said_last(path: Path) -> str:
+def _last_stderr(path: Path) -> str:
     """Return the last text that a notebook's cells have written to stderr."""
     cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
     outputs = [output for cell in cells for output in cell.get("outputs", ())]

@@ -1,9 +1,9 @@
-"""Notebooks as files: their declarations, read without running them.
+"""Read what notebooks declare, without running them.
 
-A notebook holds one cell tagged ``parameters``, a line ``name: type = value  # help``
-for each. A figure notebook names in its metadata ``workbench`` the figures that it
-makes, and the parameters that the profiles ``smoke`` and ``paper`` change; ``quick`` is
-the cell.
+A notebook has one cell tagged ``parameters``, with a line for each parameter, ``name:
+type = value  # help``. A figure notebook also names in its metadata ``workbench`` the
+figures that it makes, and the parameters that the profiles ``smoke`` and ``paper``
+change; the profile ``quick`` has the values of the cell.
 """
 
 from __future__ import annotations
@@ -23,6 +23,15 @@ from workbench.runs.parameters import Parameter, check_names, type_of
 CHECKOUT = Path(workbench.__file__).parents[1]
 FOLDER = CHECKOUT / "notebooks" / "figures"
 PROFILES = ("smoke", "quick", "paper")
+# Errors of reading a notebook, or another file of JSON, that is damaged.
+BROKEN = (
+    ValueError,
+    LookupError,
+    TypeError,
+    AttributeError,
+    SyntaxError,
+    RecursionError,
+)
 
 
 @dataclass(frozen=True)
@@ -31,11 +40,11 @@ class Notebook:
 
     Attributes
     ----------
-    path : its name without suffix is the notebook's name
-    parameters : by name, in the order of the parameters cell
-    profiles : the parameters that each profile changes, with their values
-    figures : the names of the figures that it makes
-    code : the source of its code cells
+    path : the file, whose name without suffix is the notebook's name
+    parameters : the parameters by name, in the order of their cell
+    profiles : for each profile, the values of the parameters that it changes
+    figures : names of the figures that the notebook makes
+    code : source of all its code cells
     """
 
     path: Path
@@ -49,14 +58,13 @@ class Notebook:
         return self.path.stem
 
     def values(self, profile: str = "quick", overrides: Values | None = None) -> Record:
-        """Return every parameter's value under a profile, then `overrides`, which may
-        be text."""
-        values = {name: p.default for name, p in self.parameters.items()}
-        return values | self.profiles.get(profile, {}) | self.check(overrides or {})
+        """Return every parameter's value under a profile; `overrides` may be texts."""
+        usual = {name: p.default for name, p in self.parameters.items()}
+        changed = self.profiles.get(profile, {})
+        return usual | changed | self.check(overrides or {})
 
     def check(self, values: Values) -> Record:
-        """Return `values` in their declared types; a ValueError names one that does not
-        fit."""
+        """Return `values` in their declared types; a ValueError names a wrong one."""
         check_names(values, self.parameters, self.name)
         return {
             name: self.parameters[name].typed(value) for name, value in values.items()
@@ -64,8 +72,10 @@ class Notebook:
 
 
 def find(names: Iterable[str] = (), folder: Path = FOLDER) -> list[Notebook]:
-    """Return the notebooks of `folder` with these names, or all; ValueError for another
-    name."""
+    """Return the notebooks of `folder` with these names, or all of them.
+
+    A ValueError names a notebook that does not exist.
+    """
     paths = {path.stem: path for path in sorted(folder.glob("*.ipynb"))}
     for name in names:
         if name not in paths:
@@ -76,8 +86,8 @@ def find(names: Iterable[str] = (), folder: Path = FOLDER) -> list[Notebook]:
 
 
 def runs_folder() -> Path:
-    """Return the folder of runs: ``WORKBENCH_RUNS``, or ``runs/`` in the checkout or
-    here."""
+    """Return the folder ``WORKBENCH_RUNS``, or ``runs/`` of the checkout or of the
+    current folder."""
     checkout = CHECKOUT if (CHECKOUT / "pyproject.toml").is_file() else Path()
     return Path(os.environ.get("WORKBENCH_RUNS") or checkout / "runs")
 
@@ -95,30 +105,21 @@ def read(path: Path) -> Notebook:
     """
     try:
         content = json.loads(path.read_text(encoding="utf-8-sig"))
-        cells, declared = content["cells"], content["metadata"].get("workbench", {})
+        cells = content["cells"]
+        declared = content["metadata"].get("workbench", {})
         tagged = [c for c in cells if "parameters" in c["metadata"].get("tags", ())]
         if len(tagged) != 1:
             raise ValueError(
                 f"needs exactly one cell tagged 'parameters', has {len(tagged)}"
             )
         parameters = parameters_in("".join(tagged[0]["source"]))
-        code = "\n\n".join(
-            "".join(c["source"]) for c in cells if c["cell_type"] == "code"
-        )
-        figures, profiles = (
-            tuple(declared.get("figures", ())),
-            dict(declared.get("profiles", ())),
-        )
-    except (
-        ValueError,
-        LookupError,
-        TypeError,
-        AttributeError,
-        SyntaxError,
-        RecursionError,
-    ) as e:
-        raise ValueError(f"{path.stem}: not a notebook with parameters; {e}") from None
-    notebook = Notebook(path, parameters, profiles, figures, code)
+        sources = ["".join(c["source"]) for c in cells if c["cell_type"] == "code"]
+        figures = tuple(declared.get("figures", ()))
+        profiles = dict(declared.get("profiles", ()))
+    except BROKEN as error:
+        message = f"{path.stem}: not a notebook with parameters; {error}"
+        raise ValueError(message) from None
+    notebook = Notebook(path, parameters, profiles, figures, "\n\n".join(sources))
     for profile, values in profiles.items():
         profiles[profile] = notebook.check(values)
     return notebook
@@ -127,13 +128,9 @@ def read(path: Path) -> Notebook:
 def parameters_in(source: str) -> dict[str, Parameter]:
     """Return the parameters that a cell sets to literals, by name; SyntaxError if not
     Python."""
-    parameters, lines = {}, source.splitlines()
+    parameters = {}
+    lines = source.splitlines()
     for statement in ast.parse(source).body:
-        line = (
-            lines[(statement.end_lineno or 0) - 1]
-            .encode()[statement.end_col_offset :]
-            .decode()
-        )
         match statement:
             case ast.Assign([ast.Name(name)], value):
                 annotation = ""
@@ -142,10 +139,13 @@ def parameters_in(source: str) -> dict[str, Parameter]:
             case _:
                 continue
         try:
-            json.dumps(default := ast.literal_eval(value))
+            default = ast.literal_eval(value)
+            json.dumps(default)
         except (ValueError, TypeError):  # computed, or a set
             continue
-        help_text = line.strip().removeprefix("#").strip()
+        last = lines[(statement.end_lineno or 0) - 1].encode()
+        comment = last[statement.end_col_offset :].decode()
+        help_text = comment.strip().removeprefix("#").strip()
         parameter = Parameter(name, type_of(annotation, default), default, help_text)
         parameters[name] = parameter._replace(default=parameter.typed(default))
     return parameters

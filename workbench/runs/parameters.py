@@ -15,9 +15,11 @@ import yaml
 
 from workbench.core.kinds import Given, PathLike, Record, Steps, Values
 from workbench.core.names import near
+from workbench.data.words import listed
 
 TYPES = {kind.__name__: kind for kind in (bool, int, float, str, list, tuple, dict)}
 BOOLEANS = yaml.SafeLoader.bool_values  # yes, no, on, off, true, false
+COLLECTIONS = (list, tuple, dict)
 MAX_POINTS = 100_000
 TAG = "tag:yaml.org,2002:"
 # Patterns of YAML 1.2 with the first letters of what they match: 010 is ten, no is a
@@ -44,20 +46,20 @@ class _Loader(yaml.SafeLoader):
         node = super().compose_mapping_node(anchor)
         seen = set()
         for key, _ in node.value:
-            if (name := repr(key.value)) in seen:
+            name = repr(key.value)
+            if name in seen:
                 self.refuse(f"{name} appears twice", key)
             seen.add(name)
         return node
 
     def construct_yaml_int(self, node: Any) -> int:
         text = self.construct_scalar(node).replace("_", "")
-        return int(text, 0 if re.match("[-+]?0[xo]", text) else 10)
+        base = 0 if re.match("[-+]?0[xo]", text) else 10
+        return int(text, base)
 
     def construct_undefined(self, node: Any) -> None:
-        self.refuse(
-            f"a {node.tag.removeprefix(TAG)} is not accepted, put a text in quotes",
-            node,
-        )
+        kind = node.tag.removeprefix(TAG)
+        self.refuse(f"a {kind} is not accepted, put a text in quotes", node)
 
     def refuse(self, reason: str, node: Any) -> None:
         raise yaml.constructor.ConstructorError(None, None, reason, node.start_mark)
@@ -72,8 +74,7 @@ _Loader.yaml_constructors = {
 
 
 def _loaded(text: str, kind: Any = _Loader) -> Any:
-    """Return the one value of a YAML text, made by one of the two loaders that make
-    plain data."""
+    """Return the one value of a YAML text, by a loader that makes plain data."""
     loader = kind(text)
     try:
         return loader.get_single_data()
@@ -81,8 +82,41 @@ def _loaded(text: str, kind: Any = _Loader) -> Any:
         loader.dispose()
 
 
+def _boolean(value: Given) -> bool:
+    return BOOLEANS[value.lower()]
+
+
+def _real(value: Given) -> float:
+    if not isinstance(value, str) and type(value) not in (int, float):
+        raise ValueError
+    return float(value)
+
+
+def _whole(value: Given) -> int:
+    if isinstance(value, str) and value.strip().lstrip("+-").isdigit():
+        return int(value)  # exactly, however large it is
+    number = _real(value)
+    if number != int(number):
+        raise ValueError
+    return int(number)
+
+
+def _text(value: Given) -> str:
+    if isinstance(value, (list, tuple)):
+        return ",".join(map(str, value))
+    if type(value) not in (int, float):
+        raise ValueError
+    return str(value)
+
+
+CONVERTERS = {bool: _boolean, int: _whole, float: _real, str: _text}
+
+
 class Parameter(NamedTuple):
-    """A parameter; `type` is None if neither an annotation nor the default says it."""
+    """A parameter of a solver or a notebook.
+
+    ``type`` is None if neither an annotation nor the default determines it.
+    """
 
     name: str
     type: type | None
@@ -104,80 +138,86 @@ class Parameter(NamedTuple):
         kind = self.type
         if self.default is None and value in (None, "None", "none", "null"):
             return None
-        if kind in (list, tuple, dict):
+        if kind in COLLECTIONS:
             return self._collection(value)
-        if type(value) is kind or (
-            kind is None and isinstance(value, (bool, int, float, str))
-        ):
+        if type(value) is kind:
             return value
-        text = isinstance(value, str)
-        if kind is bool and text and value.lower() in BOOLEANS:
-            return BOOLEANS[value.lower()]
-        if kind is str and type(value) in (int, float, list, tuple):
-            return (
-                ",".join(map(str, value))
-                if isinstance(value, (list, tuple))
-                else str(value)
-            )
-        if kind in (int, float) and (text or type(value) in (int, float)):
-            with suppress(ValueError, OverflowError):
-                if kind is int and text and value.strip().lstrip("+-").isdigit():
-                    return int(value)  # exactly, however large it is
-                if kind is float or float(value) == int(float(value)):
-                    return kind(float(value))
-        kind = "a single value" if kind is None else f"of type {kind.__name__}"
-        raise ValueError(f"{self.name}: must be {kind}, got {value!r}")
+        if kind is None and isinstance(value, tuple(CONVERTERS)):
+            return value
+        try:
+            return CONVERTERS[kind](value)  # type: ignore[index]
+        except (AttributeError, LookupError, ValueError, OverflowError):
+            accepted = f"of type {kind.__name__}" if kind else "a single value"
+        raise ValueError(f"{self.name}: must be {accepted}, got {value!r}")
 
     def read(self, text: str) -> Given:
         """Return the value of a command line's text; without a type, as YAML reads
         it."""
         if self.type is None:
             with suppress(yaml.YAMLError, ValueError, LookupError):
-                if type(value := _loaded(text)) in TYPES.values():
+                value = _loaded(text)
+                if type(value) in TYPES.values():
                     return value
         return self.typed(text)
 
     def _collection(self, given: Given) -> Given:
-        """Return a list, a tuple or a dictionary, which may be YAML."""
-        kind, value, why = self.type or list, given, ""
+        """Return a list, a tuple or a dictionary; a text of it is YAML, or has
+        commas."""
+        kind: Any = self.type
         default: Any = self.default or ()
+        value = given
+        fault = ""
         if isinstance(given, str):
-            texts = kind is not dict and {*map(type, default)} == {str}
             try:
-                value = _loaded(given, yaml.BaseLoader if texts else _Loader)
+                value = self._parsed(given)
             except (yaml.YAMLError, ValueError, LookupError) as error:
-                why = f"; {error}"
-        if kind is dict and isinstance(value, dict):
-            known = dict(default)
-            return {
-                n: self._item(v, [known[n]] if n in known else [])
-                for n, v in value.items()
-            }
+                fault = f"; {error}"
         if kind is not dict and isinstance(value, (list, tuple)):
             return kind(self._item(item, default) for item in value)
+        if kind is dict and isinstance(value, dict):
+            like = {name: [item] for name, item in dict(default).items()}
+            return {
+                name: self._item(item, like.get(name, []))
+                for name, item in value.items()
+            }
         example = "{a: 1}" if kind is dict else "[1, 2]"
         raise ValueError(
             f"{self.name}: must be of type {kind.__name__}, such as {example}, got "
-            f"{given!r}{why}"
+            f"{given!r}{fault}"
         )
+
+    def _parsed(self, text: str) -> Given:
+        """Return the YAML of a collection, or a list of items with commas between
+        them."""
+        default: Any = self.default or ()
+        texts = self.type is not dict and {*map(type, default)} == {str}
+        loader = yaml.BaseLoader if texts else _Loader
+        value = _loaded(text, loader)
+        if isinstance(value, list | dict):
+            return value
+        return listed(text) if texts else _loaded(f"[{text}]")
 
     def _item(self, value: Given, like: Iterable[object]) -> Given:
         """Return an item of a collection in the type of the default's items, if they
         have one."""
         kinds = {float if type(item) is int else type(item) for item in like}
-        kind = kinds.pop() if len(kinds) == 1 else None
+        if len(kinds) != 1:
+            return value
+        [kind] = kinds
         if kind not in (bool, float, str) or (kind is float and type(value) is int):
             return value
-        return Parameter(self.name, kind, kind()).typed(
-            value
-        )  # not None: a text may be "none"
+        # The default is not None, as a text may be "none".
+        return Parameter(self.name, kind, kind()).typed(value)
 
 
 def type_of(annotation: object, default: object) -> type | None:
     """Return the type that an annotation such as ``float | None`` names, or the
     default's."""
-    name = re.split(r" \||\[", getattr(annotation, "__name__", str(annotation)))[0]
-    return TYPES.get(name, None if default is None else type(default))
+    text = getattr(annotation, "__name__", str(annotation))
+    name = re.split(r" \||\[", text)[0]
+    if name in TYPES:
+        return TYPES[name]
+    return None if default is None else type(default)
 
 
 def parameters_of(solver: Steps) -> dict[str, Parameter]:
@@ -190,37 +230,39 @@ def parameters_of(solver: Steps) -> dict[str, Parameter]:
 
 
 def explained(solver: Steps) -> dict[str, Parameter]:
-    """Return the parameters of a solver with the help that docstrings have for them.
+    """Return the parameters of a solver with the help that docstrings give for them.
 
-    That is its own docstring, its module's, or that of another function of the module.
+    The solver's own docstring comes first, then that of its module, then those of the
+    module's other functions in their order.
     """
     module = inspect.getmodule(solver)
-    functions = [f for _, f in inspect.getmembers(module, inspect.isfunction)]
-    docs = [
-        solver,
-        module,
-        *(f for f in functions if f.__module__ == solver.__module__),
-    ]
+    functions = filter(inspect.isfunction, vars(module).values())
+    siblings = [f for f in functions if f.__module__ == solver.__module__]
     helps: dict[str, str] = {}
-    for part in docs:
+    for part in (solver, module, *siblings):
         helps = described(inspect.getdoc(part) or "") | helps
     return {
-        n: p._replace(help=helps.get(n, "")) for n, p in parameters_of(solver).items()
+        name: parameter._replace(help=helps.get(name, ""))
+        for name, parameter in parameters_of(solver).items()
     }
 
 
 def described(doc: str) -> dict[str, str]:
-    """Return what the section Parameters of a docstring says of each name, on one
-    line."""
+    """Return the help on each name of a docstring's section Parameters, on one line."""
     section = re.search(
         r"^Parameters\n-+\n(.*?)(?=\n\n\w[\w ]*\n---|\Z)", doc, re.M | re.S
     )
-    helps = {}
-    for entry in re.split(r"^(?=\S)", section[1], flags=re.M) if section else ():
+    helps: dict[str, str] = {}
+    if section is None:
+        return helps
+    for entry in re.split(r"^(?=\S)", section[1], flags=re.M):
         names, colon, text = entry.partition(" : ")
-        text = re.sub(r":\w+:`~?(?:\w+\.)*(\w+)`", r"\1", " ".join(text.split()))
-        for name in names.split(",") if colon else ():
-            helps[name.strip("* \n")] = text.replace("``", "")
+        if not colon:
+            continue
+        text = " ".join(text.split())
+        text = re.sub(r":\w+:`~?(?:\w+\.)*(\w+)`", r"\1", text).replace("``", "")
+        for name in names.split(","):
+            helps[name.strip("* \n")] = text
     return helps
 
 
@@ -234,7 +276,8 @@ def check_names(names: Values, declared: Mapping[str, Parameter], owner: str) ->
 
 def combinations(*axes: Sequence[Any]) -> Iterator[tuple[Any, ...]]:
     """Return the product of some axes; a ValueError if it is too long."""
-    if (number := prod(map(len, axes))) > MAX_POINTS:
+    number = prod(map(len, axes))
+    if number > MAX_POINTS:
         raise ValueError(
             f"a grid must have at most {MAX_POINTS:,} points, got {number:,}"
         )

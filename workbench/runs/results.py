@@ -1,5 +1,4 @@
-"""Traces as one tidy Parquet file: all runs of a sweep, or the results that redraw a
-notebook.
+"""Write traces as one tidy Parquet file: the runs of a sweep, or a notebook's results.
 
 >>> write_results("runs.parquet", sweep(points).traces())       # doctest: +SKIP
 >>> pd.read_parquet("runs.parquet").groupby("solver").gap.min()  # doctest: +SKIP
@@ -32,14 +31,14 @@ from workbench.core.stream import Row
 from workbench.core.trace import Trace, decode, encode
 from workbench.data.specs import available_specs, listed
 from workbench.runs.engine import key
+from workbench.runs.notebooks import BROKEN
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 NAMES = ("solver", "parameters", "data", "seed", "test", "stop", "repetition", "timed")
 # Errors of a damaged file; pyarrow, which takes half a second to import, adds its own.
-DAMAGED = (zlib.error, OSError, LookupError, TypeError, ValueError, AttributeError)
-DAMAGED += (OverflowError, RecursionError)
+DAMAGED = (*BROKEN, zlib.error, OSError, OverflowError)
 
 
 def write_results(
@@ -65,8 +64,8 @@ def write_results(
     Parameters
     ----------
     path : the file, which is replaced
-    traces : of sweeps or of :meth:`workbench.figures.Figures.kept`; at least one
-    parameters : of the notebook whose results they are
+    traces : traces of sweeps or of :meth:`workbench.figures.Figures.kept`, at least one
+    parameters : parameters of the notebook whose results they are
 
     Raises
     ------
@@ -81,30 +80,35 @@ def write_results(
     if not by_setting:
         raise ValueError("traces: there are none to write")
     # Two settings may share a run.
-    once = {trace.header["key"]: trace for trace in by_setting.values()}.values()
-    rows, names, columns = list[Row](), Record(), Record()
-    for trace in once:
-        about = _header(trace)
-        names |= dict.fromkeys(about)
+    runs = {trace.header["key"]: trace for trace in by_setting.values()}
+    rows = list[Row]()
+    names = Record()  # of the columns, in their order
+    measured = Record()
+    for trace in runs.values():
+        header = _header(trace)
+        names |= header
         for row in _thinned(trace):
-            columns |= dict.fromkeys(row)
-            rows.append(about | row | {"stopped_by": trace.stopped_by})
-    columns = list(dict.fromkeys([*columns, "stopped_by"]))
+            measured |= row
+            rows.append(header | row | {"stopped_by": trace.stopped_by})
+    columns = [*(measured | {"stopped_by": None})]
     table = {
         name: _array([row.get(name) for row in rows]) for name in [*names, *columns]
     }
-    headers = {name: encode(trace.header) for name, trace in by_setting.items()}
     about = {
-        "headers": headers,
+        "headers": {name: encode(trace.header) for name, trace in by_setting.items()},
         "columns": columns,
         "parameters": dict(parameters or {}),
     }
-    packed = pa.table(table).replace_schema_metadata(
-        {n: _packed(v) for n, v in about.items()}
-    )
+    metadata = {name: _packed(value) for name, value in about.items()}
+    packed = pa.table(table).replace_schema_metadata(metadata)
     with whole(path) as part:
-        how: Record = {"compression": "zstd", "compression_level": 19}
-        pq.write_table(packed, part, write_page_checksum=True, **how)
+        pq.write_table(
+            packed,
+            part,
+            write_page_checksum=True,
+            compression="zstd",
+            compression_level=19,
+        )
 
 
 def read_results(path: PathLike) -> tuple[list[Trace], Record]:
@@ -131,8 +135,8 @@ def read_results(path: PathLike) -> tuple[list[Trace], Record]:
         columns = table.select(about[b"columns"]).to_pylist()
         for run, row in zip(table["run"].to_pylist(), columns):
             rows[run].append({name: v for name, v in row.items() if v is not None})
-        for own in rows.values():
-            for row in own[:-1]:
+        for of_run in rows.values():
+            for row in of_run[:-1]:
                 row.pop("stopped_by", None)
         traces = [Trace(header, rows[header["key"]]) for header in headers.values()]
         return traces, dict(about[b"parameters"])
@@ -142,66 +146,59 @@ def read_results(path: PathLike) -> tuple[list[Trace], Record]:
 
 def _header(trace: Trace) -> Record:
     """Return the columns that all rows of a trace share."""
-    header, problem = trace.header, trace.header.get("problem") or {}
-    about = {
+    header = trace.header
+    problem = header.get("problem") or {}
+    shared = {
         "run": header["key"],
         "solver": header.get("solver"),
         "data": problem.get("name"),
     }
-    about |= {name: problem.get(name) for name in ("n", "d", "k")}
-    about |= {name: header.get(name) for name in ("seed", "repetition", "timed")}
-    return about | {
-        f"p_{n}": value for n, value in (header.get("parameters") or {}).items()
-    }
+    shared |= {name: problem.get(name) for name in ("n", "d", "k")}
+    shared |= {name: header.get(name) for name in ("seed", "repetition", "timed")}
+    parameters = header.get("parameters") or {}
+    return shared | {f"p_{name}": value for name, value in parameters.items()}
 
 
 def _thinned(trace: Trace) -> list[Row]:
     """Return the rows of a run: all up to round 200, then one in each half per cent."""
-    if (
-        not {"round", "cpu"} <= trace.last.keys()
-    ):  # a notebook's own numbers are not rounds
-        return trace.rows
-    kept = trace.rows[:1]
+    if not {"round", "cpu"} <= trace.last.keys():
+        return trace.rows  # a notebook's own numbers, which have no rounds
+    rows = trace.rows[:1]
     for row in trace.rows[1:]:
-        if (
-            row["round"] <= 200
-            or row["round"] >= 1.005 * kept[-1]["round"]
-            or row is trace.last
-        ):
-            kept.append(row)
-    return kept
+        due = row["round"] <= 200 or row["round"] >= 1.005 * rows[-1]["round"]
+        if due or row is trace.last:
+            rows.append(row)
+    return rows
 
 
 def _array(values: list[object]) -> pa.Array:
     """Return values of one type in that type, mixed ones as text."""
     import pyarrow as pa
 
-    values = [
-        value.item() if isinstance(value, np.generic) else value for value in values
-    ]
-    with suppress(
-        OverflowError, pa.ArrowException
-    ):  # mixed, or an integer that is too large
-        if not pa.types.is_nested((array := pa.array(values)).type):
+    plain = [v.item() if isinstance(v, np.generic) else v for v in values]
+    # Mixed types are refused, and so is an integer that is too large.
+    with suppress(OverflowError, pa.ArrowException):
+        array = pa.array(plain)
+        if not pa.types.is_nested(array.type):
             return array
-    texts = [encode(value) for value in values]
-    return pa.array(
-        [
-            t if t is None or isinstance(t, str) else json.dumps(t, default=str)
-            for t in texts
-        ],
-        pa.string(),
-    )
+    return pa.array(map(_as_text, plain), pa.string())
+
+
+def _as_text(value: object) -> str | None:
+    """Return a value as JSON; texts and None stay as they are."""
+    encoded = encode(value)
+    if encoded is None or isinstance(encoded, str):
+        return encoded
+    return json.dumps(encoded, default=str)
 
 
 def _packed(value: object) -> bytes:
-    """Return JSON compressed, as text: Parquet's metadata are not compressed."""
+    """Return a value as compressed JSON: Parquet does not compress its metadata."""
     return base64.b64encode(zlib.compress(json.dumps(value).encode(), 9))
 
 
 def setting(about: Values) -> str:
-    """Return the key of a run's setting, whatever the code, the data and the
-    machine."""
+    """Return the key of a run's setting: not of its code, its data or its machine."""
     return key(**{name: about.get(name) for name in NAMES})
 
 
@@ -234,19 +231,18 @@ def there(text: str) -> list[str]:
     FileNotFoundError
         If neither data nor results are available.
     """
-    found = recalled()
-    if found is None:
+    results = recalled()
+    if results is None:
         return available_specs(text)
-    known = [
-        trace.header["data"] for trace in found.values()
-    ]  # some with more features
-    if specs := [
-        s
-        for s in listed(text)
-        if any(re.match(rf"{re.escape(s)}( [|+]|$)", d) for d in known)
-    ]:
-        return specs
-    raise FileNotFoundError(f"data: there are no results for {text!r}")
+    known = [trace.header["data"] for trace in results.values()]
+
+    def has_results(spec: str) -> bool:  # some have more features
+        return any(re.match(rf"{re.escape(spec)}( [|+]|$)", name) for name in known)
+
+    specs = list(filter(has_results, listed(text)))
+    if not specs:
+        raise FileNotFoundError(f"data: there are no results for {text!r}")
+    return specs
 
 
 def described(trace: Trace) -> SimpleNamespace:

@@ -1,4 +1,4 @@
-"""One timed, evaluated, recorded run of a solver, for sweeps, figures and
+"""Run a solver once: timed, evaluated and recorded, for sweeps, figures and
 estimators."""
 
 from __future__ import annotations
@@ -7,7 +7,7 @@ import os
 import platform
 import re
 import subprocess
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from functools import cache, partial
@@ -19,8 +19,9 @@ import psutil
 import threadpoolctl
 
 import workbench
+from workbench.core.checks import shown
 from workbench.core.interrupts import Held
-from workbench.core.kinds import PathLike, Record, Steps, Values
+from workbench.core.kinds import Given, PathLike, Record, Steps, Values
 from workbench.core.names import hint
 from workbench.core.problem import Problem
 from workbench.core.state import resumable
@@ -30,13 +31,9 @@ from workbench.registry import SOLVERS
 from workbench.runs.parameters import check_names, parameters_of
 
 PROBLEM = ("name", "n", "d", "k", "synthetic", "checksum")
-LIBRARIES = (
-    "numpy",
-    "scipy",
-    "numba",
-    "highspy",
-    "scikit-learn",
-)  # in the header of a run
+# Libraries whose versions are in the header of a run.
+LIBRARIES = ("numpy", "scipy", "numba", "highspy", "scikit-learn")
+Run = tuple[Trace, State | None]  # what a run returns, and what resumes it
 
 
 def run(
@@ -48,61 +45,65 @@ def run(
     when: Callable[[Row], bool] = always,
     path: PathLike | None = None,
     proof: PathLike | None = None,
-    after: tuple[Trace, State | None] | None = None,
+    after: Run | None = None,
     warm_up: bool = True,
     **unknown: object,
-) -> tuple[Trace, State | None]:
+) -> Run:
     """Run a solver until a rule stops it, it finishes, or Ctrl-C; record every round.
 
     Ctrl-C ends the run after the round in progress; pressed again, at once and without
     a state.
 
-    >>> trace, state = run("ww_walrus", problem, rounds(5))  # doctest: +SKIP
-    >>> trace, state = run("ww_walrus", problem, rounds(9), after=(trace, state))  # doctest: +SKIP
+    >>> first = run("ww_walrus", problem, rounds(5))                # doctest: +SKIP
+    >>> both = run("ww_walrus", problem, rounds(9), after=first)    # doctest: +SKIP
 
     Parameters
     ----------
-    solver : a name of :data:`workbench.registry.SOLVERS`, or any function
+    solver : name of :data:`workbench.registry.SOLVERS`, or any function
         ``solver(problem, *, ...) -> iterator of states``
-    problem : Problem
+    problem : Problem, such as ``load("digits")``
     rules : stopping rules of :mod:`workbench.core.stream`
     parameters : the solver's keyword parameters; the others keep their defaults
-    measure, when : the evaluation, which is not timed, and the rows it evaluates
-    path : where the trace is written while the run goes on
-    proof : where the proof of the last state is written, see
-        :func:`workbench.proofs.write`
-    after : what an earlier run returned, to be resumed from a copy of its state. Rounds
-        and seconds are counted from its start, and parameters that are not given keep
-        their values; only the solver's live parameters may change
-    warm_up : compile the kernels on ``problem.tiny()`` before the clock starts
+    measure : evaluation of a state, which is not timed
+    when : whether a row is evaluated
+    path : file that the trace is written to while the run goes on
+    proof : file for the proof of the last state, see :func:`workbench.proofs.write`
+    after : the result of an earlier run, which is resumed from a copy of its state.
+        Rounds and seconds are counted from its start, and parameters that are not given
+        keep their values; only the solver's live parameters may change
+    warm_up : whether the kernels are compiled on ``problem.tiny()`` before the clock
+        starts
 
     Returns
     -------
     trace : Trace; its last row says ``stopped_by``, its header the load before and
-        after. That of a resumed run has the earlier rows, too, and the earlier header
-        as ``after``
+        after. A resumed run has the earlier rows, too, and the earlier header as
+        ``after``
     state : the last state, which belongs to the trace's last row; None if the solver
         was interrupted before its first state, or within a round
 
     Raises
     ------
     ValueError
-        For an unknown solver or parameter name, and before the first round for a
-        `proof` of a solver that has none, and for an `after` of another problem, solver
-        or value.
+        For an unknown solver or parameter name, and arguments in another order; before
+        the first round for a `proof` of a solver that has none, and for an `after` of
+        another problem, solver or value.
     """
     if unknown:
         raise ValueError(
             f"{next(iter(unknown))}: is not an argument of run; give parameters of "
             f"the solver as parameters={unknown}"
         )
+    check_data(problem, "run(solver, problem, *rules, parameters=...)")
+    _check_form(problem, rules)
     steps, parameters = resolve(solver, _kept(after) | dict(parameters or {}))
     if warm_up:
         warm(steps, problem, parameters)
     trace = Trace(header(solver, problem, parameters, rules))
     clock: Record = {}
+    resumed: Record = {}
     if after is not None:
-        earlier = after[0]
+        earlier, resumed["state"] = after
         clock = {name: earlier.last[name] for name in ("seconds", "cpu")}
         trace.header["after"] = earlier.header
         trace.rows = [dict(row) for row in earlier.rows[:-1]]
@@ -112,20 +113,17 @@ def run(
         from workbench.proofs.writers import proof_of, save  # imports all solvers
     try:
         with held:
-            stream = steps(problem, **parameters, **_resumed(after))
+            stream = steps(problem, **parameters, **resumed)
             rows = _continued(watch(stream, measure, when, **clock), after)
             rows = until(rows, *rules, held.stop)
             for _, held.state in record(rows, trace, path, rules):
                 if proof is not None and len(trace.rows) == earlier_rows + 1:
-                    proof_of(
-                        problem, held.state, parameters
-                    )  # raises now if there is none
+                    # This raises now if the solver has no proof.
+                    proof_of(problem, held.state, parameters)
     except KeyboardInterrupt:
         pass
-    if (
-        after is not None and len(trace.rows) == earlier_rows
-    ):  # cut before its first state
-        return after
+    if after is not None and len(trace.rows) == earlier_rows:
+        return after  # the run was cut before its first state
     state = held.state
     trace.header["load_at_end"] = load_average()
     if proof is not None and state is not None:
@@ -133,8 +131,31 @@ def run(
     return trace, state
 
 
-def _kept(after: tuple[Trace, State | None] | None) -> Record:
-    """Return the parameters of a run to be resumed, none without one."""
+def check_data(data: Given, form: str) -> None:
+    """Refuse names of solvers instead of data; `form` is the right order."""
+    names = data.split(",") if isinstance(data, str) else data
+    if isinstance(names, list | tuple):
+        stripped = {name.strip() for name in names if isinstance(name, str)}
+        if stripped and stripped <= SOLVERS.keys():
+            raise ValueError(f"write {form}; got {shown(data)} instead of data")
+
+
+def _check_form(problem: Given, rules: Sequence[Given]) -> None:
+    """Refuse what is not a Problem, and rules that are not functions."""
+    if not isinstance(problem, Problem):
+        raise ValueError(
+            f"problem: must be a Problem, such as load('digits'), got {shown(problem)}"
+        )
+    for rule in rules:
+        if not callable(rule):
+            raise ValueError(
+                "rules: must be stopping rules, such as below('gap', 1e-3) and "
+                f"rounds(9), got {rule!r}; give parameters as parameters={{...}}"
+            )
+
+
+def _kept(after: Run | None) -> Record:
+    """Return the parameters of the run that is resumed, if there is one."""
     if after is None:
         return {}
     trace, state = after
@@ -151,25 +172,22 @@ def _kept(after: tuple[Trace, State | None] | None) -> Record:
     return dict(origin.parameters) if origin else {}
 
 
-def _resumed(after: tuple[Trace, State | None] | None) -> Record:
-    return {} if after is None else {"state": after[1]}
-
-
 def _continued(
-    stream: Iterable[tuple[Row, State]], after: tuple[Trace, State | None] | None
+    stream: Iterable[tuple[Row, State]], after: Run | None
 ) -> Iterator[tuple[Row, State]]:
     """Pass a stream on; its first row, of the iterate that is resumed, keeps what it
     measured."""
-    known = {} if after is None else dict(after[0].last)
-    known.pop("stopped_by", None)
+    measured: Row = {}
+    if after is not None:
+        measured = dict(after[0].last)
+        measured.pop("stopped_by", None)
     for row, state in stream:
-        yield known | row, state
-        known = {}
+        yield measured | row, state
+        measured = {}
 
 
 def warm(steps: Steps, problem: Problem, parameters: Values) -> None:
-    """Run the solver for three states on ``problem.tiny()``: its kernels are compiled
-    then.
+    """Run the solver for three states on ``problem.tiny()``, to compile its kernels.
 
     Errors are ignored: the run itself raises those that are not due to the tiny
     problem.
@@ -195,7 +213,8 @@ def resolve(solver: str | Steps, parameters: Values) -> tuple[Steps, Record]:
         solver = resumable()(solver)
     declared = parameters_of(solver)
     check_names(parameters, declared, solver.__name__)
-    return solver, {name: p.default for name, p in declared.items()} | dict(parameters)
+    defaults = {name: parameter.default for name, parameter in declared.items()}
+    return solver, defaults | dict(parameters)
 
 
 def header(
@@ -253,14 +272,15 @@ def versions() -> dict[str, str]:
 
 
 def _cpu() -> str:
+    """Return the name of the processor."""
     info = Path("/proc/cpuinfo")
-    names = (
-        re.findall(r"model name\s*: (.+)", info.read_text()) if info.exists() else []
-    )
+    text = info.read_text() if info.exists() else ""
+    names = re.findall(r"model name\s*: (.+)", text)
     return names[0] if names else platform.processor() or platform.machine()
 
 
 def _commit() -> str:
+    """Return the commit of the checkout, marked if code differs from it."""
     root = Path(workbench.__file__).parents[1]
     if not (root / ".git").exists():
         return "none"
@@ -270,9 +290,8 @@ def _commit() -> str:
     try:
         commit = git(["git", "rev-parse", "--short=12", "HEAD"]).stdout.strip()
         # Only what can change a result: a figure that was just renewed does not.
-        changed = git(
-            ["git", "diff", "--name-only", "HEAD", "--", "workbench", "notebooks"]
-        ).stdout
+        code = ["--", "workbench", "notebooks"]
+        changed = git(["git", "diff", "--name-only", "HEAD", *code]).stdout
     except (OSError, subprocess.SubprocessError):
         return "unknown"
-    return commit + "-dirty" * bool(changed)
+    return f"{commit}-dirty" if changed else commit

@@ -1,8 +1,8 @@
-"""Sweeps: every point of a grid as one trace in a file named by its content, and never
-run twice.
+"""Sweeps: each point of a grid is one trace in a file named by its content, and runs
+once.
 
->>> points = grid({"mrc_ccg": {"n_max": [100, 400]}}, "wine", stop={"cpu": 60})  # doctest: +SKIP
->>> sweep(points, jobs=2).frame()                                                # doctest: +SKIP
+>>> points = grid("mrc_ccg", "wine", rounds(60), seeds=3)    # doctest: +SKIP
+>>> sweep(points, jobs=2).frame()                            # doctest: +SKIP
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from threadpoolctl import threadpool_limits
 
+from workbench.core.checks import shown
 from workbench.core.kinds import PathLike, Record
 from workbench.core.measures import errors
 from workbench.core.problem import Problem
@@ -34,15 +35,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
 TIMED_RUNS = 3
-RECORDED = (
-    "key",
-    "timed",
-    "data",
-    "seed",
-    "test",
-    "repetition",
-    "stop",
-)  # in the trace's header
+# Fields of a point in the header of its trace.
+RECORDED = ("key", "timed", "data", "seed", "test", "repetition", "stop")
 
 _warm: set[str] = set()  # the settings that this process has compiled
 
@@ -51,16 +45,15 @@ def solve(point: Point, proofs: bool, path: Path, limits: Limits) -> str:
     """Run a point: solve, evaluate at geometric rounds and at the end, and write the
     trace."""
     problem = _problem(point.data, point.seed, point.test)
-    if point_key(point, problem.checksum, point.timed, proofs) != point.key:
+    if _content(point, problem.checksum, proofs) != point.content:
         raise ValueError(
             "data, code or versions differ from those that the sweep was planned for"
         )
 
     def in_time(row: Row) -> None:
+        # Some columns begin at round 1, as a ratio to the first gap.
         unknown = set(point.stop) - set(LIMITS) - set(row)
-        if (
-            unknown and row["round"] == 1
-        ):  # some columns begin there, as a ratio to the first gap
+        if unknown and row["round"] == 1:
             columns = ", ".join(name for name in row if name not in LIMITS)
             raise ValueError(
                 f"stop: no column {', '.join(unknown)}; known columns: {columns}"
@@ -68,21 +61,22 @@ def solve(point: Point, proofs: bool, path: Path, limits: Limits) -> str:
         if limits.seconds and row["seconds"] > limits.seconds:
             raise TimeoutError(f"took more than {limits.seconds:g} s")
 
-    judge, setting = errors(problem), repr((point.solver, point.data, point.parameters))
+    evaluate = errors(problem)
+    compiled = repr((point.solver, point.data, point.parameters))
     trace, state = run(
         point.solver,
         problem,
         *stopping(point.stop),
         in_time,
         parameters=point.parameters,
-        measure=judge,
+        measure=evaluate,
         when=geometric(),
-        warm_up=setting not in _warm,  # parameters may choose other kernels
+        warm_up=compiled not in _warm,  # parameters may choose other kernels
     )
-    _warm.add(setting)
+    _warm.add(compiled)
     if state is None or trace.stopped_by == "interrupted":
         raise InterruptedError("its worker was interrupted")
-    trace.last.update(judge(state))
+    trace.last.update(evaluate(state))
     trace.header["rules"].pop()  # the limit of this call does not belong to the point
     trace.header |= _recorded(point)
     if proofs:
@@ -96,10 +90,9 @@ def solve(point: Point, proofs: bool, path: Path, limits: Limits) -> str:
 
 def task(point: Point, proofs: bool = False) -> Task:
     """Return the task that runs a planned point."""
+    work = partial(solve, point, proofs)
     check = partial(read_finished, key=point.key)
-    return Task(
-        point.key, point.label, _place(point.key), partial(solve, point, proofs), check
-    )
+    return Task(point.key, point.label, _place(point.key), work, check)
 
 
 def _place(key: str) -> str:
@@ -107,18 +100,20 @@ def _place(key: str) -> str:
 
 
 def _recorded(point: Point) -> Record:
-    return {name: getattr(point, name) for name in RECORDED} | {
-        "stop": dict(point.stop)
-    }
+    return {name: getattr(point, name) for name in RECORDED}
 
 
 @dataclass(frozen=True)
 class Sweep:
-    """The points of a sweep, the folder of their traces, and the reasons of failures by
-    key.
+    """The points of a sweep, and where their traces are.
 
-    ``results`` are the traces by key if they come from files of results, and not from
-    the folder.
+    Attributes
+    ----------
+    points : the points, with their keys
+    folder : folder of their traces
+    failures : the reasons of failures by key
+    results : the traces by key, if they come from files of results instead of the
+        folder
     """
 
     points: tuple[Point, ...]
@@ -136,28 +131,23 @@ class Sweep:
         known = [{**point.parameters, **vars(point)} for point in self.points]
         if unknown := set(where).difference(*known):
             raise ValueError(f"traces: no point has {', '.join(sorted(unknown))}")
-        chosen = {
-            point.key: point
-            for point, values in zip(self.points, known)
-            if all(
+        chosen = {}
+        for point, values in zip(self.points, known):
+            fits = all(
                 name in values and values[name] == value
                 for name, value in where.items()
             )
-        }
-        traces = [
-            self.trace(p) for key, p in chosen.items() if key not in self.failures
-        ]
+            if fits and point.key not in self.failures:
+                chosen[point.key] = point
+        traces = map(self.trace, chosen.values())
         return [trace for trace in traces if trace.last["round"] > 0]
 
     def proofs(self, **where: object) -> list[Path]:
         """Return the files of the proofs of these traces, as far as their solvers have
         any."""
-        places = [
-            self.folder / _place(trace.header["key"]) for trace in self.traces(**where)
-        ]
-        return [
-            path for path in (p.with_suffix(".npz") for p in places) if path.is_file()
-        ]
+        keys = [trace.header["key"] for trace in self.traces(**where)]
+        paths = [(self.folder / _place(key)).with_suffix(".npz") for key in keys]
+        return [path for path in paths if path.is_file()]
 
     def frame(self) -> pd.DataFrame:
         """Return a row for each point: its setting, how it ended, its last row.
@@ -168,38 +158,37 @@ class Sweep:
         """
         import pandas as pd
 
-        rows = []
-        for point in self.points:
-            row = {name: getattr(point, name) for name in ("solver", "data", "seed")}
-            rules = ", ".join(
-                f"{name} {value:g}" for name, value in sorted(point.stop.items())
-            )
-            row |= {"repetition": point.repetition, "test": point.test, "stop": rules}
-            row |= {f"p_{name}": point.parameters[name] for name in point.varied}
-            if point.key in self.failures:
-                row |= {"status": "failed", "reason": self.failures[point.key]}
-            else:
-                trace = self.trace(point)
-                problem, busy = trace.header["problem"], trace.header.get("load")
-                size = {name: problem[name] for name in ("n", "d", "k", "checksum")}
-                row |= {
-                    "status": "done",
-                    "reason": "",
-                    "load": busy,
-                    **size,
-                    **trace.last,
-                }
-            rows.append(row | {"timed": point.timed, "key": point.key})
-        return pd.DataFrame(rows)
+        return pd.DataFrame([self._row(point) for point in self.points])
+
+    def _row(self, point: Point) -> Record:
+        """Return the row of the frame for a point."""
+        rules = [f"{name} {value:g}" for name, value in sorted(point.stop.items())]
+        row: Record = {
+            "solver": point.solver,
+            "data": point.data,
+            "seed": point.seed,
+            "repetition": point.repetition,
+            "test": point.test,
+            "stop": ", ".join(rules),
+        }
+        row |= {f"p_{name}": point.parameters[name] for name in point.varied}
+        if point.key in self.failures:
+            row |= {"status": "failed", "reason": self.failures[point.key]}
+        else:
+            trace = self.trace(point)
+            row |= {"status": "done", "reason": "", "load": trace.header.get("load")}
+            problem = trace.header["problem"]
+            row |= {name: problem[name] for name in ("n", "d", "k", "checksum")}
+            row |= trace.last
+        return row | {"timed": point.timed, "key": point.key}
 
     def trace(self, point: Point) -> Trace:
         """Return the trace of one of the points, which did not fail."""
         if self.results is not None:
             return self.results[point.key]
         trace = read_finished(self.folder / _place(point.key), point.key)
-        trace.header |= _recorded(
-            point
-        )  # an earlier sweep may have named the data otherwise
+        # An earlier sweep may have given the data another name.
+        trace.header |= _recorded(point)
         return trace
 
 
@@ -218,19 +207,21 @@ def sweep(
 
     Parameters
     ----------
-    points : of :func:`workbench.runs.grid.grid`; grids can be added
-    jobs : worker processes, each with one thread
-    timing : one worker, pinned to a core, in which the solvers take turns, and at least
-        three runs of each setting: repetitions are added if it has fewer seeds. Without
-        timing, seconds are not comparable and marked so
+    points : points of :func:`workbench.runs.grid.grid`; the lists of several grids can
+        be added
+    jobs : number of worker processes, each with one thread
+    timing : whether seconds are measured: in one worker, pinned to a core, where the
+        solvers take turns, with at least three runs of each setting (repetitions are
+        added if it has fewer seeds). Otherwise seconds are not comparable, and marked
+        so
     seconds, memory : limits of one point, in wall seconds and GB, see
         :class:`workbench.runs.worker.Limits`
-    folder : where traces are kept (default: ``runs/points`` of the checkout, for all
+    folder : folder of the traces (default: ``runs/points`` of the checkout, for all
         sweeps)
-    proofs : write the proof of each point's last state next to its trace, with the
-        suffix .npz, if its solver has one; runs with and without proofs are different
-        ones
-    say : receives the progress, line by line
+    proofs : whether the proof of each point's last state is written next to its trace,
+        with the suffix .npz, if its solver has one; runs with and without proofs are
+        different ones
+    say : function that receives the progress, line by line
 
     Raises
     ------
@@ -239,24 +230,31 @@ def sweep(
     KeyboardInterrupt
         After all workers have been stopped; the same call resumes the sweep.
     """
+    for point in points:
+        if not isinstance(point, Point):
+            raise ValueError(
+                "points: must be those of grid(solvers, data, *rules, parameters=...), "
+                f"got {shown(points)}"
+            )
     limits = Limits(seconds, memory)
     folder = Path(folder or runs_folder() / "points").absolute()
     if timing and jobs != 1:
         raise ValueError(f"jobs: must be 1 with timing, got {jobs!r}")
     timing = timed_alone(timing)
-    points = at_least(points, TIMED_RUNS) if timing else points
-    if (known := recalled()) is not None:
-        return _recalled(points, timing, known, folder)
+    if timing:
+        points = at_least(points, TIMED_RUNS)
+    results = recalled()
+    if results is not None:
+        return _recalled(points, timing, results, folder)
     points = planned(points, timing, proofs)
-    tasks = [
-        task(point, proofs)
-        for point in (sorted(points, key=_turn) if timing else points)
-    ]
-    how: Record = {"jobs": jobs, "limits": limits, "timing": timing, "say": say}
-    return Sweep(points, folder, execute(tasks, folder, **how))
+    order = sorted(points, key=_turn) if timing else points
+    tasks = [task(point, proofs) for point in order]
+    failures = execute(tasks, folder, jobs=jobs, limits=limits, timing=timing, say=say)
+    return Sweep(points, folder, failures)
 
 
 def _turn(point: Point) -> tuple[object, ...]:
+    """Return the sort key that lets the solvers take turns."""
     return point.data, point.seed, point.parameters.get("seed", 0), point.repetition
 
 
@@ -268,10 +266,11 @@ def summary(done: Sweep) -> pd.DataFrame:
     """
     frame = done.frame()
     by = ["solver", *[name for name in frame if name.startswith("p_")], "data"]
-    by += [c for c in ("test", "stop") if frame[c].nunique() > 1]
+    by += [name for name in ("test", "stop") if frame[name].nunique() > 1]
     frame = frame.drop_duplicates([*by, "key"])  # points that are the same run
     frame["failed"] = frame["status"] == "failed"
-    columns = [c for c in ("cpu", "round", "gap", "primal", "test_error") if c in frame]
+    measured = ("cpu", "round", "gap", "primal", "test_error")
+    columns = [name for name in measured if name in frame]
     groups = frame.groupby(by, sort=False, dropna=False)
     counts = groups.agg(runs=("key", "size"), failed=("failed", "sum"))
     table = groups[columns].median().join(counts)
@@ -286,55 +285,69 @@ def point_key(point: Point, checksum: str, timed: bool, proofs: bool = False) ->
     parameters. Timed runs are measurements: they are kept apart by seed, even if it has
     no effect, and by machine.
     """
-    steps = SOLVERS[point.solver].steps
+    data, code_key = _content(point, checksum, proofs)
     return key(
         solver=point.solver,
-        steps=steps.__qualname__,
-        parameters=dict(point.parameters),
-        data=checksum,
-        stop=dict(point.stop),
+        steps=SOLVERS[point.solver].steps.__qualname__,
+        parameters=point.parameters,
+        data=data,
+        stop=point.stop,
         repetition=point.repetition,
         timed=timed and {"seed": point.seed, "machine": machine()},
-        code=code(steps, *["proofs"] * proofs),
+        code=code_key,
     )
 
 
+def _content(point: Point, checksum: str, proofs: bool) -> tuple[str, str]:
+    """Return the checksum of a point's data and the key of the code that it runs."""
+    rooms = ["proofs"] if proofs else []
+    return checksum, code(SOLVERS[point.solver].steps, *rooms)
+
+
 def _recalled(
-    points: Sequence[Point], timed: bool, known: dict[str, Trace], folder: Path
+    points: Sequence[Point], timed: bool, results: dict[str, Trace], folder: Path
 ) -> Sweep:
     """Return the sweep of points that were run before, perhaps elsewhere and by other
     code."""
-    found = []
+    recalled_points = []
     for point in points:
-        own = setting(vars(point) | {"timed": timed})
-        own = known[own].header["key"] if own in known else own
-        found.append(replace(point, key=own, timed=timed))
-    traces = {trace.header["key"]: trace for trace in known.values()}
+        run_key = setting(vars(point) | {"timed": timed})
+        if run_key in results:
+            run_key = results[run_key].header["key"]
+        recalled_points.append(replace(point, key=run_key, timed=timed))
+    traces = {trace.header["key"]: trace for trace in results.values()}
     reason = "no run with these settings is in the results"
-    failures = {point.key: reason for point in found if point.key not in traces}
-    return Sweep(tuple(found), folder, failures, traces)
+    failures = {
+        point.key: reason for point in recalled_points if point.key not in traces
+    }
+    return Sweep(tuple(recalled_points), folder, failures, traces)
 
 
 def planned(
     points: Sequence[Point], timed: bool, proofs: bool = False
 ) -> tuple[Point, ...]:
     """Return the points with their keys; each problem is made once."""
-    # a notebook's kernel may be older than the code; new workers are not
+    # A notebook's kernel may be older than the code; new workers are not.
     sources.cache_clear()
 
     @cache
     def checksum(data: str, seed: int, test: float | None) -> str:
-        with threadpool_limits(
-            1
-        ):  # as in the workers: it may change the last digits of features
+        # One thread, as in the workers: it may change the last digits of features.
+        with threadpool_limits(1):
             return load(data, seed=seed, test=test).checksum
 
-    keys = [
-        point_key(p, checksum(p.data, p.seed, p.test), timed, proofs) for p in points
-    ]
-    return tuple(
-        replace(point, key=own, timed=timed) for point, own in zip(points, keys)
-    )
+    with_keys = []
+    for point in points:
+        data = checksum(point.data, point.seed, point.test)
+        with_keys.append(
+            replace(
+                point,
+                key=point_key(point, data, timed, proofs),
+                timed=timed,
+                content=_content(point, data, proofs),
+            )
+        )
+    return tuple(with_keys)
 
 
 @lru_cache(maxsize=TIMED_RUNS)  # the splits of one setting, for the next solver

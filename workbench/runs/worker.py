@@ -21,10 +21,12 @@ from typing import Any, NamedTuple
 import psutil
 from threadpoolctl import threadpool_limits
 
-ONE_THREAD = dict.fromkeys(
-    ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS"),
-    "1",
-)
+ONE_THREAD = {
+    "OMP_NUM_THREADS": "1",
+    "OPENBLAS_NUM_THREADS": "1",
+    "MKL_NUM_THREADS": "1",
+    "NUMBA_NUM_THREADS": "1",
+}
 GRACE_S = 20.0
 DIED = "its worker died twice (out of memory, or a crash in compiled code)"
 TOO_LONG = "exceeded its time limit within a round and was killed"
@@ -32,6 +34,11 @@ TOO_LONG = "exceeded its time limit within a round and was killed"
 # even while compiled code runs here. On other systems it ends after its task.
 WITH_ITS_PARENT = (
     "import ctypes; ctypes.CDLL(None).prctl(1, 9)" if psutil.LINUX else "pass"
+)
+# The program of a worker's process; its arguments are a file descriptor and sys.path.
+SERVE = (
+    f"{WITH_ITS_PARENT}; import sys; sys.path[:] = sys.argv[2:]; "
+    "from workbench.runs import worker; worker.serve(int(sys.argv[1]))"
 )
 
 
@@ -50,25 +57,25 @@ class Limits:
 
     def __post_init__(self) -> None:
         for name, value in vars(self).items():
-            if value is not None and not (
-                isinstance(value, (int, float)) and 0 < value < inf
-            ):
+            if value is None:
+                continue
+            if not isinstance(value, (int, float)) or not 0 < value < inf:
                 raise ValueError(f"{name}: must be positive and finite, got {value!r}")
 
 
 @dataclass(frozen=True)
 class Task:
-    """A unit of work: a point of a grid, a notebook or a match of the arena. It is
-    picklable.
+    """A picklable unit of work: a point of a grid, a notebook or a match of the arena.
 
     Attributes
     ----------
-    key, label : its content key, and its name in messages
+    key : its content key
+    label : its name in messages
     place : path, in the folder of tasks, of the file that marks it as done
     work : function (path, limits) that writes the file whole or not at all, and returns
         in a few words how it went
-    check : function (path) that raises a ValueError if the file is not a whole one of
-        this task
+    check : function (path) that raises a ValueError if the file is damaged or belongs
+        to another task
     """
 
     key: str
@@ -84,7 +91,6 @@ class Task:
 class Outcome(NamedTuple):
     """The end of a task: its status is ``done`` or ``failed``."""
 
-    key: str
     status: str
     text: str
 
@@ -93,22 +99,22 @@ def attempt(task: Task, *, folder: Path, limits: Limits, timing: bool) -> Outcom
     """Run one task in a worker."""
     path = task.path(folder)
     if path.exists():
-        return Outcome(task.key, "done", "already done by another run")
+        return Outcome("done", "already done by another run")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with _limited_memory(limits.memory), _on_one_core(timing):
-            return Outcome(task.key, "done", task.work(path, limits))
+            return Outcome("done", task.work(path, limits))
     except (Exception, SystemExit, KeyboardInterrupt) as error:
-        return failed(task.key, error, limits)
+        return failed(error, limits)
 
 
-def failed(key: str, error: BaseException, limits: Limits | None = None) -> Outcome:
+def failed(error: BaseException, limits: Limits | None = None) -> Outcome:
     """Return an error in one line."""
     if isinstance(error, MemoryError):
         within = f"{limits.memory:g} GB" if limits and limits.memory else "there is"
-        return Outcome(key, "failed", f"out of memory: it needs more than {within}")
+        return Outcome("failed", f"out of memory: it needs more than {within}")
     kind = "" if isinstance(error, TimeoutError) else f"{type(error).__name__}: "
-    return Outcome(key, "failed", kind + " ".join(str(error).split())[:500])
+    return Outcome("failed", kind + " ".join(str(error).split())[:500])
 
 
 @contextmanager
@@ -117,58 +123,60 @@ def _limited_memory(gigabytes: float | None) -> Iterator[None]:
     if gigabytes is None or not psutil.LINUX:
         yield
         return
-    import resource  # Unix only
-
-    soft, hard = resource.getrlimit(resource.RLIMIT_AS)
-    most = psutil.Process().memory_info().vms + round(gigabytes * 2**30)
-    resource.setrlimit(
-        resource.RLIMIT_AS, (most if hard < 0 else min(most, hard), hard)
-    )
+    process = psutil.Process()
+    soft, hard = process.rlimit(psutil.RLIMIT_AS)
+    limit = process.memory_info().vms + round(gigabytes * 2**30)
+    if hard >= 0:  # a negative number is no limit
+        limit = min(limit, hard)
+    process.rlimit(psutil.RLIMIT_AS, (limit, hard))
     try:
         yield
     finally:
-        resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
+        process.rlimit(psutil.RLIMIT_AS, (soft, hard))
 
 
 def timed_alone(timing: bool) -> bool:
-    """Return whether the runs of a notebook itself are timed: no other notebook
-    runs."""
+    """Return whether a notebook's own runs are timed, as no other notebook runs."""
     return timing and os.environ.get("WORKBENCH_JOBS", "1") == "1"
 
 
 @contextmanager
 def one_thread(timed: bool) -> Iterator[None]:
-    """Hold this process to one thread of BLAS, and to one core if its runs are
-    timed."""
+    """Use one thread of BLAS in this process, and one core if its runs are timed."""
     with threadpool_limits(1), _on_one_core(timed):
         yield
 
 
 @contextmanager
 def _on_one_core(timing: bool) -> Iterator[None]:
+    if not timing or not psutil.LINUX:
+        yield
+        return
     process = psutil.Process()
-    cores = process.cpu_affinity() if timing and psutil.LINUX else []
-    process.cpu_affinity(cores[-1:]) if cores else None
+    cores = process.cpu_affinity()
+    process.cpu_affinity(cores[-1:])
     try:
         yield
     finally:
-        process.cpu_affinity(cores) if cores else None
+        process.cpu_affinity(cores)
 
 
 def duration(seconds: float) -> str:
     """Return a time in words: ``40 s``, ``3 min``, ``2.5 h``."""
     if seconds < 99.5:
         return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 5940 else f"{seconds / 3600:.1f} h"
+    if seconds < 5940:
+        return f"{seconds / 60:.0f} min"
+    return f"{seconds / 3600:.1f} h"
 
 
 class Worker:
-    """Runs tasks in a process of its own, which a new one replaces if it dies or takes
-    too long."""
+    """Run tasks in another process, which is replaced if it dies or takes too long."""
 
     def __init__(self) -> None:
         self.process: subprocess.Popen[bytes] | None = None
-        self.ended, self.lock = False, threading.Lock()
+        self.ended = False
+        self.lock = threading.Lock()
         self.killed: list[int] = []  # processes, whose files may be unfinished
 
     def run(
@@ -178,21 +186,20 @@ class Worker:
         try:
             message = bytes(ForkingPickler.dumps(partial(attempt, task)))
         except Exception as error:  # a task with a nested function or an open file
-            return failed(task.key, error)
+            return failed(error)
         seconds = limits.seconds and 1.5 * limits.seconds + GRACE_S
         for _ in range(2):
             try:
-                return self.answer(message, seconds)._replace(key=task.key)
+                return self.answer(message, seconds)
             except TimeoutError:
                 self.kill()
-                return Outcome(task.key, "failed", TOO_LONG)
+                return Outcome("failed", TOO_LONG)
             except (OSError, EOFError):  # the process is dead
                 self.kill()
-        return Outcome(task.key, "failed", DIED)
+        return Outcome("failed", DIED)
 
     def kill(self, last: bool = False) -> None:
-        """Kill the process and its group; after the `last` time no other one is
-        started."""
+        """Kill the process and its group; after the `last` time none is started."""
         with self.lock:
             self.ended |= last
             if self.process:
@@ -216,14 +223,10 @@ class Worker:
             if self.ended:
                 raise InterruptedError("the sweep was stopped")
             if not self.process:
-                code = f"{WITH_ITS_PARENT}; import sys; sys.path[:] = sys.argv[2:]; "
-                code += (
-                    "from workbench.runs import worker; worker.serve(int(sys.argv[1]))"
-                )
                 self.connection, other = Pipe()
                 with other:
                     self.process = subprocess.Popen(
-                        [sys.executable, "-c", code, str(other.fileno()), *sys.path],
+                        [sys.executable, "-c", SERVE, str(other.fileno()), *sys.path],
                         stdin=subprocess.DEVNULL,
                         stdout=2,  # what a task prints
                         pass_fds=(other.fileno(),),
@@ -234,8 +237,8 @@ class Worker:
 
 
 def serve(descriptor: int) -> None:
-    """Be the process of a :class:`Worker`: run what comes in until the connection is
-    closed."""
+    """Run what comes in until the connection is closed, as the process of a
+    :class:`Worker`."""
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     connection = Connection(descriptor)
     while True:
@@ -244,6 +247,6 @@ def serve(descriptor: int) -> None:
         except EOFError:
             return
         except Exception as error:  # a module that the task needs is missing
-            call = partial(failed, "", error)
+            call = partial(failed, error)
         connection.send("begun")
         connection.send(call())

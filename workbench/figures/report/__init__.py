@@ -1,7 +1,6 @@
-"""One HTML page of the claims, of the papers' numbers next to ours, and of all figures,
-offline.
+"""One HTML page of the claims, the papers' numbers next to ours, and all figures.
 
->>> report()                                                               # doctest: +SKIP
+>>> report()    # doctest: +SKIP
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ import workbench
 from workbench.core.files import whole
 from workbench.core.kinds import PathLike, Record
 from workbench.figures import reference
-from workbench.figures.report.claims import VERDICTS, read_claims
+from workbench.figures.report.claims import VERDICTS, Claim, read_claims
 from workbench.figures.report.rows import (
     STANDINGS,
     Row,
@@ -31,7 +30,7 @@ from workbench.figures.report.rows import (
 from workbench.figures.report.sidecars import Figure, collect
 from workbench.papers import PAPERS, order, title, token
 from workbench.runs.mill import figures_folder
-from workbench.runs.notebooks import CHECKOUT
+from workbench.runs.notebooks import CHECKOUT, FOLDER
 
 
 def report(
@@ -40,13 +39,14 @@ def report(
     figures: PathLike | None = None,
     printed: pd.DataFrame | None = None,
 ) -> Path:
-    """Write the report, whole or not at all, print which files were left out, return
-    its path.
+    """Write the report, print which files were left out, and return its path.
+
+    The page needs no network. It is written whole or not at all.
 
     Parameters
     ----------
-    path : the page (default: ``runs/report.html`` of the checkout)
-    figures : the folder of figures and sidecars (default: the folder that figures are
+    path : file of the page (default: ``runs/report.html`` of the checkout)
+    figures : folder of figures and sidecars (default: the folder that figures are
         saved in)
     printed : the papers' numbers (default: those of ``data/reference``)
 
@@ -59,34 +59,38 @@ def report(
     folder = Path(figures or figures_folder())
     if not folder.is_dir():
         raise ValueError(f"figures: there is no folder {folder}")
-    found, faults = collect(folder)
+    collected, faults = collect(folder)
     for fault in faults:
         print(fault)
-    rows = side_by_side(
-        reference.printed() if printed is None else printed, measurements(found)
-    )
-    loader = FileSystemLoader(Path(__file__).parent)
+    if printed is None:
+        printed = reference.printed()
+    rows = side_by_side(printed, measurements(collected))
+    papers = {figure.paper for figure in collected}
+    papers |= {row.names["paper"] for row in rows}
+    sections = [_section(paper, collected, rows) for paper in sorted(papers, key=order)]
+    notebooks = Path(os.path.relpath(FOLDER, path.parent))
+
+    def source(figure: Figure) -> str:
+        return quote((notebooks / f"{figure.notebook}.ipynb").as_posix())
+
     environment = Environment(
-        loader=loader, autoescape=True, trim_blocks=True, lstrip_blocks=True
+        loader=FileSystemLoader(Path(__file__).parent),
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
     )
-    papers = {figure.paper for figure in found} | {row.names["paper"] for row in rows}
-    notebooks = Path(os.path.relpath(CHECKOUT / "notebooks" / "figures", path.parent))
     page = environment.get_template("report.html").render(
         now=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
         version=workbench.__version__,
-        figures=found,
-        board=[
-            (title(key), [c for c in read_claims() if c.paper == key]) for key in PAPERS
-        ],
+        figures=collected,
+        board=[(title(paper), _claims_of(paper)) for paper in PAPERS],
         verdicts=VERDICTS,
-        proofs=Counter(proof.outcome for figure in found for proof in figure.proofs),
+        proofs=Counter(proof.outcome for f in collected for proof in f.proofs),
         total=counts(rows),
         standings=STANDINGS,
         faults=faults,
-        sections=[_section(paper, found, rows) for paper in sorted(papers, key=order)],
-        source=lambda figure: quote(
-            (notebooks / f"{figure.notebook}.ipynb").as_posix()
-        ),
+        sections=sections,
+        source=source,
         token=token,
         counts=counts,
     )
@@ -95,30 +99,38 @@ def report(
     return path
 
 
+def _claims_of(paper: str) -> list[Claim]:
+    return [claim for claim in read_claims() if claim.paper == paper]
+
+
 def _section(paper: str, figures: list[Figure], rows: list[Row]) -> Record:
-    """Return the title and the counts of one paper, its tables, each with the figures
-    that have its numbers first, and all other figures.
+    """Return the section of the page on one paper.
+
+    Each table has the figures that have its numbers first; the other figures are of no
+    table.
     """
-    own = [row for row in rows if row.names["paper"] == paper]
-    beside: dict[str, list[Figure]] = {row.names["table"]: [] for row in own}
-    beside["no table"] = []
-    for figure in (figure for figure in figures if figure.paper == paper):
-        tables = {row.get("table") for row in figure.record["numbers"]}
-        beside[next((name for name in beside if name in tables), "no table")].append(
-            figure
-        )
-    captions = reference.listed("captions")
+    of_paper = [row for row in rows if row.names["paper"] == paper]
+    by_table: dict[str, list[Figure]] = {row.names["table"]: [] for row in of_paper}
+    no_table: list[Figure] = []
+    for figure in figures:
+        if figure.paper == paper:
+            named = {row.get("table") for row in figure.record["numbers"]}
+            first = next((table for table in by_table if table in named), None)
+            (no_table if first is None else by_table[first]).append(figure)
     captions = {
-        row["table"]: row["caption"] for row in captions if row["paper"] == paper
+        row["table"]: row["caption"]
+        for row in reference.listed("captions")
+        if row["paper"] == paper
     }
+    tables = [
+        (table, captions.get(table, ""), list(group), by_table[table])
+        for table, group in groupby(of_paper, key=lambda row: row.names["table"])
+    ]
     return {
         "title": title(paper),
         "about": PAPERS.get(paper),
-        "figures": beside["no table"],
-        "count": sum(map(len, beside.values())),
-        "counts": counts(own),
-        "tables": [
-            (name, captions.get(name, ""), list(group), beside[name])
-            for name, group in groupby(own, key=lambda row: row.names["table"])
-        ],
+        "figures": no_table,
+        "count": sum(figure.paper == paper for figure in figures),
+        "counts": counts(of_paper),
+        "tables": tables,
     }

@@ -1,9 +1,9 @@
 """The board of claims: what the five papers say of their methods, and whether it holds
 here.
 
-data/reference/claims.toml names for each claim the SQL query whose one row decides it.
-The tables are ``"name/figure"``, the numbers of a figure's sidecar, ``"name"``, the
-rows of all runs of results/name.parquet, and a .csv file of the checkout.
+data/reference/claims.toml gives for each claim the SQL query whose one row decides it.
+Its tables are ``"name/figure"``, the numbers of a figure's sidecar, ``"name"``, the
+rows of all runs of results/name.parquet, and ``"path.csv"``, a file of the checkout.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ import pandas as pd
 from workbench.runs.mill import PRINTED
 from workbench.runs.notebooks import CHECKOUT
 
+UNDECIDED = "not decided"
 VERDICTS = (
     "holds",
     "holds in part",
     "does not hold",
-    "not decided",
+    UNDECIDED,
     "cannot be tested here",
 )
 
 
 class Claim(NamedTuple):
-    """A paper's claim: the fields of claims.toml, and whether its seconds were timed
-    alone."""
+    """A paper's claim: fields of claims.toml, and how its seconds were ``timed``."""
 
     paper: str
     claim: str
@@ -60,39 +60,57 @@ def read_claims() -> tuple[Claim, ...]:
 
 
 def _claim(base: sqlite3.Connection, entry: dict) -> Claim:
-    values = {}
-    if entry.pop("time", False):
-        made = _sidecar(entry["figure"])
-        alone = f"timed alone, {made['machine']['cpu'].replace('(R)', '')}"
-        entry["timed"] = alone if made["timed"] else "not timed alone"
-    if sql := entry.pop("sql", ""):
-        for name in entry.pop("tables"):
-            if not base.execute(
-                "SELECT 1 FROM sqlite_master WHERE name = ?", [name]
-            ).fetchone():
-                _table(name).to_sql(name, base, index=False)
+    """Return the claim of an entry of claims.toml, with its numbers filled in."""
+    query = ("time", "sql", "tables")
+    fields = {name: value for name, value in entry.items() if name not in query}
+    if entry.get("time"):
+        fields["timed"] = _timing(_sidecar(entry["figure"]))
+    values: dict = {}
+    if sql := entry.get("sql"):
+        for name in entry["tables"]:
+            _load(base, name)
         values = pd.read_sql(sql, base).to_dict("records")[0]
         if values["ok"] != 1:
-            why = f"The numbers no longer bear out {entry['verdict']!r}: judge the claim again."
-            return Claim(
-                **entry | {"verdict": "not decided", "number": str(values), "why": why}
+            verdict = entry["verdict"]
+            fields["verdict"] = UNDECIDED
+            fields["number"] = str(values)
+            fields["why"] = (
+                f"The numbers no longer bear out {verdict!r}: judge the claim again."
             )
-    return Claim(
-        **entry | {n: entry.get(n, "").format(**values) for n in ("number", "why")}
-    )
+            return Claim(**fields)
+    for name in ("number", "why"):
+        fields[name] = fields.get(name, "").format(**values)
+    return Claim(**fields)
+
+
+def _timing(sidecar: dict) -> str:
+    """Return in words whether the seconds of a figure were timed alone."""
+    if not sidecar["timed"]:
+        return "not timed alone"
+    return f"timed alone, {sidecar['machine']['cpu'].replace('(R)', '')}"
+
+
+def _load(base: sqlite3.Connection, name: str) -> None:
+    """Make sure that the data base has a table."""
+    query = "SELECT 1 FROM sqlite_master WHERE name = ?"
+    if not base.execute(query, [name]).fetchone():
+        _table(name).to_sql(name, base, index=False)
 
 
 def _table(name: str) -> pd.DataFrame:
-    if "/" in name:
-        of_csv = name.endswith(".csv")
-        table = pd.DataFrame(
-            pd.read_csv(CHECKOUT / name) if of_csv else _sidecar(name)["numbers"]
-        )
-        return table.map(lambda v: json.dumps(v) if isinstance(v, (dict, list)) else v)
-    table = pd.read_parquet(CHECKOUT / "results" / f"{name}.parquet")
-    return table.assign(
-        ended=~table.duplicated("run", keep="last")
-    )  # the last row of each run
+    """Return a table by its name in claims.toml."""
+    if "/" not in name:
+        table = pd.read_parquet(CHECKOUT / "results" / f"{name}.parquet")
+        # True in the last row of each run.
+        return table.assign(ended=~table.duplicated("run", keep="last"))
+    if name.endswith(".csv"):
+        return pd.read_csv(CHECKOUT / name)
+    return pd.DataFrame(_sidecar(name)["numbers"]).map(_plain)
+
+
+def _plain(value: object) -> object:
+    """Return lists and dictionaries as texts, which a data base can hold."""
+    return json.dumps(value) if isinstance(value, (list, dict)) else value
 
 
 def _sidecar(name: str) -> dict:

@@ -1,5 +1,4 @@
-"""Two numbers, a paper's and ours: their units, their digits, and whether they
-agree."""
+"""Compare a paper's number with ours: units, digits, and whether they agree."""
 
 from __future__ import annotations
 
@@ -11,22 +10,36 @@ from typing import NamedTuple
 from scipy.stats import t as student
 
 TIMES = ("training time", "test time", "subproblem time")
-MORE = "accuracy", "macro-F1", "speed-up"  # is better
+# Quantities that should be large, and those that should be small.
+MORE = "accuracy", "macro-F1", "speed-up"
 LESS = (*TIMES, "classification error", "worst-case error", "average error", "memory")
-# Margins, fixed for each quantity before anything was compared: a factor, points, or a
-# bound.
-FACTOR, FACTORS = (
-    1.5,
-    (*TIMES, "iterations", "memory", "slow-down", "speed-up", "condition number"),
+# Margins were fixed for each quantity before anything was compared.
+# FACTORS are quantities whose margin is this factor.
+FACTOR = 1.5
+FACTORS = (
+    *TIMES,
+    "iterations",
+    "memory",
+    "slow-down",
+    "speed-up",
+    "condition number",
 )
-MARGINS = dict.fromkeys(("classification error", "accuracy", "macro-F1"), 0.005)
-MARGINS |= {
-    "worst-case error": 0.01
-}  # of other quantities it is a unit of the last printed digit
+# The margins of these are differences; others have a unit of the last printed digit.
+MARGINS = {
+    "classification error": 0.005,
+    "accuracy": 0.005,
+    "macro-F1": 0.005,
+    "worst-case error": 0.01,
+}
 UNITS = {  # unit -> (dimension, factor)
-    **{"ms": ("time", 1e-3), "s": ("time", 1.0), "min": ("time", 60.0)},
-    **{"MB": ("memory", 1e6), "GB": ("memory", 1e9)},
-    **{"": ("number", 1.0), "fraction": ("number", 1.0), "%": ("number", 1e-2)},
+    "ms": ("time", 1e-3),
+    "s": ("time", 1.0),
+    "min": ("time", 60.0),
+    "MB": ("memory", 1e6),
+    "GB": ("memory", 1e9),
+    "": ("number", 1.0),
+    "fraction": ("number", 1.0),
+    "%": ("number", 1e-2),
     "thousand": ("number", 1e3),
 }
 
@@ -42,13 +55,15 @@ class Number(NamedTuple):
         """Return the same number in another unit, None if it cannot be converted."""
         if self.unit == unit:
             return self
-        (one, mine), (other, wanted) = (
-            UNITS.get(self.unit, ("", 1.0)),
-            UNITS.get(unit, ("?", 1.0)),
-        )
-        if one != other:
+        if self.unit not in UNITS or unit not in UNITS:
             return None
-        value, spread = (x if x is None else x * (mine / wanted) for x in self[:2])
+        dimension, factor = UNITS[self.unit]
+        other_dimension, other_factor = UNITS[unit]
+        if dimension != other_dimension:
+            return None
+        ratio = factor / other_factor
+        value = None if self.value is None else self.value * ratio
+        spread = None if self.spread is None else self.spread * ratio
         return Number(value, spread, unit)
 
 
@@ -70,58 +85,72 @@ class Verdict(NamedTuple):
 def compare(
     quantity: str, paper: Number, ours: Number, *, caveat: str = "", runs: int = 0
 ) -> Verdict:
-    """Return the verdict on our number, the mean of `runs` values, by a test of
-    equivalence.
+    """Return the verdict on our number, the mean of `runs` values.
 
     Parameters
     ----------
+    quantity : name of what the numbers measure
+    paper, ours : the two numbers
     caveat : why the two are not comparable; empty if they are
+    runs : number of values that our number is the mean of
 
     Notes
     -----
-    The two agree if the 90 % interval of our mean, mean ± t s / √runs, lies within a margin of the
-    printed number, at a level of 5 %, and differ if it lies outside. The margin of times and
-    counts is a factor of :data:`FACTOR`; other margins are in :data:`MARGINS`, or one unit of the
-    last printed digit.
+    This is a test of equivalence at a level of 5 %. The two agree if the 90 % interval
+    of our mean, mean ± t s / √runs, lies within a margin of the printed number, and
+    differ if it lies outside. The margin of times and counts is a factor of
+    :data:`FACTOR`; other margins are in :data:`MARGINS`, or one unit of the last
+    printed digit.
     """
     ours = ours.in_unit(paper.unit)
     if ours is None:
         return Verdict("context", "other unit", caveat="the units cannot be converted")
     if paper.value is None or ours.value is None:
         return Verdict("none")
-    known = ours.spread is not None  # 0 if nothing is random and there is one run
-    half = (
-        student.ppf(0.95, max(1, runs - 1)) * ours.spread / runs**0.5
-        if known
-        else math.inf
-    )
+    half = _half_interval(ours.spread, runs)
     if quantity in FACTORS and paper.unit != "%":
         if min(paper.value, ours.value) <= 0:
             return Verdict("none")
-        low, high = paper.value / FACTOR, paper.value * FACTOR
+        low = paper.value / FACTOR
+        high = paper.value * FACTOR
         shown = f"{amount(ours.value / paper.value, digits=2)}×"
     else:
-        place = min(0, int(Decimal(repr(paper.value)).normalize().as_tuple().exponent))
-        own = MARGINS.get(quantity)
-        margin = 10.0**place if own is None else own / UNITS[paper.unit][1]
-        low, high = paper.value - margin, paper.value + margin
+        margin = _margin(quantity, paper)
+        low = paper.value - margin
+        high = paper.value + margin
         shown = _difference(ours.value - paper.value, half, paper.unit)
-    slack = (
-        1e-9 * high
-    )  # a difference of exactly the margin must not fail by the last bit
+    slack = 1e-9 * high  # a difference of exactly the margin may be off by the last bit
     tone = "undecided"
     if low - slack <= ours.value - half and ours.value + half <= high + slack:
         tone = "agrees"
     elif ours.value + half < low - slack or ours.value - half > high + slack:
         tone = "differs"
-    shown += "" if known or caveat else "; one run has no interval"
-    if tone == "differs" and not caveat and quantity in (*MORE, *LESS):
-        shown += (
-            "; better"
-            if (ours.value > paper.value) == (quantity in MORE)
-            else "; worse"
-        )
-    return Verdict("context" if caveat else tone, shown, caveat)
+    if caveat:
+        return Verdict("context", shown, caveat)
+    if ours.spread is None:
+        shown += "; one run has no interval"
+    if tone == "differs" and quantity in (*MORE, *LESS):
+        better = (ours.value > paper.value) == (quantity in MORE)
+        shown += "; better" if better else "; worse"
+    return Verdict(tone, shown)
+
+
+def _half_interval(spread: float | None, runs: int) -> float:
+    """Return half of the 90 % interval of a mean.
+
+    The spread is 0 if nothing is random, and None if a single run does not tell.
+    """
+    if spread is None:
+        return math.inf
+    return student.ppf(0.95, max(1, runs - 1)) * spread / runs**0.5
+
+
+def _margin(quantity: str, paper: Number) -> float:
+    """Return the largest difference to a printed number that counts as agreement."""
+    if quantity in MARGINS:
+        return MARGINS[quantity] / UNITS[paper.unit][1]
+    exponent = Decimal(repr(paper.value)).normalize().as_tuple().exponent
+    return 10.0 ** min(0, int(exponent))
 
 
 def number(value: str | float | None) -> float | None:
@@ -134,14 +163,14 @@ def number(value: str | float | None) -> float | None:
 
 
 def amount(value: float, decimals: int = 0, digits: int = 3) -> str:
-    """Return a measured number, rounded to `digits` digits but to at least `decimals`
-    decimals."""
+    """Return a number rounded to `digits` digits, or to `decimals` decimals if more."""
     if value == 0 or not math.isfinite(value):
         return f"{value:g}"
     rounded = f"{value:.{digits - 1}e}"
     if not 1e-3 <= abs(value) < 1e6:
         return _power(rounded)
-    power = int(rounded.partition("e")[2])  # after rounding: 0.0999 is 0.100
+    _, _, exponent = rounded.partition("e")
+    power = int(exponent)  # after rounding: 0.0999 is 0.100
     return f"{value:,.{max(decimals, digits - 1 - power, 0)}f}"
 
 
@@ -158,9 +187,13 @@ def after(unit: str) -> str:
 
 
 def _difference(difference: float, half: float, unit: str) -> str:
-    sign = "−" if difference < 0 else "+" if difference > 0 else ""
-    spread = f" ± {amount(half, digits=2)}" if 0 < half < math.inf else ""
-    return f"{sign}{amount(abs(difference), digits=2)}{spread}{' points' if unit == '%' else ''}"
+    """Return a difference with its sign, its interval and its unit in words."""
+    text = amount(abs(difference), digits=2)
+    if difference:
+        text = f"{'−' if difference < 0 else '+'}{text}"
+    if 0 < half < math.inf:
+        text += f" ± {amount(half, digits=2)}"
+    return f"{text} points" if unit == "%" else text
 
 
 def _power(shown: str) -> str:

@@ -1,4 +1,4 @@
-"""The cells of the papers' tables, each with our number, a verdict and the reasons.
+"""The cells of the papers' tables, with our numbers, verdicts and reasons.
 
 A comparison is a claim only between like and like: on the paper's data, and for times
 on the paper's machine and measured in timing mode. Anything else is context. A number
@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 import pandas as pd
 
+from workbench.core.kinds import Record
 from workbench.data.sources import SOURCES
 from workbench.figures.provenance import repeated_by
 from workbench.figures.reference import listed
@@ -31,38 +32,31 @@ from workbench.figures.report.sidecars import Figure, text
 from workbench.papers import same_data, token
 
 NOT_IN_PRINT = "not in print"
-ALONE = {
-    "note": NOT_IN_PRINT,
-    "value": None,
-    "spread": None,
-}  # of a row without a printed number
+# Fields of a row without a printed number.
+ALONE = {"note": NOT_IN_PRINT, "value": None, "spread": None}
 NOT_EXPLAINED = "the difference is not explained yet"
 COUNTED = {"runs": "runs", "cut": "of them ended by the clock"}  # fields of our rows
 KEYS = ("paper", "table", "dataset", "method", "quantity", "setting")
-GIVEN = (
-    "samples",
-    "features",
-    "classes",
-    "parameter",
-)  # quantities that are not measured
+GIVEN = ("samples", "features", "classes", "parameter")  # they are not measured
 LIMITS = {"mrc": "the paper's limits were 200,000 s and 180 GB"}
-STAND_IN = {
-    "MRC-LP": "MRC interior point (ours)"
-}  # it solves the same program, on the same splits
-EDITIONS = {
-    "news20": "the edition by date, with another split"
-}  # with the paper's name
-# each distinct result in print has exactly one of these, except the last three
+# Our method solves the same program, on the same splits.
+STAND_IN = {"MRC-LP": "MRC interior point (ours)"}
+# Data that have the paper's name, and differ from the paper's.
+EDITIONS = {"news20": "the edition by date, with another split"}
+# Each distinct result in print has exactly one of these, except the last three.
 STANDINGS = {
-    "agrees": "the 90 % interval of our mean lies within the margin around the printed number",
-    "undecided": "our interval reaches beyond the margin, or one run has no interval",
+    "agrees": "the 90 % interval of our mean lies within the margin around the printed "
+    "number",
+    "undecided": "our interval reaches beyond the margin, or one run has none",
     "differs": "our interval lies outside the margin",
-    "no claim": "measured on the paper's own data, but on another machine, not in timing mode, or "
-    "ended by the clock",
+    "no claim": "measured on the paper's own data, but on another machine, not in "
+    "timing mode, or ended by the clock",
     "other data": "measured on other data: a stand-in, a part, or another edition",
-    "no result": "was run, but gave no result within our limits, which are stated next to it",
+    "no result": "was run, but gave no result within our limits, which are stated next "
+    "to it",
     "not run": "could be run, but has not been",
-    "not reached": "its data are public, but could not be fetched here; the reason is stated",
+    "not reached": "its data are public, but could not be fetched here; the reason is "
+    "stated",
     "not public": "no public file of its data is known",
     "settings": "a setting of the authors or a size, which is not a result",
     "reprint": "printed before, in the table named next to it",
@@ -77,11 +71,15 @@ class Measurement(NamedTuple):
 
     Attributes
     ----------
-    data : the data set that was run on, with its preparation
+    row : the row of the figure's numbers
+    number : our number
+    data : name of the data set that was run on, with its preparation
     synthetic : whether those data were generated
-    anchor : the figure that contains the number
-    rank : of several measurements of one cell the one with the largest rank is shown
-    command : measures this number again, and little else
+    timed : whether its seconds were measured in timing mode
+    machine : name of the processor
+    anchor : link to the figure that contains the number
+    rank : the measurement of largest rank is shown, if a cell has several
+    command : command that measures this number again, and little else
     """
 
     row: Mapping
@@ -101,11 +99,13 @@ class Row:
 
     Attributes
     ----------
-    names : the cell, by `KEYS`
+    names : names of the cell, by :data:`KEYS`
+    paper : the paper's number
     note : the paper's note, or :data:`NOT_IN_PRINT`
     ours : the measurement to show, or None
-    first : the table that printed the number before, empty if none did
-    tried : what was run to explain a difference, and what came out
+    verdict : outcome of the comparison of the two numbers
+    first : name of the table that printed the number before, empty if none did
+    tried : words on what was run to explain a difference, and what came out
     """
 
     names: dict[str, str]
@@ -123,110 +123,119 @@ class Row:
 
     @property
     def printed(self) -> str:
-        """The paper's number in words; ``masked``, ``lost`` or ``none`` if it has no
-        value."""
+        """The paper's number in words; ``masked``, ``lost`` or ``none`` without one."""
         value, spread, unit = self.paper
         if value is None:
-            return next(
-                (word for word in ("masked", "lost") if word in self.note), "none"
-            )
-        spread = f" ± {as_printed(spread)}" if spread is not None else ""
-        return f"{as_printed(value)}{spread}{after(unit)}"
+            words = (word for word in ("masked", "lost") if word in self.note)
+            return next(words, "none")
+        text = as_printed(value)
+        if spread is not None:
+            text += f" ± {as_printed(spread)}"
+        return f"{text}{after(unit)}"
 
     @property
     def shown(self) -> str:
         """Our number in words; a time that the clock ended is a lower bound."""
-        value, spread, unit = (
-            self.ours.number.in_unit(self.paper.unit) or self.ours.number
-        )
+        ours = self.ours.number.in_unit(self.paper.unit) or self.ours.number
+        value, spread, unit = ours
         if value is None:
             return "no value"
-        known = self.paper.value is not None
-        decimals = len(as_printed(self.paper.value).partition(".")[2]) if known else 0
-        spread = f" ± {amount(spread, digits=2)}" if spread is not None else ""
-        bound = (
-            "> " if self.ours.row.get("cut") and self.names["quantity"] in TIMES else ""
-        )
-        return f"{bound}{amount(value, decimals)}{spread}{after(unit)}"
+        decimals = 0
+        if self.paper.value is not None:
+            _, _, fraction = as_printed(self.paper.value).partition(".")
+            decimals = len(fraction)
+        text = amount(value, decimals)
+        if self.ours.row.get("cut") and self.names["quantity"] in TIMES:
+            text = f"> {text}"
+        if spread is not None:
+            text += f" ± {amount(spread, digits=2)}"
+        return f"{text}{after(unit)}"
 
     @property
     def standing(self) -> str:
-        """The key of :data:`STANDINGS` for a value in print, empty for a cell without
-        one."""
+        """The key of :data:`STANDINGS` for a value in print, otherwise empty."""
         if self.note == NOT_IN_PRINT or self.paper.value is None:
             return "masked" if self.printed == "masked" else ""
         if self.first:
             return "reprint"
-        if self.measured and self.verdict.tone != "none":
-            claim = self.verdict.tone != "context"
-            other = "other data" if "other data" in self.verdict.caveat else "no claim"
-            return self.verdict.tone if claim else other
+        tone = self.verdict.tone
+        if self.measured and tone != "none":
+            if tone != "context":
+                return tone
+            return "other data" if "other data" in self.verdict.caveat else "no claim"
         if self.names["quantity"] in GIVEN:
             return "settings"
         if self.names["dataset"] in MISSING:
             return MISSING[self.names["dataset"]]["kind"]
-        return "no result" if self.ours is not None else "not run"
+        return "not run" if self.ours is None else "no result"
 
     @property
     def remarks(self) -> list[str]:
         """The paper's note, our data, and the reasons why our value may differ."""
-        found = [
-            f"printed before: {self.first}" if self.first else _loaded(self.names),
-            self.note,
-        ]
+        before = f"printed before: {self.first}" if self.first else _loaded(self.names)
+        remarks = [before, self.note]
         if self.standing == "no result":
-            found.append(LIMITS.get(self.names["paper"], ""))
+            remarks.append(LIMITS.get(self.names["paper"], ""))
         if self.standing.startswith("not "):
-            found.append(MISSING.get(self.names["dataset"], {}).get("reason", ""))
+            remarks.append(MISSING.get(self.names["dataset"], {}).get("reason", ""))
         if self.ours is not None:
-            row, data, caveat = self.ours.row, self.ours.data, self.verdict.caveat
-            if "other data" in caveat or not data:
-                found.append(f"our data: {data or 'unknown'}")
-            found.append(caveat)
-            # A difference between two runs is not its cause until that has been tried.
-            here = "here " if self.measured and self.paper.value is not None else ""
-            found.append(here * bool(row.get("reason")) + text(row.get("reason")))
-            found.append(self.tried or NOT_EXPLAINED * (self.verdict.tone == "differs"))
-            found += [
-                f"{row[name]} {words}"
-                for name, words in COUNTED.items()
-                if row.get(name)
-            ]
-        return [remark for remark in found if remark]
+            remarks += self._remarks_on(self.ours)
+        return list(filter(None, remarks))
+
+    def _remarks_on(self, ours: Measurement) -> list[str]:
+        """Return our data, and the reasons why our value may differ."""
+        caveat = self.verdict.caveat
+        remarks = []
+        if "other data" in caveat or not ours.data:
+            remarks.append(f"our data: {ours.data or 'unknown'}")
+        remarks.append(caveat)
+        reason = text(ours.row.get("reason"))
+        # A difference between two runs is not its cause until that has been tried.
+        if reason and self.measured and self.paper.value is not None:
+            reason = f"here {reason}"
+        remarks += [reason, self.tried]
+        if self.verdict.tone == "differs" and not self.tried:
+            remarks.append(NOT_EXPLAINED)
+        for name, words in COUNTED.items():
+            if total := ours.row.get(name):
+                remarks.append(f"{total} {words}")
+        return remarks
 
 
 def measurements(figures: Iterable[Figure]) -> list[Measurement]:
     """Return the numbers of all figures that name a paper, each once."""
-    found = {}
+    measured = {}
     for figure in figures:
         record = figure.record
         generated = {str(p.get("name")) for p in record["data"] if p.get("synthetic")}
-        profile, machine = record.get("profile"), text(record["machine"].get("cpu"))
-        for row in filter(lambda row: row.get("paper"), record["numbers"]):
+        profile = record.get("profile")
+        trust = RANKS.index(profile if profile in RANKS else None)
+        for row in record["numbers"]:
+            if not row.get("paper"):
+                continue
             timed = bool(record.get("timed") and row.get("timed", True))
-            own = Number(
-                number(row.get("value")),
-                number(row.get("spread")),
-                text(row.get("unit")),
-            )
+            ours = _number(row)
             data = text(row.get("data"))
-            trust = RANKS.index(profile if profile in RANKS else None)
-            rank = (own.value is not None, trust, timed, str(record.get("date")))
-            again = repeated_by(record, row.get("only"))
-            made = (
-                row,
-                own,
-                data,
-                data in generated,
-                timed,
-                machine,
-                figure.anchor,
-                rank,
-                again,
-            )
             # The figures of one notebook may contain the same rows.
-            found[cell(row), repr(sorted(row.items()))] = Measurement(*made)
-    return list(found.values())
+            measured[cell(row), repr(sorted(row.items()))] = Measurement(
+                row=row,
+                number=ours,
+                data=data,
+                synthetic=data in generated,
+                timed=timed,
+                machine=text(record["machine"].get("cpu")),
+                anchor=figure.anchor,
+                rank=(ours.value is not None, trust, timed, str(record.get("date"))),
+                command=repeated_by(record, row.get("only")),
+            )
+    return list(measured.values())
+
+
+def _number(row: Mapping) -> Number:
+    """Return the number of a row, a paper's or ours."""
+    value = number(row.get("value"))
+    spread = number(row.get("spread"))
+    return Number(value, spread, text(row.get("unit")))
 
 
 def counts(rows: Iterable[Row]) -> dict[str, int]:
@@ -236,17 +245,23 @@ def counts(rows: Iterable[Row]) -> dict[str, int]:
     ``own`` those measured on the paper's own data, ``alone`` our values that no table
     prints; and each of :data:`STANDINGS` has its count.
     """
-    rows = list(rows)
-    found = Counter(row.standing for row in rows if row.note != NOT_IN_PRINT)
-    printed = found.total() - found[""] - found["reprint"] - found["masked"]
+    standings = Counter[str]()
+    alone = 0
+    for row in rows:
+        if row.note == NOT_IN_PRINT:
+            alone += row.measured
+        else:
+            standings[row.standing] += 1
+    own = ("agrees", "undecided", "differs", "no claim")
+    uncounted = ("", "reprint", "masked")
+    printed = standings.total() - sum(standings[name] for name in uncounted)
     return {
         "printed": printed,
-        "results": printed - found["settings"],
-        "own": sum(
-            found[name] for name in ("agrees", "undecided", "differs", "no claim")
-        ),
-        "alone": sum(row.measured for row in rows if row.note == NOT_IN_PRINT),
-    } | {name: found[name] for name in STANDINGS}
+        "results": printed - standings["settings"],
+        "own": sum(standings[name] for name in own),
+        "alone": alone,
+        **{name: standings[name] for name in STANDINGS},
+    }
 
 
 def cell(row: Mapping) -> tuple[str, ...]:
@@ -256,11 +271,9 @@ def cell(row: Mapping) -> tuple[str, ...]:
 
 def caveat(quantity: str, dataset: str, hardware: str, ours: Measurement) -> str:
     """Return why a comparison is context only; empty if it is a claim."""
-    edition, machine, timing = (
-        EDITIONS.get(dataset),
-        token(ours.machine),
-        quantity in TIMES,
-    )
+    edition = EDITIONS.get(dataset)
+    machine = token(ours.machine)
+    timing = quantity in TIMES
     reasons = {
         f"other data: {edition}": edition,
         "other data": not edition and not same_data(dataset, ours.data, ours.synthetic),
@@ -282,39 +295,44 @@ def side_by_side(printed: pd.DataFrame, measured: Iterable[Measurement]) -> list
     by_cell: dict[tuple, list[Measurement]] = {}
     for measurement in measured:
         by_cell.setdefault(cell(measurement.row), []).append(measurement)
-    rows, seen = [], dict[tuple, str]()
+    rows = []
+    seen: dict[tuple, str] = {}  # the table that prints a number first
     tried = {cell(row): row["found"] for row in listed("tried")}
     for record in printed.to_dict("records"):
-        own = (
-            *(record[name] for name in KEYS if name != "table"),
-            number(record["value"]),
-        )
         table = record["table"]
-        first = seen.setdefault(own, table) if own[-1] is not None else table
-        other = record | {"method": STAND_IN.get(record["method"])} | ALONE
-        instead = _row(other, by_cell.get(cell(other), []))
-        if other["method"] and instead.measured:
-            said = f"{other['method']} has {instead.shown}, on the same splits"
-            record["note"] = "; ".join(filter(None, (record["note"], said)))
-        more = {
-            "first": first if first != table else "",
-            "tried": tried.get(cell(record), ""),
-        }
-        rows.append(_row(record | more, by_cell.pop(cell(record), [])))
+        value = number(record["value"])
+        first = table
+        if value is not None:
+            names = (record[name] for name in KEYS if name != "table")
+            first = seen.setdefault((*names, value), table)
+        _note_stand_in(record, by_cell)
+        record["first"] = first if first != table else ""
+        record["tried"] = tried.get(cell(record), "")
+        rows.append(_row(record, by_cell.pop(cell(record), [])))
     rows += [_row({**group[0].row, **ALONE}, group) for group in by_cell.values()]
-    tables = list(
-        dict.fromkeys((row.names["paper"], row.names["table"]) for row in rows)
-    )
+    tables = [(row.names["paper"], row.names["table"]) for row in rows]
+    order = list(dict.fromkeys(tables))
     return sorted(
-        rows, key=lambda row: tables.index((row.names["paper"], row.names["table"]))
+        rows, key=lambda row: order.index((row.names["paper"], row.names["table"]))
     )
+
+
+def _note_stand_in(record: Record, by_cell: Mapping[tuple, list[Measurement]]) -> None:
+    """Add to a record's note what a method has that stands in for the paper's."""
+    method = STAND_IN.get(record["method"])
+    if method is None:
+        return
+    other = record | {"method": method} | ALONE
+    row = _row(other, by_cell.get(cell(other), []))
+    if row.measured:
+        words = f"{method} has {row.shown}, on the same splits"
+        record["note"] = "; ".join(filter(None, (record["note"], words)))
 
 
 def _row(record: Mapping, group: list[Measurement]) -> Row:
+    """Return the row of a cell, with the best of our measurements."""
     names = {key: text(record.get(key)) for key in KEYS}
-    paper = Number(
-        number(record["value"]), number(record["spread"]), text(record.get("unit"))
-    )
+    paper = _number(record)
     ours = max(group, key=lambda measurement: measurement.rank, default=None)
     verdict = Verdict("none")
     if ours is not None:
@@ -324,7 +342,7 @@ def _row(record: Mapping, group: list[Measurement]) -> Row:
         verdict = compare(quantity, paper, ours.number, caveat=why, runs=runs)
         if ours.row.get("cut") and quantity in TIMES:
             verdict = Verdict("context", "ended by the clock", why)
-    first, tried = (record.get(name, "") for name in ("first", "tried"))
+    first = record.get("first", "")
     return Row(
         names,
         paper,
@@ -332,15 +350,14 @@ def _row(record: Mapping, group: list[Measurement]) -> Row:
         None if first else ours,
         verdict,
         first,
-        tried,
+        record.get("tried", ""),
     )
 
 
 def _loaded(names: dict[str, str]) -> str:
-    """Return the size of the data set as it is loaded here, empty if that is not
-    known."""
-    source, whole = SOURCES.get(names["dataset"]), ("", "part=train", "part=all")
-    if source is None or names["setting"] not in whole:
+    """Return the size of the data set as it is loaded here, empty if unknown."""
+    source = SOURCES.get(names["dataset"])
+    if source is None or names["setting"] not in ("", "part=train", "part=all"):
         return ""
     n, d, k = source.shape
     rows = source.n_train if names["setting"] == "part=train" else n

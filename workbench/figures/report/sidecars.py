@@ -1,5 +1,4 @@
-"""Figures as read from their folder: each sidecar with its picture, one line per bad
-file."""
+"""Read the figures of a folder, each a sidecar with its picture."""
 
 from __future__ import annotations
 
@@ -12,25 +11,19 @@ from pathlib import Path
 from typing import NamedTuple
 
 from workbench.core.files import digest
-from workbench.core.kinds import Values
+from workbench.core.kinds import Record, Values
 from workbench.data.specs import remade
 from workbench.papers import ACROSS, paper_of_name, paper_of_solver
 from workbench.proofs import ProofError, read, verify
 
 SIGNATURE = b"\x89PNG\r\n\x1a\n"
 PROOF = re.compile(r"[\w-][\w.-]*\.proofs/[\w-][\w.-]*\.npz")
-LISTS = (
-    "data",
-    "solvers",
-    "traces",
-    "numbers",
-    "proofs",
-)  # fields that may be missing or null
+# Fields that may be missing or null; the items of all but the last are dictionaries.
+LISTS = ("data", "solvers", "traces", "numbers", "proofs")
 
 
 class Checked(NamedTuple):
-    """A proof of a figure: ``verified``, ``refused`` or ``not verified here``, and
-    why."""
+    """A proof of a figure: ``verified``, ``refused`` or ``not verified here``."""
 
     outcome: str
     words: str
@@ -42,11 +35,11 @@ class Figure:
 
     Attributes
     ----------
-    notebook, name : the names of its folder and of its file
-    place : the profile in whose folder of figures it lies, empty for the main folder
+    notebook, name : names of its folder and of its file
+    place : profile in whose folder of figures it lies, empty for the main folder
     record : the sidecar, as :meth:`workbench.figures.saved.Figures.save` writes it
-    png : the picture's bytes
-    proofs : those that the sidecar lists, verified now
+    png : bytes of the picture
+    proofs : the proofs that the sidecar lists, verified now
     """
 
     notebook: str
@@ -82,13 +75,15 @@ class Figure:
     def paper(self) -> str:
         """The paper's key: from the notebook's name, its numbers, or all its
         solvers."""
-        named = paper_of_name(self.notebook)
-        rows = {str(row["paper"]) for row in self.record["numbers"] if row.get("paper")}
-        made = [*self.record["solvers"], *self.record["traces"]]
-        solvers = {paper_of_solver(text(entry.get("solver"))) for entry in made} - {
-            None
-        }
-        return named or next((s.pop() for s in (rows, solvers) if len(s) == 1), ACROSS)
+        if named := paper_of_name(self.notebook):
+            return named
+        numbers = {str(row.get("paper") or "") for row in self.record["numbers"]}
+        entries = [*self.record["solvers"], *self.record["traces"]]
+        solvers = {paper_of_solver(text(entry.get("solver"))) for entry in entries}
+        for papers in (numbers - {""}, solvers - {None}):
+            if len(papers) == 1:
+                return papers.pop()
+        return ACROSS
 
 
 def collect(folder: Path) -> tuple[list[Figure], list[str]]:
@@ -99,27 +94,39 @@ def collect(folder: Path) -> tuple[list[Figure], list[str]]:
     figures : by notebook and name
     faults : one line per file that was left out, with its name and the reason
     """
-    figures, faults = [], []
-    names = (
-        "*/[!.]*.json",
-        "quick/*/[!.]*.json",
-    )  # a dot begins one that is being written
-    for path in (path for name in names for path in sorted(folder.glob(name))):
-        place = path.relative_to(folder).parts[:-2]
+    figures = []
+    faults = []
+    # A dot begins the name of a sidecar that is being written.
+    paths = sorted(folder.glob("*/[!.]*.json"))
+    paths += sorted(folder.glob("quick/*/[!.]*.json"))
+    for path in paths:
+        place = path.relative_to(folder)
         try:
-            figures.append(_read(path, "".join(place)))
+            figures.append(_read(path, "".join(place.parts[:-2])))
         except (OSError, ValueError) as error:
-            faults.append(f"{path.relative_to(folder).as_posix()}: left out; {error}")
+            faults.append(f"{place.as_posix()}: left out; {error}")
     return figures, faults
 
 
 def text(value: object) -> str:
-    """Return a value of a table or a sidecar as stripped text; None and NaN are
-    empty."""
+    """Return a value of a table or a sidecar as text; None and NaN are empty."""
     return "" if value is None or value != value else str(value).strip()
 
 
 def _read(path: Path, place: str) -> Figure:
+    """Return a figure; a ValueError says what is wrong with its sidecar or picture."""
+    record = _record(path)
+    picture = path.with_suffix(".png")
+    png = _png(picture)
+    files = record.get("files")
+    if files and files.get("png") != digest(picture):
+        raise ValueError(f"its picture {picture.name} has changed since it was drawn")
+    proofs = tuple(_checked(path.parent / file) for file in record["proofs"])
+    return Figure(path.parent.name, path.stem, place, record, png, proofs)
+
+
+def _record(path: Path) -> Record:
+    """Return the content of a sidecar, with all of :data:`LISTS`."""
     try:
         record = json.loads(path.read_text(encoding="utf-8"))
     except (UnicodeDecodeError, json.JSONDecodeError, RecursionError) as error:
@@ -128,32 +135,29 @@ def _read(path: Path, place: str) -> Figure:
         raise ValueError("it is not a figure's sidecar: it has no caption")
     if not isinstance(record.get("files") or {}, dict):
         raise ValueError("its 'files' is not a dict")
-    record |= {"machine": record.get("machine") or {}} | {
-        n: record.get(n) or [] for n in LISTS
-    }
-    for key in LISTS:
-        kind = str if key == "proofs" else dict
-        if not isinstance(record[key], list) or not all(
-            isinstance(e, kind) for e in record[key]
-        ):
-            raise ValueError(f"its {key!r} is not a list of {kind.__name__}")
+    record["machine"] = record.get("machine") or {}
+    for name in LISTS:
+        items = record[name] = record.get(name) or []
+        kind = str if name == "proofs" else dict
+        if not isinstance(items, list) or not all(isinstance(i, kind) for i in items):
+            raise ValueError(f"its {name!r} is not a list of {kind.__name__}")
     if not all(map(PROOF.fullmatch, record["proofs"])):
         raise ValueError("its 'proofs' lists something that is not a file of its own")
-    picture = path.with_suffix(".png")
+    return record
+
+
+def _png(picture: Path) -> bytes:
+    """Return the bytes of a picture."""
     if not picture.exists():
         raise ValueError(f"its picture {picture.name} is missing")
-    png = picture.read_bytes()
-    if len(png) < 24 or not png.startswith(SIGNATURE):
+    content = picture.read_bytes()
+    if len(content) < 24 or not content.startswith(SIGNATURE):
         raise ValueError(f"its picture {picture.name} is not a png")
-    if (files := record.get("files")) and files != {**files, "png": digest(picture)}:
-        raise ValueError(f"its picture {picture.name} has changed since it was drawn")
-    proofs = tuple(_checked(path.parent / file) for file in record["proofs"])
-    return Figure(path.parent.name, path.stem, place, record, png, proofs)
+    return content
 
 
 def _checked(path: Path) -> Checked:
-    """Verify one proof against its data set if that is available; nothing is
-    downloaded."""
+    """Verify one proof if its data set is available; nothing is downloaded."""
     try:
         proof = read(path)
         try:
