@@ -15,9 +15,9 @@ from workbench.core.problem import Matrix, Problem
 from workbench.core.state import resumable
 from workbench.core.stream import Row
 from workbench.mrc.highs import check_seconds, minimise
-from workbench.mrc.risk import RiskState, first, minimax_risk, restated
+from workbench.mrc.risk import RiskState, minimax_risk, restated, risk_fields
 
-NONZEROS = 200_000_000  # up to 20 GB inside HiGHS
+NONZEROS = 200_000_000  # the largest number of non-zeros: up to 20 GB inside HiGHS
 
 
 @dataclass
@@ -46,13 +46,13 @@ def mrc_lp(
 ) -> Iterator[LinearProgramState]:
     """Solve the LP (6) with all n (2^k - 1) constraints (MRC-LP of the paper).
 
-    For small k: lessons, tests and reference values. One round; at `max_seconds` (wall
-    seconds) it ends without a solution.
+    This is for small k: lessons, tests and reference values. There is one round; if it
+    takes longer than `max_seconds`, the stream ends without a solution.
 
     Parameters
     ----------
-    lambda0 : > 0, confidence of the uncertainty set in standard deviations
-    max_seconds : limit in wall seconds, positive
+    lambda0 : float > 0, the confidence of the uncertainty set in standard deviations
+    max_seconds : float > 0, the time limit in wall seconds
 
     Raises
     ------
@@ -66,34 +66,37 @@ def mrc_lp(
     others = "mrc_ccg, mrc_interior_point or mrc_pdhg"
     refuse_large("mrc_lp", count * risk.n, nonzeros, others)
     subsets = all_subsets(risk.k)
-    s = (
-        LinearProgramState(**first(risk), R=math.inf)
-        if state is None
-        else restated(risk, state)
-    )
+    if state is None:
+        s = LinearProgramState(**risk_fields(risk), R=math.inf)
+    else:
+        s = restated(risk, state)
     yield s
     if s.round:
         return
-    begun, J = perf_counter(), np.flatnonzero(risk.active)
+    started = perf_counter()
+    J = np.flatnonzero(risk.active)
     rows = np.repeat(np.arange(risk.n), len(subsets))
     masks = np.tile(subsets, (risk.n, 1))
     A, b = constraints(risk.X[rows], masks, J)
-    tau, lam = risk.tau.ravel()[J], risk.lam.ravel()[J]
+    tau = risk.tau.ravel()[J]
+    lam = risk.lam.ravel()[J]
     cost = np.r_[lam - tau, lam + tau, 1.0]
-    left = max_seconds - (perf_counter() - begun)
-    if (
-        left <= 0
-        or not (found := minimise(cost, A, b, free=[-1], seconds=left)).optimal
-    ):
+    seconds_left = max_seconds - (perf_counter() - started)
+    if seconds_left <= 0:
         return
-    alpha = np.maximum(-found.dual, 0.0)
+    solution = minimise(cost, A, b, free=[-1], seconds=seconds_left)
+    if not solution.optimal:
+        return
+    alpha = np.maximum(-solution.dual, 0.0)
     p = np.zeros((risk.n, risk.k))
     np.add.at(p, rows, spread(alpha, masks))
+    plus, minus, _ = np.split(solution.x, [len(J), 2 * len(J)])
     M = np.zeros_like(risk.tau)
-    M.ravel()[J] = found.x[: len(J)] - found.x[len(J) : -1]
+    M.ravel()[J] = plus - minus
     s.offer(M, risk.upper(M))
     s.raise_lower(risk.lower(p / p.sum()), p)
-    s.R, s.round = found.objective, 1
+    s.R = solution.objective
+    s.round = 1
     yield s
 
 
@@ -115,9 +118,9 @@ def constraints(
 
     Parameters
     ----------
-    X : (r, d') the sample of each constraint
-    masks : (r, k) bool, its label subset
-    J : components of Phi, as positions y d' + j
+    X : (r, d') rows, the sample of each constraint
+    masks : (r, k) bool, the label subset of each constraint
+    J : (f,) int, components of Phi, as positions y d' + j
     """
     F, b = averages(X, masks, J)
     nu = sp.csr_matrix(np.full((len(masks), 1), -1.0))
