@@ -412,12 +412,8 @@ def join_rows(s, rows: np.ndarray, scores: np.ndarray) -> None:
     new_h = np.maximum(h, floor)
     new_p = product / new_s
     new_g = product / new_h
-    s.I = np.concatenate([s.I, rows])
-    s.s = np.vstack([s.s, new_s])
-    s.h = np.vstack([s.h, new_h])
-    s.p = np.vstack([s.p, new_p])
-    s.g = np.vstack([s.g, new_g])
-    s.q = np.concatenate([s.q, (new_p + new_g).max(axis=1)])
+    q = (new_p + new_g).max(axis=1)
+    append(s, {"I": rows, "p": new_p, "g": new_g, "q": q, "s": new_s, "h": new_h})
 
 
 def join_features(risk: MinimaxRisk, s, J: np.ndarray, mu: float) -> None:
@@ -427,9 +423,13 @@ def join_features(risk: MinimaxRisk, s, J: np.ndarray, mu: float) -> None:
     a, b = distances(risk, s, J)
     a = np.maximum(a, floor)
     b = np.maximum(b, floor)
-    s.J = np.concatenate([s.J, J])
-    s.a = np.concatenate([s.a, a])
-    s.b = np.concatenate([s.b, b])
-    s.m_plus = np.concatenate([s.m_plus, mu / a])
-    s.m_minus = np.concatenate([s.m_minus, mu / b])
-    s.mu = np.concatenate([s.mu, np.zeros(len(J))])
+    zeros = np.zeros(len(J))
+    append(
+        s, {"J": J, "a": a, "b": b, "m_plus": mu / a, "m_minus": mu / b, "mu": zeros}
+    )
+
+
+def append(s, entries: dict[str, np.ndarray]) -> None:
+    """Append entries to arrays of the state `s`, given by the names of the arrays."""
+    for name, new in entries.items():
+        setattr(s, name, np.concatenate([getattr(s, name), new]))
