@@ -31,7 +31,7 @@ from workbench.core.problem import Problem
 from workbench.core.state import resumable
 from workbench.core.stream import Row
 from workbench.mrc.lp import all_subsets, averages, spread
-from workbench.mrc.master import Restricted, add_features, change_rows, largest, solve
+from workbench.mrc.master import add_features, change_rows, largest, solve
 from workbench.mrc.risk import (
     MinimaxRisk,
     RiskState,
@@ -181,12 +181,12 @@ def feat(risk: MinimaxRisk, s: CutState, eps2: float, m_max: int) -> np.ndarray:
     """
     p = distribution(risk, s)
     F_alpha = (risk.X.T @ p).T
-    violation = np.abs(F_alpha - risk.tau) - risk.lam
-    violation[~risk.active] = -np.inf
+    violation = (np.abs(F_alpha - risk.tau) - risk.lam).ravel()
+    violation[~risk.active.ravel()] = -np.inf
     s.eps2 = max(0.0, float(violation.max()))
     s.raise_lower(risk.lower(p, F_alpha), p)
-    violation.ravel()[s.features] = -np.inf
-    return largest(violation.ravel(), max(eps2, TIGHT), m_max)
+    violation[s.features] = -np.inf
+    return largest(violation, max(eps2, TIGHT), m_max)
 
 
 def constr(risk: MinimaxRisk, s: CutState, eps1: float, n_max: int) -> np.ndarray:
@@ -229,23 +229,13 @@ def lpsolve(risk: MinimaxRisk, s: CutState) -> None:
     features (1,700 x 8,021) take it 25 s, and HiGHS's interior point method with
     crossover 24 s.
     """
-    optimum = solve(restricted(risk, s), s)
-    s.M = np.zeros_like(risk.tau)
-    s.M.ravel()[s.features] = optimum.w
-    s.nu = optimum.t
-    s.R = optimum.value
-    s.alpha = optimum.alpha / optimum.alpha.sum()
-    s.slack = optimum.slack
-
-
-def restricted(risk: MinimaxRisk, s: CutState) -> Restricted:
-    """Return P_IJ for the constraints and features of `s`."""
     J = s.features
     classes, masks = class_subsets(risk.k, s.every)
     F_extra, b_extra = averages(risk.means[classes[s.extra]], masks[s.extra], J)
     F_samples, b_samples = averages(risk.X[s.samples], s.masks, J)
     b = np.concatenate([b_extra, b_samples])
-    return Restricted(
+    optimum = solve(
+        s,
         F=sp.vstack([F_extra, F_samples], format="csr"),
         g=np.full(len(b), -1.0),
         b=b,
@@ -253,6 +243,12 @@ def restricted(risk: MinimaxRisk, s: CutState) -> Restricted:
         lam=risk.lam.ravel()[J],
         cost=1.0,
     )
+    s.M = np.zeros_like(risk.tau)
+    s.M.ravel()[J] = optimum.w
+    s.nu = optimum.t
+    s.R = optimum.value
+    s.alpha = optimum.alpha / optimum.alpha.sum()
+    s.slack = optimum.slack
 
 
 def distribution(risk: MinimaxRisk, s: CutState) -> np.ndarray:
@@ -320,14 +316,14 @@ def class_means(risk: MinimaxRisk, n_max: int, columns: bool) -> CutState:
     """
     k = risk.k
     every = k < 16 and k * (2**k - 1) <= n_max
-    features = np.flatnonzero(risk.active)
+    features = np.zeros(0, dtype=int) if columns else np.flatnonzero(risk.active)
     return CutState(
         **risk_fields(risk) | {"upper": np.inf},
         every=every,
         extra=np.arange(len(class_subsets(k, every)[0])),
         samples=np.zeros(0, dtype=int),
         masks=np.zeros((0, k), dtype=bool),
-        features=features[:0] if columns else features,
+        features=features,
         M=np.zeros_like(risk.tau),
         nu=0.0,
         alpha=np.zeros(0),

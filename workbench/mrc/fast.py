@@ -60,7 +60,7 @@ def mrc_ccg_fast(
     if state is None:
         risk = minimax_risk(problem, lambda0)
         narrow = risk.X.shape[1] <= WIDEST
-        if narrow and not risk.is_sparse and risk.n * risk.tau.size > MIN_ENTRIES:
+        if narrow and not problem.is_sparse and risk.n * risk.tau.size > MIN_ENTRIES:
             if columns is None:
                 columns = many_features(risk)
             state = start(risk, n_max, columns)

@@ -370,7 +370,8 @@ def certify(risk: MinimaxRisk, s: InteriorPointState) -> tuple[np.ndarray, np.nd
     scores = risk.X @ M.T
     s.offer(M, risk.upper(M, float(psi(scores).max())))
     mass = s.p.sum() + s.alpha
-    mean = ((risk.X[s.I].T @ s.p).T + s.alpha * risk.tau) / mass
+    total = (risk.X[s.I].T @ s.p).T + s.alpha * risk.tau
+    mean = total / mass
     bayes = 1.0 - (s.p.max(axis=1).sum() + s.alpha) / mass
     s.raise_lower(risk.lower_of(float(bayes), mean), s.p, s.I)
     return scores, risk.ratios(mean)
@@ -398,7 +399,8 @@ def distances(risk: MinimaxRisk, s, J: np.ndarray) -> tuple[np.ndarray, np.ndarr
     intervals."""
     tau = risk.tau.ravel()[J]
     lam = risk.lam.ravel()[J]
-    distance = (risk.X[s.I].T @ s.p).T.ravel()[J] + s.alpha * tau - tau
+    mean = (risk.X[s.I].T @ s.p).T.ravel()[J] + s.alpha * tau
+    distance = mean - tau
     return lam - distance, lam + distance
 
 

@@ -86,12 +86,14 @@ class L1SVM:
         alpha = np.clip(alpha, 0.0, 1.0)
         alpha[np.arange(n), self.y] = 0.0
         mass = alpha.sum(axis=0)
-        alpha *= np.divide(mass.min(), mass, out=np.zeros(len(mass)), where=mass > 0)
+        zeros = np.zeros(len(mass))
+        alpha *= np.divide(mass.min(), mass, out=zeros, where=mass > 0)
         g = np.asarray(self.X.T @ alpha)
         limit = 2.0 * n * self.lam
         rounding = 8.0 * EPS * n
         worst = float((np.ptp(g, axis=1) + rounding * n * self.size).max())
-        return g, (1.0 - rounding) * float(alpha.sum() / n) * limit / max(limit, worst)
+        value = (1.0 - rounding) * float(alpha.sum() / n)
+        return g, value * limit / max(limit, worst)
 
 
 @dataclass
@@ -178,7 +180,8 @@ def svm_lp(
         return
     W = rule(-solution.dual)
     alpha = at_wrong_labels(solution.x, problem.y)
-    s.offer(W, svm.upper(W, svm.shortfall(W)), solution.x, svm.lower(alpha)[1])
+    _, lower = svm.lower(alpha)
+    s.offer(W, svm.upper(W, svm.shortfall(W)), solution.x, lower)
     s.objective = -solution.objective / n
     s.round = 1
     yield s
@@ -188,7 +191,8 @@ def machine(problem: Problem, lam: float) -> L1SVM:
     """Return the support vector machine of a problem."""
     problem.refuse_weights()
     X = problem.X.astype(np.float64, copy=False)
-    return L1SVM(X, problem.y, problem.k, lam, np.asarray(abs(X).mean(axis=0)).ravel())
+    size = np.asarray(abs(X).mean(axis=0)).ravel()
+    return L1SVM(X, problem.y, problem.k, lam, size)
 
 
 def two_classes(solver: str, problem: Problem, lam: float) -> L1SVM:
@@ -281,9 +285,11 @@ def svm_multi(
         return
     W = solution.dual.reshape(k, d + 1)
     W = W - W.mean(axis=0)  # the sums are zero to the solver's tolerance only
-    alpha = np.zeros((k, n))
-    alpha[np.arange(k)[:, None] != y] = solution.x[:r]
-    s.offer(W, svm.upper(W, svm.shortfall(W)), alpha.T, svm.lower(alpha.T)[1])
+    by_class = np.zeros((k, n))
+    by_class[np.arange(k)[:, None] != y] = solution.x[:r]
+    alpha = by_class.T
+    _, lower = svm.lower(alpha)
+    s.offer(W, svm.upper(W, svm.shortfall(W)), alpha, lower)
     s.objective = -solution.objective / n
     s.round = 1
     yield s

@@ -108,7 +108,8 @@ def spread(alpha: np.ndarray, masks: np.ndarray) -> np.ndarray:
 
 def all_subsets(k: int) -> np.ndarray:
     """Return the (2^k - 1, k) bool array of all non-empty label subsets."""
-    return (np.arange(1, 2**k)[:, None] >> np.arange(k) & 1).astype(bool)
+    numbers = np.arange(1, 2**k)[:, None]
+    return (numbers >> np.arange(k) & 1).astype(bool)
 
 
 def constraints(

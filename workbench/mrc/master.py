@@ -25,19 +25,6 @@ from workbench.mrc.highs import minimise
 MAX_SIMPLEX_ENTRIES = 200_000
 
 
-class Restricted(NamedTuple):
-    """The program over r rows and f features; ``loss`` is infinite where rows are
-    hard."""
-
-    F: sp.csr_matrix
-    g: np.ndarray
-    b: np.ndarray
-    linear: np.ndarray
-    lam: np.ndarray
-    cost: float
-    loss: float = math.inf
-
-
 class Optimum(NamedTuple):
     """The solution w (f,) and t, its multipliers alpha >= 0 (r,), slack (r,) and value.
 
@@ -51,35 +38,54 @@ class Optimum(NamedTuple):
     value: float
 
 
-def solve(lp: Restricted, s) -> Optimum:
-    """Solve by the dual simplex from the basis of the state `s`, and leave the new one
-    there.
+def solve(
+    s,
+    *,
+    F: sp.csr_matrix,
+    g: np.ndarray,
+    b: np.ndarray,
+    linear: np.ndarray,
+    lam: np.ndarray,
+    cost: float,
+    loss: float = math.inf,
+) -> Optimum:
+    """Solve the program over r rows and f features by the dual simplex, from the basis
+    of the state `s`, and leave the new basis there.
 
     Without a basis, a large program is solved by an interior point method with
     crossover: the first one of `mrc_ccg_fast` on optdigits with 400 Fourier features
     (1,589 x 1,706) in 12 s, by the simplex in 72 s or more.
+
+    Parameters
+    ----------
+    s : state with ``column_basis`` and ``row_basis``
+    F : (r, f) CSR matrix
+    g, b : (r,) arrays
+    linear, lam : (f,) arrays
+    cost : float, the cost of t
+    loss : float, the cost of xi; infinite if rows are hard
 
     Raises
     ------
     ValueError
         If the program is unbounded, or HiGHS gives up.
     """
-    r, f = lp.F.shape
-    blocks = [lp.F, -lp.F, sp.csr_matrix(lp.g[:, None])]
-    costs = [lp.lam + lp.linear, lp.lam - lp.linear, [lp.cost]]
-    if math.isfinite(lp.loss):
+    r, f = F.shape
+    blocks = [F, -F, sp.csr_matrix(g[:, None])]
+    costs = [lam + linear, lam - linear, [cost]]
+    if math.isfinite(loss):
         blocks.append(-sp.identity(r, format="csr"))
-        costs.append(np.full(r, lp.loss))
+        costs.append(np.full(r, loss))
     basis = None
     method = "simplex"
     if len(s.row_basis):
         basis = s.column_basis, s.row_basis
-    elif lp.F.nnz > MAX_SIMPLEX_ENTRIES:
+    elif F.nnz > MAX_SIMPLEX_ENTRIES:
         method = "ipx"
     solution = minimise(
         np.concatenate(costs),
         sp.hstack(blocks, format="csr"),
-        lp.b,
+        b,
         free=[2 * f],
         basis=basis,
         method=method,
@@ -91,7 +97,7 @@ def solve(lp: Restricted, s) -> Optimum:
         w=plus - minus,
         t=float(others[0]),
         alpha=np.maximum(-solution.dual, 0.0),
-        slack=lp.b - solution.activity,
+        slack=b - solution.activity,
         value=solution.objective,
     )
 

@@ -76,7 +76,8 @@ class NewtonSystem:
         self.D = s.m_plus / s.a + s.m_minus / s.b
         self.iterations = 0
         self.tolerance = 1e-9 if s.double else 1e-6
-        self.factor, self.scale = self._factor(np.float64 if s.double else np.float32)
+        dtype = np.float64 if s.double else np.float32
+        self.factor, self.scale = self._factor(dtype)
 
     def direction(
         self, target: float, affine: Direction | None = None
@@ -151,7 +152,8 @@ class NewtonSystem:
 
     def _inverse_H(self, v: np.ndarray) -> np.ndarray:
         """Return H^-1 v for (|I|, k) v."""
-        return self.e * v + self.ew * ((self.ew * v).sum(axis=1) / self.den)[:, None]
+        along = (self.ew * v).sum(axis=1) / self.den
+        return self.e * v + self.ew * along[:, None]
 
     def _normal_product(self, u: np.ndarray) -> np.ndarray:
         """Return the exact normal matrix times u = (mu, phi)."""
@@ -246,8 +248,10 @@ def step_lengths(s, d: Direction, fraction: float) -> tuple[float, float]:
     boundary."""
 
     def longest(names) -> float:
-        falls = [float(np.max(-d[x] / getattr(s, x), initial=0.0)) for x in names]
-        return min(1.0, fraction / max(1e-30, *falls))
+        fall = 1e-30
+        for x in names:
+            fall = max(fall, float(np.max(-d[x] / getattr(s, x), initial=0.0)))
+        return min(1.0, fraction / fall)
 
     return longest(PAIRS), longest(PAIRS.values())
 

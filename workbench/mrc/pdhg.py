@@ -115,7 +115,8 @@ def mrc_pdhg(
 
 def start(risk: MinimaxRisk) -> PrimalDualState:
     """Return round 0: M = 0 and the empirical distribution, whose mean is tau."""
-    p = np.eye(risk.k)[risk.y] * risk.weights[:, None] / risk.weights.sum()
+    one_hot = np.eye(risk.k)[risk.y]
+    p = one_hot * risk.weights[:, None] / risk.weights.sum()
     M = np.zeros_like(risk.tau.T, order="C")
     return PrimalDualState(
         **risk_fields(risk), M=M, V=0.0 * p, p=p, phi=0.0, balance=BALANCE

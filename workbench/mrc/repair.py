@@ -39,7 +39,8 @@ def sharpest_upper(
     heights = risk.heights(M)
     best = risk.upper(M, float(heights.max()))
     best_M = M
-    near = np.sort(np.argsort(-heights)[: 3 * np.count_nonzero(heights > phi) // 2])
+    count = 3 * np.count_nonzero(heights > phi) // 2
+    near = np.sort(np.argsort(-heights)[:count])
     X = risk.X[near]
     heights = heights[near]
     candidates = []

@@ -71,10 +71,6 @@ class MinimaxRisk:
         return self.tau.shape[0]
 
     @property
-    def is_sparse(self) -> bool:
-        return sp.issparse(self.X)
-
-    @property
     def rounding(self) -> float:
         """A bound of the relative error of a sum over rows, features or classes."""
         return EPS * (self.n + len(self.top) + self.k)
@@ -100,7 +96,8 @@ class MinimaxRisk:
     def linear(self, M: np.ndarray) -> float:
         """Return ``1 - <tau, M> + <lam, |M|>``, the part of U(M) without the
         maximum."""
-        return 1.0 - float(np.vdot(self.tau, M)) + float(np.vdot(self.lam, np.abs(M)))
+        gain = float(np.vdot(self.tau, M))
+        return 1.0 - gain + float(np.vdot(self.lam, np.abs(M)))
 
     def lower(self, p: np.ndarray, mean: np.ndarray | None = None) -> float:
         """Return BR(p) / rho, a lower bound of R* for every joint distribution p, less

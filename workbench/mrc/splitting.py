@@ -198,7 +198,8 @@ def rebalance(s: SplittingState, upper: float, lower: float, half, P, rows) -> N
 
 def column_scale(X) -> np.ndarray:
     """Return the root mean square of each column, 1 for a column of zeros."""
-    scale = np.sqrt(sum((part * part).sum(axis=0) for part in blocks(X)) / len(X))
+    total = sum((part * part).sum(axis=0) for part in blocks(X))
+    scale = np.sqrt(total / len(X))
     return np.where(scale > 0, scale, 1.0)
 
 

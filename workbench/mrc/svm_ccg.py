@@ -13,7 +13,7 @@ from workbench.core.problem import Problem
 from workbench.core.state import resumable
 from workbench.core.stream import Row
 from workbench.mrc.l1svm import L1SVM, SVMState, at_wrong_labels, rule, two_classes
-from workbench.mrc.master import Restricted, add_features, change_rows, largest, solve
+from workbench.mrc.master import add_features, change_rows, largest, solve
 from workbench.mrc.risk import squared_norm, with_intercept
 
 # Samples with a margin below 1.01 join the first program, as in the authors' code.
@@ -89,8 +89,10 @@ def svm_ccg(
     """
     check_not_negative(eps=eps)
     check_counts(n_max=n_max, m_max=m_max)
-    svm = two_classes("svm_ccg", problem, lam if state is None else state.lam)
-    s = start(svm, lam, m_max) if state is None else state
+    if state is not None:
+        lam = state.lam
+    svm = two_classes("svm_ccg", problem, lam)
+    s = state or start(svm, lam, m_max)
     yield s
     while True:
         excess = np.abs(s.slope) - problem.n * s.lam
@@ -118,7 +120,8 @@ def lpsolve(svm: L1SVM, s: SVMCutState) -> None:
     n = len(svm.y)
     f = len(s.features)
     z = 2.0 * svm.y[s.samples] - 1.0
-    program = Restricted(
+    optimum = solve(
+        s,
         F=sp.csr_matrix(sp.diags(-z) @ svm.X[s.samples][:, s.features]),
         g=-z,
         b=np.full(len(z), -1.0),
@@ -127,7 +130,6 @@ def lpsolve(svm: L1SVM, s: SVMCutState) -> None:
         cost=0.0,
         loss=1.0,
     )
-    optimum = solve(program, s)
     s.w = np.zeros_like(s.w)
     s.w[s.features] = optimum.w
     s.w[-1] = optimum.t

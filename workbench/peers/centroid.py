@@ -63,11 +63,13 @@ def centroid(
     y = problem.y
     n = problem.n
     k = problem.k
-    s = state or CentroidState(0, sp.csr_matrix((k, problem.d), dtype=X.dtype), 1.0)
+    zero = sp.csr_matrix((k, problem.d), dtype=X.dtype)
+    s = state or CentroidState(0, zero, 1.0)
     yield s
     if s.round:
         return
-    members = sp.csr_matrix((np.ones(n, X.dtype), (y, np.arange(n))), shape=(k, n))
+    entries = np.ones(n, X.dtype), (y, np.arange(n))
+    members = sp.csr_matrix(entries, shape=(k, n))
     W = sp.csr_matrix(members @ normalize(X))
     W.eliminate_zeros()
     W.sort_indices()

@@ -122,7 +122,8 @@ def logistic_losses(V: np.ndarray, y: np.ndarray) -> float:
 def crammer_singer(V: np.ndarray, y: np.ndarray) -> float:
     """Return the sum of the losses max(0, 1 + max_{r != y} v_r - v_y)."""
     own = np.arange(V.shape[1]) == y[:, None]
-    return np.maximum(0.0, 1.0 + np.where(own, -np.inf, V).max(axis=1) - V[own]).sum()
+    best = np.where(own, -np.inf, V).max(axis=1)
+    return np.maximum(0.0, 1.0 + best - V[own]).sum()
 
 
 def softmax_losses(V: np.ndarray, y: np.ndarray) -> float:
@@ -133,7 +134,8 @@ def softmax_losses(V: np.ndarray, y: np.ndarray) -> float:
 def squared_errors(V: np.ndarray, y: np.ndarray) -> float:
     """Return the sum of the squared distances of the scores from 1 for the own class,
     else 0."""
-    return ((V - (np.arange(V.shape[1]) == y[:, None])) ** 2).sum()
+    one_hot = np.arange(V.shape[1]) == y[:, None]
+    return ((V - one_hot) ** 2).sum()
 
 
 def half_square(W: np.ndarray) -> float:

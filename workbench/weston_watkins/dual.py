@@ -36,7 +36,7 @@ from workbench.core.state import State
 from workbench.core.stream import Row
 from workbench.kernels.rows import lanes, squared_norms
 
-ROUNDING = 1e-12  # a gap below this fraction of the objective is nothing but rounding
+ROUNDING = 1e-12  # a gap below this fraction of the objective is only rounding
 SCORES = 2**18  # number of scores computed together: 2 MiB, which fit the cache
 
 
@@ -149,7 +149,7 @@ def restated(
     if state.C != C:
         *_, cold = islice(fresh, 2)
         norms = squared_norms(problem.X)
-        state.move_to(C if level is None else level, problem, norms)
+        state.move_to(level or C, problem, norms)
         state.C = C
         state.updates = 1.0
         state.lower = 0.0
@@ -161,7 +161,7 @@ def restated(
 
 
 def share_of(first: float, primal: float, dual: float) -> float:
-    """Return the gap divided by the `first` one; 0 if it is nothing but rounding."""
+    """Return the gap divided by the `first` one; 0 if it is only rounding."""
     gap = primal - dual
     if gap <= ROUNDING * primal:
         return 0.0
@@ -194,7 +194,8 @@ def start(problem: Problem, C: float, seed: int, norms: np.ndarray) -> WWState:
 def slack_of(norms: np.ndarray, W: np.ndarray) -> np.ndarray:
     """Return a bound on how much rounding lowers a z_ij, for rows of these squared
     lengths."""
-    return EPS * (len(W) + 4.0) * (1.0 + 2.0 * np.sqrt(norms) * np.linalg.norm(W))
+    size = 2.0 * np.sqrt(norms) * np.linalg.norm(W)
+    return EPS * (len(W) + 4.0) * (1.0 + size)
 
 
 def fill(B: np.ndarray, y: np.ndarray, norms, C: float, k: int, weights) -> None:

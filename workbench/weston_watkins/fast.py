@@ -89,7 +89,8 @@ def descent(
     def screened():
         """Fill `gaps`; return the sum of all hinges, and a bound on what rounding took
         from it."""
-        return screen(data._replace(C=s.level), s.W, s.B, slack_of(norms, s.W), gaps)
+        slack = slack_of(norms, s.W)
+        return screen(data._replace(C=s.level), s.W, s.B, slack, gaps)
 
     if s.round:
         screened()

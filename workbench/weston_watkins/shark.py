@@ -34,7 +34,7 @@ def ww_shark(
 
     Parameters
     ----------
-    C : float > 0, the weight of a row's loss. A given `state` is resumed from its own C
+    C : float > 0, the weight of a row's loss; a given `state` may have another C
     seed : int >= 0, seeds the orders of the rows
     """
     return descent(problem, C, seed, state, epoch)

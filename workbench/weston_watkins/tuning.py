@@ -151,7 +151,8 @@ class Search:
         for C in scan[len(s.knots) :]:
             if s.knots:
                 last = s.knots[-1]
-                self.join(last, self.add_knot(float(C), last.B * (C / last.C), None))
+                knot = self.add_knot(float(C), last.B * (C / last.C), None)
+                self.join(last, knot)
             else:
                 B = np.zeros((self.problem.n, self.problem.k))
                 self.add_knot(float(C), B, None)
@@ -176,8 +177,8 @@ class Search:
         """Close what is proven or too narrow; return the open interval with the fewest
         errors."""
         s = self.s
-        while open_intervals := s.open_intervals:
-            best = min(open_intervals, key=lambda one: (one.errors, one.left.C))
+        while s.open_intervals:
+            best = min(s.open_intervals, key=lambda one: (one.errors, one.left.C))
             narrow = best.right.C <= best.left.C * (1.0 + NARROW)
             if best.lower.min() < s.target and not narrow:
                 return best
