@@ -85,8 +85,10 @@ class CutState(RiskState):
         }
 
     def move(self, risk: MinimaxRisk) -> None:
-        """Solve P_IJ from the last basis, with all extra constraints: they bound it for
-        every tau."""
+        """Solve P_IJ from the last basis, with all extra constraints.
+
+        They bound the program for every tau.
+        """
         sample_rows = self.row_basis[len(self.extra) :]
         self.extra = np.arange(len(class_subsets(risk.k, self.every)[0]))
         basic = np.ones(len(self.extra), dtype=np.int8)
@@ -107,12 +109,11 @@ def mrc_ccg(
     columns: bool | None = None,
     state: CutState | None = None,
 ) -> Iterator[CutState]:
-    """Learn a minimax risk classifier by constraint and column generation (Algorithm
-    1).
+    """Learn a minimax risk classifier by constraint and column generation.
 
-    The stream ends when no constraint is violated by more than `eps1` and no feature by
-    more than `eps2`; Theorems 1 and 2 then bound the error of R^k. It always begins at
-    the class means (section III-E). Our faster start is
+    This is Algorithm 1. The stream ends when no constraint is violated by more than
+    `eps1` and no feature by more than `eps2`; Theorems 1 and 2 then bound the error of
+    R^k. It always begins at the class means (section III-E). Our faster start is
     :func:`workbench.mrc.fast.mrc_ccg_fast`.
 
     Parameters
@@ -173,8 +174,7 @@ def many_features(risk: MinimaxRisk) -> bool:
 
 
 def feat(risk: MinimaxRisk, s: CutState, eps2: float, m_max: int) -> np.ndarray:
-    """FEAT: return the m_max features outside J whose dual constraints are violated
-    most.
+    """FEAT: return the m_max features with the most violated dual constraints.
 
     Feature j is violated if ``|F_j'alpha - tau_j| - lam_j`` is at least eps2. If J has
     all features (section III-B), none is left. F'alpha also gives a lower bound of R*.

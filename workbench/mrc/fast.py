@@ -1,5 +1,4 @@
-"""MRC-CCG from a start that splitting finds (ours); all else is the paper's Algorithm
-1."""
+"""MRC-CCG (Algorithm 1) from a start that splitting finds (ours)."""
 
 from __future__ import annotations
 
@@ -78,8 +77,7 @@ def mrc_ccg_fast(
 
 
 def start(risk: MinimaxRisk, n_max: int, columns: bool) -> CutState:
-    """Return round 0: the solution of the program that splitting suggests, for dense
-    rows.
+    """Return round 0 for dense rows: the program that splitting suggests.
 
     Each p_i of the splitting is a mixture of label subsets; the heaviest subsets become
     constraints, after those of the class means. The features are the components with a

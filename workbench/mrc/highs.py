@@ -45,8 +45,7 @@ def minimise(
     method: str = "simplex",
     seconds: float = math.inf,
 ) -> Solution:
-    """Minimise ``cost'x`` subject to ``lower <= A x <= upper`` and, except where free,
-    ``x >= 0``.
+    """Minimise ``cost'x`` s.t. ``lower <= A x <= upper`` and ``x >= 0`` unless free.
 
     Parameters
     ----------

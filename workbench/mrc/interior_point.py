@@ -1,5 +1,4 @@
-"""A primal-dual interior point method on the compact LP, started by a short splitting
-run.
+"""A primal-dual interior point method on the compact LP, started by splitting.
 
 Over a working set of rows I and components J, with p the joint distribution, q_i >=
 p_iy the mass that row i's best label saves, and alpha the mass on the empirical
@@ -118,8 +117,7 @@ def mrc_interior_point(
     lambda0: float = 0.01,
     state: SplittingState | InteriorPointState | None = None,
 ) -> Iterator[SplittingState | InteriorPointState]:
-    """Minimise U by splitting, then by an interior point method on the rows and
-    features that splitting suggests.
+    """Minimise U by splitting, then by an interior point method on what it suggests.
 
     A round is 25 splitting iterations, later one interior point iteration. Violated
     rows and features join the working set. The stream ends when it can improve no more.
@@ -151,8 +149,7 @@ def mrc_interior_point(
 
 
 def iterate(risk: MinimaxRisk, s: InteriorPointState) -> bool:
-    """Take one predictor-corrector step, certify it, and let violated rows and features
-    join.
+    """Take and certify one predictor-corrector step, and let violations join.
 
     Returns False, and leaves `s` unchanged, when no further step is possible or
     worthwhile.
@@ -185,8 +182,7 @@ def iterate(risk: MinimaxRisk, s: InteriorPointState) -> bool:
 def free_steps(
     risk: MinimaxRisk, s: InteriorPointState, scores: np.ndarray, gap: float
 ) -> None:
-    """Enlarge the working set of an iterate that has jammed at the boundary, and leave
-    the boundary."""
+    """Enlarge the working set of a jammed iterate, and leave the boundary."""
     if len(s.J) < risk.active.sum() <= MAX_COMPONENTS:
         J = np.setdiff1d(np.flatnonzero(risk.active), s.J)
         join_features(risk, s, J, MIN_PRODUCT)
@@ -200,8 +196,7 @@ def free_steps(
 def newton_step(
     risk: MinimaxRisk, s: InteriorPointState, gap: float
 ) -> tuple[Direction, float, float] | None:
-    """Return Mehrotra's corrected direction with its primal and dual step, None on
-    breakdown.
+    """Return Mehrotra's direction, its primal and dual step; None on breakdown.
 
     The centring target follows the certified gap: far below it, steps would jam.
     """
@@ -224,8 +219,7 @@ def newton_step(
 def short_split(
     risk: MinimaxRisk, s: SplittingState | None
 ) -> Iterator[SplittingState]:
-    """Run the splitting, from its start or from `s`, for as many rounds as are worth
-    while."""
+    """Run the splitting, from its start or `s`, as long as it is worth while."""
     first = s or splitting.start(risk, weight=5.0)
     for s in splitting.split(risk, first, steps=25, repairs=0):
         yield s
@@ -234,8 +228,7 @@ def short_split(
 
 
 def rounds_worth_while(risk: MinimaxRisk, s: SplittingState) -> float:
-    """Return 12 plus three times the cost of an interior point iteration in rounds, at
-    most 40."""
+    """Return 12 plus 3 interior point iterations' cost in rounds, at most 40."""
     size = risk.tau.size
     rows = 1.5 * np.count_nonzero(s.p.max(axis=1))
     components = np.count_nonzero(s.M)
@@ -252,8 +245,7 @@ def start(
     central: float = 1.0,
     min_rows: int = 0,
 ) -> InteriorPointState:
-    """Return the working set and the smoothed point that M (k, d') and p (n, k)
-    suggest.
+    """Return the working set and smoothed point for M (k, d') and p (n, k).
 
     J holds the components with a non-zero coefficient or a mean near the end of its
     interval. I holds the rows with mass and those with the next largest psi: half as
@@ -363,8 +355,7 @@ def recentre(s: InteriorPointState, mu: float) -> None:
 
 
 def certify(risk: MinimaxRisk, s: InteriorPointState) -> tuple[np.ndarray, np.ndarray]:
-    """Renew the bounds over all rows and components; return the (n, k) scores and the
-    ratios."""
+    """Renew the bounds over everything; return the (n, k) scores and the ratios."""
     M = np.zeros_like(risk.tau)
     M.ravel()[s.J] = s.mu
     scores = risk.X @ M.T
@@ -378,16 +369,14 @@ def certify(risk: MinimaxRisk, s: InteriorPointState) -> tuple[np.ndarray, np.nd
 
 
 def violated_rows(s: InteriorPointState, scores: np.ndarray, gap: float) -> np.ndarray:
-    """Return the rows outside I whose psi exceeds phi most, at most an eighth of
-    |I|."""
+    """Return the rows outside I with the largest psi - phi, at most |I| / 8."""
     excess = psi(scores) - s.phi
     excess[s.I] = -np.inf
     return largest(excess, 0.3 * gap, max(20, len(s.I) // 8))
 
 
 def violated_features(s: InteriorPointState, ratios: np.ndarray) -> np.ndarray:
-    """Return the components outside J whose mean is farthest outside, at most 3 % of
-    |J|."""
+    """Return the components farthest outside their intervals, at most 3 % of |J|."""
     ratios = ratios.ravel().copy()
     ratios[s.J] = 0.0
     room = max(0, MAX_COMPONENTS - len(s.J))
@@ -395,8 +384,7 @@ def violated_features(s: InteriorPointState, ratios: np.ndarray) -> np.ndarray:
 
 
 def distances(risk: MinimaxRisk, s, J: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return how far the means of components J are from the upper and lower ends of
-    intervals."""
+    """Return the distances of the means of J from the ends of their intervals."""
     tau = risk.tau.ravel()[J]
     lam = risk.lam.ravel()[J]
     mean = (risk.X[s.I].T @ s.p).T.ravel()[J] + s.alpha * tau
@@ -419,8 +407,10 @@ def join_rows(s, rows: np.ndarray, scores: np.ndarray) -> None:
 
 
 def join_features(risk: MinimaxRisk, s, J: np.ndarray, mu: float) -> None:
-    """Let components join J with coefficient 0, at their mean's distances from the ends
-    of its interval."""
+    """Let components join J with coefficient 0, away from their intervals' ends.
+
+    a and b are their mean's distances from the ends, at least a tenth of lam.
+    """
     floor = 0.1 * risk.lam.ravel()[J]
     a, b = distances(risk, s, J)
     a = np.maximum(a, floor)

@@ -1,5 +1,4 @@
-"""L1-norm support vector machines, of two classes and of more, each as one linear
-program.
+"""L1-norm support vector machines of two and of more classes as linear programs.
 
 HiGHS receives the duals, a bounded variable per loss and a row with two bounds per
 coefficient: its simplex method solves them 2.5 (pulsar) to 14 times (satellite) as fast
@@ -58,8 +57,7 @@ class L1SVM:
     size: np.ndarray
 
     def shortfall(self, W: np.ndarray) -> np.ndarray:
-        """Return ``f_c(x_i) + 1`` (n, k), zero at the labels, for (k, d + 1)
-        coefficients."""
+        """Return ``f_c(x_i) + 1`` (n, k), zero at the labels, for W (k, d + 1)."""
         short = linear_scores(W, self.X) + 1.0
         short[np.arange(len(self.y)), self.y] = 0.0
         return short
@@ -98,8 +96,7 @@ class L1SVM:
 
 @dataclass
 class SVMState(State):
-    """The best rule ``W_best`` (k, d + 1), its certificate, and the value of the last
-    program.
+    """The best rule ``W_best`` (k, d + 1), its certificate, and the last value.
 
     ``alpha_best`` is the dual point of the lower bound, in [0, 1]: (n,), or (n, k) in
     `svm_multi`. Round 1 of `svm_lp` and `svm_multi` is the solution. ``lam`` is the
@@ -123,8 +120,7 @@ class SVMState(State):
     def offer(
         self, W: np.ndarray, upper: float, alpha: np.ndarray, lower: float
     ) -> None:
-        """Keep the rule `W` and the dual point `alpha` if their bounds are the best so
-        far."""
+        """Keep the rule `W` and the dual point `alpha` if their bounds are the best."""
         if upper < self.upper:
             self.upper = upper
             self.W_best = W
@@ -221,14 +217,12 @@ def start(svm: L1SVM, lam: float, alpha: np.ndarray) -> SVMState:
 
 
 def rule(w: np.ndarray) -> np.ndarray:
-    """Return the (2, d + 1) matrix whose scores are minus and plus those of (d + 1,)
-    `w`."""
+    """Return the (2, d + 1) matrix with scores of minus and plus those of `w`."""
     return np.outer([-1.0, 1.0], w)
 
 
 def at_wrong_labels(alpha: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """Return (n,) multipliers of two classes as (n, 2), each in the column of its row's
-    wrong label."""
+    """Return (n,) multipliers of two classes as (n, 2), at the wrong labels."""
     return alpha[:, None] * (y[:, None] != np.arange(2))
 
 
@@ -240,8 +234,7 @@ def svm_multi(
     max_seconds: float = np.inf,
     state: SVMState | None = None,
 ) -> Iterator[SVMState]:
-    """Solve the L1-norm multiclass support vector machine of Wang and Shen as one
-    linear program.
+    """Solve the multiclass L1-norm SVM of Wang and Shen as one linear program.
 
     See :class:`L1SVM`, and :func:`svm_lp` for the parameters. With two classes it is
     `svm_lp` with twice the `lam`. Wang and Shen bound the norm by s instead: every s

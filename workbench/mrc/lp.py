@@ -1,5 +1,4 @@
-"""MRC-LP: the whole linear program at once, with a constraint for every row and label
-subset."""
+"""MRC-LP: the whole linear program, with all rows and label subsets."""
 
 from __future__ import annotations
 
@@ -22,8 +21,7 @@ NONZEROS = 200_000_000  # the largest number of non-zeros: up to 20 GB inside Hi
 
 @dataclass
 class LinearProgramState(RiskState):
-    """The classifier and its certificate; round 1 holds the solution, of value
-    ``R``."""
+    """The classifier and its certificate; round 1 is the solution, of value ``R``."""
 
     R: float
 
@@ -101,8 +99,7 @@ def mrc_lp(
 
 
 def spread(alpha: np.ndarray, masks: np.ndarray) -> np.ndarray:
-    """Return the (c, k) masses of (c,) multipliers, each shared by the labels of its
-    subset."""
+    """Return the (c, k) masses of multipliers (c,), shared by their subsets' labels."""
     return alpha[:, None] * masks / masks.sum(axis=1, keepdims=True)
 
 
@@ -131,8 +128,7 @@ def constraints(
 def averages(
     X: Matrix, masks: np.ndarray, J: np.ndarray
 ) -> tuple[sp.csr_matrix, np.ndarray]:
-    """Return F_J, in each row the mean of Phi over a label subset, and b (equation
-    7)."""
+    """Return F_J, the mean of Phi over each label subset, and b (equation 7)."""
     labels, features = np.divmod(J, X.shape[1])
     size = masks.sum(axis=1)
     weights = (masks / size[:, None])[:, labels]
@@ -144,8 +140,7 @@ def averages(
 
 
 def refuse_large(solver: str, rows: float, nonzeros: float, instead: str) -> None:
-    """Raise a ValueError that says what to use `instead` if an LP exceeds
-    :data:`NONZEROS`."""
+    """Raise a ValueError that names an alternative if an LP is too large."""
     if nonzeros > NONZEROS:
         raise ValueError(
             f"problem: too large for {solver}, its LP would have {rows:.2g} rows and "

@@ -1,7 +1,7 @@
-"""The restricted linear program of the cutting-plane methods, solved from its last
-basis.
+"""The restricted linear program of the cutting-plane methods.
 
-Over the rows I and the features J of the program, both methods
+It is solved from its last basis. Over the rows I and the features J of the program,
+both methods
 
     minimise    <linear, w> + <lam, |w|> + cost * t + loss * sum(xi)
     subject to  F w + g t - xi <= b,    xi >= 0
@@ -49,12 +49,11 @@ def solve(
     cost: float,
     loss: float = math.inf,
 ) -> Optimum:
-    """Solve the program over r rows and f features by the dual simplex, from the basis
-    of the state `s`, and leave the new basis there.
+    """Solve a program over r rows and f features from the last basis of `s`.
 
-    Without a basis, a large program is solved by an interior point method with
-    crossover: the first one of `mrc_ccg_fast` on optdigits with 400 Fourier features
-    (1,589 x 1,706) in 12 s, by the simplex in 72 s or more.
+    The new basis is left in the state. Without a basis, a large program is solved by an
+    interior point method with crossover: the first one of `mrc_ccg_fast` on optdigits
+    with 400 Fourier features (1,589 x 1,706) in 12 s, by the simplex in 72 s or more.
 
     Parameters
     ----------
@@ -103,8 +102,7 @@ def solve(
 
 
 def add_features(s, J: np.ndarray) -> None:
-    """Let features J join the state `s` at zero: their columns w+ and w- are not in the
-    basis."""
+    """Let features J join the state `s` at zero: w+ and w- are not in the basis."""
     f = len(s.features)
     plus, minus, others = np.split(s.column_basis, [f, 2 * f])
     zeros = np.zeros(len(J), dtype=np.int8)
@@ -133,8 +131,10 @@ def change_rows(s, stays: np.ndarray | slice, new: int) -> None:
 
 
 def largest(violation: np.ndarray, threshold: float, count: int) -> np.ndarray:
-    """Return the indices of the `count` largest violations above `threshold`, largest
-    first."""
+    """Return the indices of the `count` largest violations above `threshold`.
+
+    The largest one comes first.
+    """
     above = np.flatnonzero(violation > threshold)
     if len(above) > count:
         above = above[np.argpartition(-violation[above], count)[:count]]

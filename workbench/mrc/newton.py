@@ -1,5 +1,4 @@
-"""The Newton system of the interior point method: closed-form blocks, one Cholesky
-factor.
+"""The Newton system of the interior point method, with closed-form blocks.
 
 The unknowns, named as in ``interior_point.py``, on the rows I and the components J:
 
@@ -82,8 +81,10 @@ class NewtonSystem:
     def direction(
         self, target: float, affine: Direction | None = None
     ) -> Direction | None:
-        """Return the step towards products of `target` (Mehrotra's with `affine`), or
-        None."""
+        """Return the step towards products of `target`, or None if there is none.
+
+        With `affine`, it is Mehrotra's corrected step.
+        """
         s = self.s
         product = {x: target - getattr(s, x) * getattr(s, z) for x, z in PAIRS.items()}
         if affine is not None:
@@ -244,8 +245,7 @@ class NewtonSystem:
 
 
 def step_lengths(s, d: Direction, fraction: float) -> tuple[float, float]:
-    """Return the primal and dual steps in (0, 1], `fraction` of the way to the
-    boundary."""
+    """Return the primal and dual step, at most 1 and `fraction` of the longest."""
 
     def longest(names) -> float:
         fall = 1e-30

@@ -1,5 +1,7 @@
-"""MRC-PDHG: minimax risk classifiers by a primal-dual splitting, for sparse and very
-wide data."""
+"""MRC-PDHG: minimax risk classifiers for sparse and very wide data.
+
+The method is a primal-dual splitting.
+"""
 
 from __future__ import annotations
 
@@ -59,8 +61,7 @@ def mrc_pdhg(
     steps: int = 100,
     state: PrimalDualState | None = None,
 ) -> Iterator[PrimalDualState]:
-    """Learn a minimax risk classifier by a preconditioned primal-dual hybrid gradient
-    method.
+    """Learn a minimax risk classifier by primal-dual hybrid gradients.
 
     The method solves min_M max_p 1 - <tau, M> + <lam, |M|> + <X M, p> - sum_i max_y
     p_iy over the distributions p, whose inner maximum is max_i psi, by over-relaxed
@@ -126,8 +127,10 @@ def start(risk: MinimaxRisk) -> PrimalDualState:
 def renew_lower(
     s: PrimalDualState, risk: MinimaxRisk, columns, tau, lam, active, p
 ) -> float:
-    """Return the best lower bound of p while p is projected on |G - tau| <= lam, where
-    G is its mean."""
+    """Return the best lower bound of p while p is projected on |G - tau| <= lam.
+
+    G is the mean of Phi under p.
+    """
     # The sum of p is near 1; if it were smaller, BR(p) would be too high.
     p = p / p.sum()
     best = 0.0
@@ -198,11 +201,10 @@ def dual_step(p, V, V_new, sigma, phi, relaxation, out):
 
 @njit(cache=True)
 def project_columns(indptr, indices, data, p, G, tau, lam, active):
-    """Project p on each violated |G_j - tau_j| <= lam_j in turn, there and back; return
-    the number of projections.
+    """Project p on each violated |G_j - tau_j| <= lam_j; return their number.
 
-    The metric weighs with 1 / p: every weight moves by a fraction of itself and keeps
-    its sign.
+    The constraints come in turn, there and back. The metric weighs with 1 / p: every
+    weight moves by a fraction of itself and keeps its sign.
     """
     d, k = G.shape
     moved = 0

@@ -1,5 +1,4 @@
-"""Repairs of nearly feasible iterates: cheap projections that make both certificates
-sharper.
+"""Repairs of nearly feasible iterates, which make both certificates sharper.
 
 U(M) depends on its worst row and BR(p) / rho on its worst component; in a first-order
 method a few of them always lag behind. Projections on each violated constraint in turn
@@ -24,8 +23,7 @@ def sharpest_upper(
     sweeps: int,
     metric: np.ndarray | None = None,
 ) -> tuple[float, np.ndarray]:
-    """Return the lowest U(M) and its M while M is projected on psi_i <= phi, row by
-    row.
+    """Return the lowest U(M) and its M while M is projected on psi_i <= phi.
 
     Parameters
     ----------
@@ -64,8 +62,9 @@ def sharpest_upper(
 def sharpest_lower(
     risk: MinimaxRisk, p: np.ndarray, sweeps: int
 ) -> tuple[float, np.ndarray, np.ndarray]:
-    """Return the highest BR(p) / rho while p is projected on |E_p Phi - tau| <= lam,
-    and that p.
+    """Return the highest BR(p) / rho while p is projected on its intervals.
+
+    The intervals are |E_p Phi - tau| <= lam; the p of the bound is returned, too.
 
     Parameters
     ----------
@@ -100,8 +99,10 @@ def sharpest_lower(
 
 
 def imbalance(p: np.ndarray, upper: float, lower: float) -> float:
-    """Return the distance of the upper bound from p's Bayes error over that of the
-    lower bound, between 1/4 and 4."""
+    """Return (upper - BR(p)) / (BR(p) - lower), between 1/4 and 4.
+
+    BR(p) is the Bayes error of p.
+    """
     bayes = 1.0 - float(p.max(axis=1).sum())
     above = max(upper - bayes, 1e-12)
     below = max(bayes - lower, 1e-12)
@@ -110,8 +111,7 @@ def imbalance(p: np.ndarray, upper: float, lower: float) -> float:
 
 @njit(cache=True)
 def project_rows(indptr, indices, data, M, metric, phi):
-    """Project (d', k) M on psi_i <= phi, row by row; return the number of projections
-    that moved M."""
+    """Project (d', k) M on psi_i <= phi, row by row; return how often M moved."""
     k = M.shape[1]
     moved = 0
     v = np.empty((1, k))
@@ -140,11 +140,10 @@ def project_rows(indptr, indices, data, M, metric, phi):
 
 @njit(cache=True)
 def fit_means(columns, w, tau, lam, active):
-    """Project the weights w on ``|columns_j w - tau_j| <= lam_j`` for each j in turn,
-    there and back.
+    """Project the weights w on each ``|columns_j w - tau_j| <= lam_j``.
 
-    A weight moves by a fraction of itself: it keeps its sign, and light rows stay
-    light.
+    The constraints come in turn, there and back. A weight moves by a fraction of
+    itself: it keeps its sign, and light rows stay light.
     """
     d, n = columns.shape
     for step in range(2 * d):

@@ -1,5 +1,4 @@
-"""The minimax risk problem, formula (3) of the paper: objective, subsets and
-certificates.
+"""The minimax risk problem (3) of the paper: objective, subsets, certificates.
 
 Notation: ``Psi(x) = (x, 1)`` has d' = d + 1 features, ``Phi(x, y)`` puts it into block
 y of k, so a coefficient vector mu is a (k, d') matrix M and the scores of row x are ``v
@@ -76,8 +75,7 @@ class MinimaxRisk:
         return EPS * (self.n + len(self.top) + self.k)
 
     def upper(self, M: np.ndarray, height: float | None = None) -> float:
-        """Return U(M), an upper bound of R* for every (k, d') M (equation 3), rounding
-        included.
+        """Return U(M), an upper bound of R* for every (k, d') M, rounding included.
 
         Parameters
         ----------
@@ -94,14 +92,12 @@ class MinimaxRisk:
         return psi(self.X @ M.T)
 
     def linear(self, M: np.ndarray) -> float:
-        """Return ``1 - <tau, M> + <lam, |M|>``, the part of U(M) without the
-        maximum."""
+        """Return ``1 - <tau, M> + <lam, |M|>``, which is U(M) without the maximum."""
         gain = float(np.vdot(self.tau, M))
         return 1.0 - gain + float(np.vdot(self.lam, np.abs(M)))
 
     def lower(self, p: np.ndarray, mean: np.ndarray | None = None) -> float:
-        """Return BR(p) / rho, a lower bound of R* for every joint distribution p, less
-        rounding.
+        """Return BR(p) / rho, a lower bound of R* for every p, less rounding.
 
         BR(p) = 1 - sum_i max_y p_iy is the error of the best rule under p, and rho >= 1
         is the factor by which p leaves the uncertainty set U, over *all* components.
@@ -137,8 +133,7 @@ class MinimaxRisk:
 
 @dataclass
 class RiskState(State):
-    """The best classifier so far, ``M_best`` (k, d'), and the best bounds, for this
-    ``lambda0``.
+    """The best classifier ``M_best`` (k, d') and the best bounds for ``lambda0``.
 
     ``p_best`` (r, k) is the distribution of the best lower bound, on the rows
     ``p_rows`` (r,) that have mass; both are empty until a lower bound is positive. A
@@ -168,8 +163,7 @@ class RiskState(State):
     def raise_lower(
         self, lower: float, p: np.ndarray, rows: np.ndarray | None = None
     ) -> None:
-        """Keep the distribution p, whose lower bound is `lower`, if it is the best so
-        far.
+        """Keep the distribution p, whose bound is `lower`, if it is the best.
 
         Parameters
         ----------
@@ -201,8 +195,7 @@ def risk_fields(risk: MinimaxRisk) -> dict:
 
 
 def restated(risk: MinimaxRisk, s: S) -> S:
-    """Return `s` after its solver has adapted it to `risk`, which may have another
-    lambda0.
+    """Return `s`, adapted to `risk`, which may have another lambda0.
 
     The upper bound is computed again for the best classifier so far. The best lower
     bound BR(p) / rho falls with lambda0 by at most the same factor, whatever p was.
@@ -216,8 +209,9 @@ def restated(risk: MinimaxRisk, s: S) -> S:
 
 
 def minimax_risk(problem: Problem, lambda0: float = 0.01) -> MinimaxRisk:
-    """Return the minimax risk problem of the training rows with confidence ``lambda0 *
-    std``.
+    """Return the minimax risk problem of the training rows.
+
+    The confidence of each component is ``lambda0`` times its standard deviation.
 
     Raises
     ------
@@ -272,8 +266,7 @@ def linear_scores(M: np.ndarray, X: Matrix) -> np.ndarray:
 # MinimaxRisk.upper is not finite if any score is not.
 @njit(cache=True, fastmath=FAST | {"nnan"}, error_model="numpy")
 def psi(V):
-    """Return psi(v) = max over non-empty C of (sum_C v_y - 1) / |C| for every row v of
-    (n, k) V.
+    """Return max over non-empty C of (sum_C v_y - 1) / |C| for every row v of V.
 
     psi is the unique root t of ``sum_y (v_y - t)_+ = 1``. Newton's method from
     ``max v - 1`` climbs to it monotonically while ``{y: v_y > t}`` shrinks, and is
@@ -328,13 +321,12 @@ def greedy_subset(v):
 def moments(
     X: Matrix, y: np.ndarray, k: int, weights: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return the (k, d') weighted mean and variance of every class's rows, each as
-    exact as a sum.
+    """Return the weighted mean and variance (k, d') of each class's rows.
 
-    The variance sums squared differences from the mean. If weights differ, all
-    differences start at the heaviest row of a class: a feature that is constant in the
-    heavy rows has differences of zero there, without rounding, and the variance that
-    the light rows give.
+    Both are as exact as a sum. The variance sums squared differences from the mean. If
+    weights differ, all differences start at the heaviest row of a class: a feature that
+    is constant in the heavy rows has differences of zero there, without rounding, and
+    the variance that the light rows give.
     """
     n = len(y)
     class_fractions = weights / np.bincount(y, weights)[y]
@@ -372,10 +364,10 @@ def moments(
 
 
 def absent_fractions(fractions: sp.csr_matrix, X: sp.csr_matrix) -> np.ndarray:
-    """Return the (k, d') fraction of each class's weight on rows without an entry of a
-    feature.
+    """Return each class's fraction (k, d') of weight on rows without an entry.
 
-    A small fraction is summed over these rows: as a difference from 1 it would cancel.
+    An absent entry of a feature is zero. A small fraction is summed over these rows: as
+    a difference from 1 it would cancel.
     """
     filled = X.copy()
     filled.data[:] = 1.0

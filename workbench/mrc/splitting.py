@@ -1,10 +1,9 @@
-"""Douglas-Rachford splitting on the graph S = X M', and a start of the interior point
-method.
+"""Douglas-Rachford splitting on the graph S = X M' of the scores.
 
-(3) is ``min f(M) + g(S)`` on the graph, with ``f(M) = -<tau, M> + <lam, |M|>`` and
-``g(S) = max_i psi(s_i)``. Each has a cheap proximal operator, and the projection on the
-graph needs one d' x d' factor for the whole run, shared by all classes because Phi is
-one-hot.
+Its iterates are a good start for the interior point method. Problem (3) is ``min f(M) +
+g(S)`` on the graph, with ``f(M) = -<tau, M> + <lam, |M|>`` and ``g(S) = max_i
+psi(s_i)``. Each has a cheap proximal operator, and the projection on the graph needs
+one d' x d' factor for the whole run, shared by all classes because Phi is one-hot.
 """
 
 from __future__ import annotations
@@ -62,8 +61,9 @@ def mrc_splitting(
     steps: int = 50,
     state: SplittingState | None = None,
 ) -> Iterator[SplittingState]:
-    """Minimise U by over-relaxed Douglas-Rachford splitting; a round is `steps`
-    iterations.
+    """Minimise U by over-relaxed Douglas-Rachford splitting.
+
+    A round is `steps` iterations.
 
     Parameters
     ----------
@@ -142,12 +142,11 @@ def split(
 
 
 def working_rows(s: SplittingState) -> np.ndarray:
-    """Return the rows that may carry mass in the next round: half as many again as do
-    now, by psi.
+    """Return the rows that may have mass in the next round, by psi.
 
-    The others have P = 0, so that their Z_S and X'Z_S follow one linear recursion. If
-    no row is above phi, phi falls, at most until one row alone has all the mass, n /
-    weight.
+    There are half as many again as have mass now. The others have P = 0, so that their
+    Z_S and X'Z_S follow one linear recursion. If no row is above phi, phi falls, at
+    most until one row alone has all the mass, n / weight.
     """
     values = psi(s.Z_S)
     highest = values.max()
@@ -184,9 +183,9 @@ def certify(risk: MinimaxRisk, s: SplittingState, repairs: int) -> tuple[float, 
 
 
 def rebalance(s: SplittingState, upper: float, lower: float, half, P, rows) -> None:
-    """Raise the weight if the upper bound is farther from p's Bayes error than the
-    lower, else lower it.
+    """Adapt the weight to the two halves of the gap.
 
+    The weight rises if the upper bound is farther from p's Bayes error than the lower.
     The iterate and its multipliers stay as they are: in Z = prox + multiplier / weight,
     only the last term is scaled.
     """

@@ -53,10 +53,9 @@ def mrc_subgradient(
     steps: int = 100,
     state: SubgradientState | None = None,
 ) -> Iterator[SubgradientState]:
-    """Minimise U by Nesterov-extrapolated subgradient steps; a round is `steps` of
-    them.
+    """Minimise U by Nesterov-extrapolated subgradient steps.
 
-    With a_t = (t + 1)^(-3/2) and theta_t = 2 / (t + 1),
+    A round is `steps` steps. With a_t = (t + 1)^(-3/2) and theta_t = 2 / (t + 1),
 
         M_bar_{t+1} = M_t - a_t g_t,    g_t a subgradient of U at M_t,
         M_{t+1} = M_bar_{t+1} + theta_{t+1} (1 / theta_t - 1) (M_bar_{t+1} - M_bar_t).

@@ -58,8 +58,7 @@ def svm_ccg(
     m_max: int = 400,
     state: SVMCutState | None = None,
 ) -> Iterator[SVMCutState]:
-    """Learn the L1-norm support vector machine of two classes by column and constraint
-    generation.
+    """Learn the L1-norm SVM of two classes by column and constraint generation.
 
     Every round solves the program over few samples and features, adds those that
     violate its solution and removes none. The stream ends when no more are violated:
@@ -141,8 +140,7 @@ def lpsolve(svm: L1SVM, s: SVMCutState) -> None:
 
 
 def price(svm: L1SVM, s: SVMCutState, alpha: np.ndarray) -> None:
-    """Price all samples at w and all features at (n,) `alpha`, and keep the better
-    bounds."""
+    """Price all samples at w and all features at `alpha`; keep the better bounds."""
     W = rule(s.w)
     short = svm.shortfall(W)
     g, lower = svm.lower(at_wrong_labels(alpha, svm.y))
@@ -152,8 +150,7 @@ def price(svm: L1SVM, s: SVMCutState, alpha: np.ndarray) -> None:
 
 
 def start(svm: L1SVM, lam: float, m_max: int) -> SVMCutState:
-    """Return round 0: the program over the samples and features that a first-order
-    method finds.
+    """Return round 0: the program that a first-order method suggests.
 
     The method works on the `m_max` features with the most negative reduced cost at w =
     0, which are the most correlated with the labels; J are those that it does not leave

@@ -1,5 +1,4 @@
-"""Centroids of the classes: the fastest linear classifier, a baseline for every
-table."""
+"""Centroids of the classes, the fastest linear classifier: a baseline."""
 
 from __future__ import annotations
 

@@ -33,8 +33,7 @@ BLOCK_DECISIONS = 2**22  # number of decisions computed together, in double prec
 
 @dataclass(kw_only=True)
 class ExpansionState(KernelRows, State):
-    """Coefficients ``A`` (m, K) of the kernel values with m stored rows, and the
-    objective."""
+    """Coefficients ``A`` (m, K) of the kernel values with m rows, and the objective."""
 
     round: int
     A: np.ndarray
@@ -47,8 +46,7 @@ class ExpansionState(KernelRows, State):
 
 @dataclass(kw_only=True)
 class LibsvmState(ExpansionState):
-    """Support vectors, their number ``counts`` (k,) in each class, and biases ``b`` of
-    all pairs.
+    """Support vectors, ``counts`` (k,) of each class, and biases ``b`` of all pairs.
 
     The support vectors are in the order of the classes. Row u of ``A`` (m, k - 1) has y
     alpha of that support vector against each other class in order, where y is 1 for the
@@ -59,8 +57,7 @@ class LibsvmState(ExpansionState):
     b: np.ndarray
 
     def scores(self, X: Matrix) -> np.ndarray:
-        """Return half the margin of two classes, (n, 2), or the votes of more, (n,
-        k)."""
+        """Return half the margin of two classes (n, 2), or the votes of more (n, k)."""
         k = len(self.counts)
         F = np.zeros((X.shape[0], k))
         i, j = np.triu_indices(k, 1)
@@ -75,8 +72,10 @@ class LibsvmState(ExpansionState):
         return F
 
     def decisions(self, X: Matrix) -> Iterator[tuple[slice, np.ndarray]]:
-        """Yield slices of rows and their (k (k - 1) / 2, rows) decisions; positive
-        values are for the first class."""
+        """Yield slices of rows and the (k (k - 1) / 2, rows) decisions of all pairs.
+
+        Positive values are for the first class of a pair.
+        """
         if not len(self.A):
             return
         k = len(self.counts)
@@ -180,8 +179,7 @@ def objective(problem: Problem, s: LibsvmState, C: float) -> float:
 
 
 def initial(problem: Problem, kernel: Kernel, columns: int, primal: float) -> dict:
-    """Return the fields of round 0: no rows are stored, and `primal` is the objective
-    at w = 0."""
+    """Return the fields of round 0 without rows; `primal` is the objective at 0."""
     problem.refuse_weights()
     return fields_of(problem.X[:0], kernel) | {
         "round": 0,
@@ -193,8 +191,10 @@ def initial(problem: Problem, kernel: Kernel, columns: int, primal: float) -> di
 
 @dataclass(kw_only=True)
 class SubspaceState(ExpansionState):
-    """Landmarks, and weights ``A`` (m, k) in their span; the weights of two classes are
-    opposite."""
+    """Landmarks, and weights ``A`` (m, k) in their span.
+
+    The weights of two classes are opposite.
+    """
 
     def scores(self, X: Matrix) -> np.ndarray:
         kernel = self.made_kernel(np.float64)

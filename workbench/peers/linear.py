@@ -1,13 +1,13 @@
-"""scikit-learn's linear classifiers as streams: LIBLINEAR, L-BFGS, SAGA and ridge
-regression.
+"""scikit-learn's linear classifiers as streams, a fit from scratch per round.
 
-None of them can be resumed exactly: where a warm start exists, it forgets curvature,
-gradients or the random order. So every round fits from scratch. Its limit on iterations
-grows by about 1.4: 1, 2, 3, 4, 6, 8, 11, 16 and so on. LIBLINEAR's Crammer-Singer
-solver has no limit on iterations: its rounds, and those of the other SVM with the hinge
-loss, have a tolerance that is half a decade tighter each time: 10, 3.2, 1 and so on. A
-user who knows the limit fits once, so the clock shows the longest fit so far alone; the
-time of the others is given back.
+They are LIBLINEAR, L-BFGS, SAGA and ridge regression. None of them can be resumed
+exactly: where a warm start exists, it forgets curvature, gradients or the random order.
+So every round fits from scratch. Its limit on iterations grows by about 1.4: 1, 2, 3,
+4, 6, 8, 11, 16 and so on. LIBLINEAR's Crammer-Singer solver has no limit on iterations:
+its rounds, and those of the other SVM with the hinge loss, have a tolerance that is
+half a decade tighter each time: 10, 3.2, 1 and so on. A user who knows the limit fits
+once, so the clock shows the longest fit so far alone; the time of the others is given
+back.
 
 A stream ends with the fit that needs fewer iterations than its limit or has the
 tolerance `tol`, or if the peer gives up. All that a fit does is the peer's own cost and
@@ -64,8 +64,7 @@ LOOSEST = 10.0  # the tolerance of round 1, which one pass over the rows meets
 
 @dataclass
 class LinearState(State):
-    """The weights ``W`` (d, k) of the last fit, its objective and the number of
-    iterations.
+    """The weights ``W`` (d, k) of the last fit, its objective and iterations.
 
     ``seconds`` and ``cpu`` are the wall and CPU seconds of the longest fit so far.
     """
@@ -86,15 +85,13 @@ class LinearState(State):
 
 
 def blocks(X: Matrix, W: np.ndarray) -> Iterator[tuple[slice, np.ndarray]]:
-    """Yield slices of rows and their (rows, k) scores, so that never all of `X` is cast
-    to the type of `W`."""
+    """Yield slices of rows and their scores; never all of `X` is cast at once."""
     for part in pieces(X.shape[0], BLOCK_SCORES // max(W.shape)):
         yield part, np.asarray(X[part] @ W)
 
 
 def total(losses: Callable, X: Matrix, y: np.ndarray, W: np.ndarray) -> float:
-    """Return the sum of ``losses(V, y)`` over the rows' scores `V`, in double
-    precision."""
+    """Return the sum of ``losses(V, y)`` over all scores `V`, in double precision."""
     W = W.astype(np.float64, copy=False)
     return sum(float(losses(V, y[part])) for part, V in blocks(X, W))
 
@@ -132,8 +129,7 @@ def softmax_losses(V: np.ndarray, y: np.ndarray) -> float:
 
 
 def squared_errors(V: np.ndarray, y: np.ndarray) -> float:
-    """Return the sum of the squared distances of the scores from 1 for the own class,
-    else 0."""
+    """Return the sum of the squared distances of the scores from one-hot labels."""
     one_hot = np.arange(V.shape[1]) == y[:, None]
     return ((V - one_hot) ** 2).sum()
 
@@ -216,8 +212,7 @@ PEERS = {
 def fitted(
     peer: Peer, X, y: np.ndarray, k: int, settings: Mapping
 ) -> tuple[np.ndarray, int]:
-    """Return the weights (d, k) of one fit, and its iterations, the largest number of
-    any class's fit.
+    """Return the weights (d, k) of one fit, and the most iterations of any class.
 
     Parameters
     ----------
@@ -258,8 +253,7 @@ def fits(
     seed: int = 0,
     **parameters: float,
 ) -> Iterator[LinearState]:
-    """Fit a peer with one limit after the other; the evaluation of each fit is not
-    timed.
+    """Fit a peer with one limit after the other; evaluation is not timed.
 
     Parameters
     ----------
@@ -301,16 +295,14 @@ def fits(
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Silence scikit-learn's warnings about fits that gave up and as many classes as
-    rows."""
+    """Silence scikit-learn's warnings about fits that gave up and many classes."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # ConvergenceWarning is one
         yield
 
 
 def timed_fit(model, X, y, weights):
-    """Return a fitted model of scikit-learn, None if it refuses the settings, and the
-    wall seconds."""
+    """Return the wall seconds of a fit, and its model: None if it was refused."""
     start = perf_counter()
     fitted = None
     with quiet(), suppress(Exception):

@@ -31,8 +31,7 @@ MAX_TREES = 1000  # the number of trees, or iterations, at which a stream ends
 
 @dataclass
 class TreesState(State):
-    """The ensemble ``model`` of round `round`, None before the first, and the
-    objective."""
+    """The ensemble ``model``, None before round 1, and the objective."""
 
     round: int
     k: int
@@ -71,8 +70,7 @@ def random_forest(
     seed: int = 0,
     state: TreesState | None = None,
 ) -> Iterator[TreesState]:
-    """Grow trees on samples of the rows, and average the class frequencies of their
-    leaves.
+    """Average the class frequencies in the leaves of trees on samples of rows.
 
     scikit-learn's random forest (Breiman 2001). The column ``primal`` is the mean over
     the training rows of the squared distance of these probabilities from the label's.
@@ -108,11 +106,10 @@ def boosting(
     seed: int = 0,
     state: TreesState | None = None,
 ) -> Iterator[TreesState]:
-    """Lower the mean cross-entropy of the training rows, the column ``primal``, tree by
-    tree.
+    """Lower the mean cross-entropy of the training rows tree by tree.
 
-    scikit-learn's gradient boosting (Friedman 2001) with histograms (Ke et al.,
-    LightGBM, 2017), without early stopping.
+    The cross-entropy is the column ``primal``. scikit-learn's gradient boosting
+    (Friedman 2001) with histograms (Ke et al., LightGBM, 2017), without early stopping.
 
     Parameters
     ----------
@@ -147,8 +144,7 @@ def boosting(
 def grown(
     model: Model, size: str, problem: Problem, state: TreesState | None
 ) -> Iterator[TreesState]:
-    """Let a model of scikit-learn grow round by round; the evaluation of each round is
-    not timed.
+    """Let a model of scikit-learn grow round by round; evaluation is not timed.
 
     Parameters
     ----------

@@ -79,8 +79,7 @@ def vw(
 
 @dataclass
 class RecallTreeState(State):
-    """The ``model`` for k classes as the bytes that Vowpal Wabbit saves, none before
-    round 1."""
+    """The ``model`` as the bytes that Vowpal Wabbit saves, none before round 1."""
 
     round: int
     seed: int
@@ -121,8 +120,7 @@ def vw_recall_tree(
     seed: int = 0,
     state: RecallTreeState | None = None,
 ) -> Iterator[RecallTreeState]:
-    """Learn a tree that sends a row to a few candidate classes, and a scorer that ranks
-    them.
+    """Learn a tree of candidate classes, and a scorer that ranks them.
 
     This is the competitor in the paper on inexact margins, which has the hinge loss and
     five passes (Daumé, Karampatziakis, Langford and Mineiro, ICML 2017). The column

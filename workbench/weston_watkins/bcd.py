@@ -98,8 +98,7 @@ def samples(problem: Problem, C: float) -> Samples:
 def descent(
     problem: Problem, C: float, seed: int, state: WWState | None, epoch: Callable
 ) -> Iterator[WWState]:
-    """Yield the outer iterations of Algorithm 1; the function `epoch` runs lines 3 to
-    7."""
+    """Yield the iterations of Algorithm 1; `epoch` runs its lines 3 to 7."""
     data = samples(problem, C)
     if state is None:
         s = start(problem, data.C, seed, data.norms)  # line 1
@@ -139,8 +138,7 @@ def epoch(data, W, B, order):
 
 @njit(cache=True, fastmath=FAST, inline="always")
 def margins(data, i, W, z):
-    """Write z_ij = 1 - (w_y - w_j).x_i to (lanes,) `z`, with -1 for the row's class
-    y."""
+    """Write z_ij = 1 - (w_y - w_j).x_i to (lanes,) `z`, with -1 for class y."""
     multiply(data.rows, i, W, z, data.width)
     y = data.y[i]
     margin = 1.0 - z[y]
@@ -151,8 +149,7 @@ def margins(data, i, W, z):
 
 @njit(cache=True, fastmath=FAST, inline="always")
 def arguments(data, i, B, z):
-    """Replace the margins z_ij by the v of block i (Proposition 3.5); return the sum of
-    the block.
+    """Replace the margins z_ij by the v of Proposition 3.5; return sum b_i.
 
     The row's own class and the padding get v = 0, for which b = 0.
     """
@@ -186,6 +183,5 @@ def difference(data, i, b, B, delta):
 
 @njit(cache=True, inline="always")
 def columns(data, z):
-    """Return the number of columns of W, which the compiler knows if loops are
-    unrolled."""
+    """Return the number of columns of W, a constant if loops are unrolled."""
     return np.uint64(len(data.width)) if len(data.width) else np.uint64(len(z))

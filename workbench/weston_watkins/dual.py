@@ -1,5 +1,4 @@
-"""The Weston-Watkins SVM, its dual in label-indexed variables, and the gap between
-them.
+"""The Weston-Watkins SVM, its dual in label-indexed variables, and the gap.
 
 With W (d, k), one column w_j per class, and no offset, the primal problem (P) is
 
@@ -42,8 +41,7 @@ SCORES = 2**18  # number of scores computed together: 2 MiB, which fit the cache
 
 @dataclass
 class WWState(State):
-    """The iterate ``W`` (d, lanes) and ``B`` (n, lanes), padded with zeros to whole
-    registers.
+    """``W`` (d, lanes) and ``B`` (n, lanes), padded with zeros to whole registers.
 
     ``primal`` and ``dual`` are the objectives of this iterate, ``upper`` and ``lower``
     the best bounds so far. ``first`` is the gap after round 1, against which the paper
@@ -95,8 +93,7 @@ class WWState(State):
     def judged(
         self, norms: np.ndarray, primal: float, dual: float, room: float
     ) -> None:
-        """Set the objectives of a new round's iterate, and bounds that allow for their
-        rounding.
+        """Set the objectives of a new iterate, and bounds that allow for rounding.
 
         Rounding of the scores may have lowered `primal` by `room`; `norms` (n,) are
         |x_i|^2.
@@ -192,15 +189,13 @@ def start(problem: Problem, C: float, seed: int, norms: np.ndarray) -> WWState:
 
 
 def slack_of(norms: np.ndarray, W: np.ndarray) -> np.ndarray:
-    """Return a bound on how much rounding lowers a z_ij, for rows of these squared
-    lengths."""
+    """Return a bound on how much rounding lowers a z_ij in each row."""
     size = 2.0 * np.sqrt(norms) * np.linalg.norm(W)
     return EPS * (len(W) + 4.0) * (1.0 + size)
 
 
 def fill(B: np.ndarray, y: np.ndarray, norms, C: float, k: int, weights) -> None:
-    """Fill in the best dual variables of rows of zeros for any W: C for each wrong
-    class."""
+    """Fill in the best dual variables of rows of zeros: C for each wrong class."""
     zero = np.flatnonzero(norms == 0.0)
     B[zero, :k] = C * weights[zero, None]
     B[zero, y[zero]] = 0.0

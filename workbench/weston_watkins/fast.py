@@ -1,5 +1,4 @@
-"""Walrus with less to do: block coordinate descent on the rows that the duality gap is
-made of."""
+"""Walrus with less to do: blocks are visited where the duality gap is."""
 
 from __future__ import annotations
 
@@ -74,8 +73,7 @@ def ww_walrus_fast(
 def descent(
     problem: Problem, C: float, seed: int, state: WWState | None
 ) -> Iterator[WWState]:
-    """Yield the rounds of :func:`ww_walrus_fast`, which change the given state
-    itself."""
+    """Yield the rounds of :func:`ww_walrus_fast`, which change the given state."""
     data = samples(problem, C)
     C = data.C
     norms = data.norms
@@ -87,8 +85,7 @@ def descent(
     gaps = np.where(norms > 0.0, C * data.weights * (problem.k - 1.0), 0.0)  # of W = 0
 
     def screened():
-        """Fill `gaps`; return the sum of all hinges, and a bound on what rounding took
-        from it."""
+        """Fill `gaps`; return the sum of all hinges, and how much it may grow."""
         slack = slack_of(norms, s.W)
         return screen(data._replace(C=s.level), s.W, s.B, slack, gaps)
 
@@ -158,11 +155,11 @@ def easiest(C: float, norms: np.ndarray) -> float:
 
 @njit(cache=True, fastmath=FAST)
 def screen(data, W, B, slack, gaps):
-    """Fill ``gaps[i] = sum_j (C_i max(0, z_ij) - B_ij z_ij)``; return the sum of all
-    hinges.
+    """Fill `gaps`, each row's part of the gap; return the sum of all hinges.
 
-    Also return how much the sum may grow if every z_ij grows by up to slack_i. Row i
-    has ``C_i = weights[i] C``, and its hinges count `weights[i]` times.
+    Row i has the part ``gaps[i] = sum_j (C_i max(0, z_ij) - B_ij z_ij)``. Here
+    ``C_i = weights[i] C``, and the hinges of row i count `weights[i]` times. Also
+    return how much the sum may grow if every z_ij grows by up to slack_i.
     """
     z = np.empty(W.shape[1])
     total = room = 0.0

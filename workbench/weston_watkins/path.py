@@ -1,5 +1,4 @@
-"""The whole regularisation path of a Weston-Watkins SVM, each solution started from the
-last."""
+"""The regularisation path of a Weston-Watkins SVM, with warm starts."""
 
 from __future__ import annotations
 

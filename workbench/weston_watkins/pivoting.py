@@ -58,8 +58,7 @@ def solved(problem: Problem, state: WWState, gap: float) -> WWState:
 
 
 def exact(problem: Problem, state: WWState, gap: float) -> None:
-    """Bring ``state.B`` to a duality gap of `gap` in place, as far as free pairs alone
-    can."""
+    """Bring ``state.B`` to a gap of `gap` in place, as far as free pairs can."""
     k = problem.k
     C = state.C
     labels = np.arange(problem.n), problem.y

@@ -1,8 +1,7 @@
-"""Shark's subproblem solver as reimplemented by the authors of Walrus: greedy
-coordinate ascent.
+"""Shark's subproblem solver as reimplemented by the authors of Walrus.
 
-It is not Shark itself, which adapts the number of visits of each row, may shrink, and
-has its own stopping rule.
+It is greedy coordinate ascent. It is not Shark itself, which adapts the number of
+visits of each row, may shrink, and has its own stopping rule.
 """
 
 from __future__ import annotations
@@ -26,11 +25,10 @@ STEPS_PER_CLASS = 10  # the largest number of steps per block, in multiples of m
 def ww_shark(
     problem: Problem, *, C: float = 1.0, seed: int = 0, state: WWState | None = None
 ) -> Iterator[WWState]:
-    """Minimise the objective of `ww_walrus` with Shark's subproblem solver, as Walrus's
-    authors reimplemented it.
+    """Minimise the objective of `ww_walrus` with Shark's subproblem solver.
 
-    The solver of one block is :func:`greedy`; errors are those of
-    :func:`~workbench.weston_watkins.bcd.ww_walrus`.
+    Walrus's authors reimplemented this solver, which is :func:`greedy` here. Errors are
+    those of :func:`~workbench.weston_watkins.bcd.ww_walrus`.
 
     Parameters
     ----------
@@ -63,8 +61,7 @@ def epoch(data, W, B, order):
 
 @njit(cache=True)
 def greedy(gradient, C, norm, b):
-    """Maximise the dual over one row's block (m,) `b` in place; return the number of
-    steps.
+    """Maximise the dual over one row's block `b`; return the number of steps.
 
     Each step moves the coordinate whose optimality condition is violated most to its
     best value, in O(m), until no violation exceeds 1e-6, at most 10 m times: the paper

@@ -1,5 +1,4 @@
-"""Certified tuning of a Weston-Watkins SVM: no C of a range has fewer validation
-errors, proven.
+"""Certified tuning: no C of a range has fewer validation errors, proven.
 
 A knot is a value C_i, a dual point A_i in [0, C_i], the W_i that it makes, its duality
 gap G_i and its sum of hinges L_i. Between two knots, for t in [0, 1], with C = (1 - t)
@@ -63,17 +62,15 @@ def certify_path(
     seed: int = 0,
     state: Tuning | None = None,
 ) -> Iterator[Tuning]:
-    """Yield, one solution at a time, what is proven of the validation error over all C
-    of a range.
+    """Yield what is proven of the validation error over all C of a range.
 
-    1. Solve along a scan from the smallest C up, each knot from the last one's dual
-       point, scaled.
-    2. Take the open interval with the fewest errors at its ends. Close it if no C in it
-       has fewer errors than the chosen one by more than eps. Else solve its ends
-       further if they are too inaccurate to decide, give it up if rounding alone is in
-       the way, or halve it at its geometric middle. The middle is solved from the
-       mixture of the dual points of both ends, which is feasible there with a gap of at
-       most r^2.
+    Each iterate has one more solution. 1. Solve along a scan from the smallest C up,
+    each knot from the last one's dual point, scaled. 2. Take the open interval with the
+    fewest errors at its ends. Close it if no C in it has fewer errors than the chosen
+    one by more than eps. Else solve its ends further if they are too inaccurate to
+    decide, give it up if rounding alone is in the way, or halve it at its geometric
+    middle. The middle is solved from the mixture of the dual points of both ends, which
+    is feasible there with a gap of at most r^2.
 
     The stream ends when all intervals are closed. Whenever it is stopped,
     ``state.achieved`` is proven. It holds for exact solutions: a loosely solved one may
@@ -128,8 +125,7 @@ def certify_path(
 
 
 class Search:
-    """The moves of a certified search on its state, which contains all that they depend
-    on."""
+    """The moves of a certified search on its state."""
 
     def __init__(self, state: Tuning, problem: Problem, X: Matrix, y: np.ndarray):
         self.s = state
@@ -174,8 +170,7 @@ class Search:
             yield s
 
     def next(self) -> Interval | None:
-        """Close what is proven or too narrow; return the open interval with the fewest
-        errors."""
+        """Close intervals that are proven or narrow; return the most promising one."""
         s = self.s
         while s.open_intervals:
             best = min(s.open_intervals, key=lambda one: (one.errors, one.left.C))
@@ -216,8 +211,7 @@ class Search:
         self.join(middle, right)
 
     def add_knot(self, C: float, B: np.ndarray, gap: float | None) -> Knot:
-        """Solve at C from a feasible dual point to an absolute gap, and return the
-        knot."""
+        """Solve at C from a feasible dual point to an absolute gap; return the knot."""
         knot = Knot(C, B)
         self.s.knots.append(knot)
         self.solve(knot, gap)
@@ -225,8 +219,7 @@ class Search:
         return knot
 
     def refine(self, left: Knot, right: Knot) -> bool:
-        """Solve knots further whose gaps are not small against R^2; return whether a
-        gap was halved."""
+        """Solve ends with large gaps further; return whether a gap was halved."""
         R2 = self.curvature(left, right)
         halved = False
         for knot in (left, right):
@@ -241,8 +234,7 @@ class Search:
         return halved
 
     def solve(self, knot: Knot, gap: float | None) -> None:
-        """Solve a knot from its dual point to its gap, certify it and count its
-        errors."""
+        """Solve a knot from its dual point, certify it and count its errors."""
         problem = self.problem
         k = problem.k
         C = knot.C
@@ -265,8 +257,7 @@ class Search:
         self.count_errors(knot)
 
     def certify(self, knot: Knot, state: WWState) -> None:
-        """Set W, computed from its dual point, with its certificate and all
-        rounding."""
+        """Set W, computed from the dual point, its certificate and its rounding."""
         problem = self.problem
         C = knot.C
         W = np.zeros_like(state.W)
@@ -311,8 +302,7 @@ class Search:
             interval.upper[q] = min(interval.upper[q], wrong)
 
     def undecided(self, left: Knot, right: Knot) -> tuple[np.ndarray, np.ndarray]:
-        """Return the [t_1, t_2] (m, 2) on which rows may be right, and on which they
-        may be wrong.
+        """Return the [t_1, t_2] (m, 2) on which rows may be right, and may be wrong.
 
         Outside the first a row is certainly wrong, outside the second certainly right.
         """
@@ -360,10 +350,10 @@ class Search:
     def uncertain(
         self, left: Knot, right: Knot, margin_left: np.ndarray, margin_right: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Return where margins (m, k) may be below sqrt(2) r(t) |x|, given those at the
-        ends.
+        """Return where margins (m, k) may be below sqrt(2) r(t) |x|.
 
-        The square of the margin less that of its bound is a convex quadratic in t.
+        The margins are given at the two ends. The square of the margin less that of its
+        bound is a convex quadratic in t.
         """
         R2 = self.curvature(left, right)
         scale = 2.0 * self.lengths[:, None] ** 2
@@ -378,8 +368,7 @@ class Search:
 
 
 def scanned(ends: np.ndarray) -> np.ndarray:
-    """Return values from one end of a range to the other, with ratios of at most
-    STEP."""
+    """Return values from one end of a range to the other, with ratios up to STEP."""
     low, high = ends
     steps = math.ceil(math.log(high / low) / math.log(STEP))
     values = np.geomspace(low, high, 1 + steps)
@@ -388,11 +377,10 @@ def scanned(ends: np.ndarray) -> np.ndarray:
 
 
 def between_roots(a, b, c, positive_0, positive_1) -> tuple[np.ndarray, np.ndarray]:
-    """Return the interval of t in [0, 1] on which the convex a t^2 + b t + c may not be
-    positive.
+    """Return the [t_1, t_2] on which a convex a t^2 + b t + c may not be positive.
 
-    `positive_0` and `positive_1` say whether it is at t = 0 and at t = 1. An interval
-    with t_1 > t_2 is empty.
+    Only t in [0, 1] matter: `positive_0` and `positive_1` say whether it is positive at
+    0 and at 1. An interval with t_1 > t_2 is empty.
     """
     inner = b**2 - 4.0 * a * c
     root = np.copysign(np.sqrt(np.maximum(inner, 0.0)), b)
@@ -406,8 +394,7 @@ def between_roots(a, b, c, positive_0, positive_1) -> tuple[np.ndarray, np.ndarr
 
 
 def most_at_once(spans: np.ndarray, low: float, high: float) -> int:
-    """Return the largest number of spans (s, 2) that share a single t in [low,
-    high]."""
+    """Return the largest number of spans (s, 2) that share a t in [low, high]."""
     t_1, t_2 = spans[(spans[:, 0] <= high) & (spans[:, 1] >= low)].T
     if not len(t_1):
         return 0

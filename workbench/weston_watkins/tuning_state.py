@@ -1,5 +1,4 @@
-"""The state of a certified search for C: what it has proven, and the points it was
-proven from."""
+"""The state of a certified search for C: its knots and its intervals."""
 
 from __future__ import annotations
 
@@ -19,8 +18,7 @@ EDGES = np.linspace(0.0, 1.0, PIECES + 1)
 
 @dataclass(eq=False)
 class Knot:
-    """A solution ``W`` (d, k) for one ``C``, with the number of its validation
-    ``errors``.
+    """A solution ``W`` (d, k) for one ``C`` and its number of validation ``errors``.
 
     ``B`` (n, k) is its dual point, None once no open interval ends at the knot.
     ``gap`` and ``loss`` are its duality gap and sum of hinges; rounding may move the
@@ -81,8 +79,7 @@ class Tuning(State):
         return np.asarray(check_sparse(X) @ self.chosen_W)
 
     def info(self) -> Row:
-        """Return the counted error, the eps achieved, the solves, and the fraction
-        certified."""
+        """Return the error, the eps achieved, the solves and the fraction certified."""
         return {
             "error": self.fewest / self.rows,
             "eps": self.achieved,
@@ -102,21 +99,18 @@ class Tuning(State):
 
     @property
     def achieved(self) -> float:
-        """The largest amount by which any C of the range may have a smaller error than
-        the chosen one."""
+        """The largest excess of the chosen error over that of any C of the range."""
         return max(0, self.fewest - int(self.band()[1].min())) / self.rows
 
     @property
     def certified(self) -> float:
-        """The fraction of the range, on a logarithmic axis, for which `eps` is
-        proven."""
+        """The fraction of the range (of log C) for which `eps` is proven."""
         edges, lower, _ = self.band()
         widths = np.diff(np.log(edges))
         return float(widths[lower >= self.target].sum() / widths.sum())
 
     def band(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return edges (e + 1,) and the fewest and most errors possible between them
-        (e,)."""
+        """Return edges (e + 1,) and the fewest and most errors between them (e,)."""
         edges: list[float] = []
         lower: list[int] = []
         upper: list[int] = []

@@ -1,5 +1,4 @@
-"""Walrus: the exact solution of the Weston-Watkins subproblem (Wang, Scott; Algorithm
-2).
+"""Walrus: the exact solution of the Weston-Watkins subproblem (Algorithm 2).
 
 The subproblem of one training row is problem (4) of the paper,
 
@@ -90,8 +89,10 @@ def sweep(v, C):
 
 @njit(cache=True)
 def descending(v):
-    """Return the positive entries of `v`, the largest first: no breakpoint below 0 is
-    needed."""
+    """Return the positive entries of `v`, the largest first.
+
+    No breakpoint below 0 is needed.
+    """
     positive = np.empty(len(v))
     m = 0
     for entry in v:
