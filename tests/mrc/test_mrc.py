@@ -20,7 +20,7 @@ from scipy.sparse import csr_matrix
 from workbench import SOLVERS, as_problem, below, load, rounds, run
 from workbench.core.stream import until, watch
 from workbench.mrc import fast, master
-from workbench.mrc.ccg import constr, many_features, mrc_ccg
+from workbench.mrc.ccg import change_constraints, constr, many_features, mrc_ccg
 from workbench.mrc.lp import all_subsets
 from workbench.mrc.pdhg import mrc_pdhg, renew_lower
 from workbench.mrc.risk import greedy_subset, minimax_risk, psi
@@ -222,8 +222,8 @@ def test_a_splitting_start_keeps_theorem_2_and_saves_rounds(
 ):
     taken = []
     for large in (np.inf, 0):
-        monkeypatch.setattr(fast, "LARGE", large)
-        monkeypatch.setattr(master, "LARGE", large)
+        monkeypatch.setattr(fast, "MIN_ENTRIES", large)
+        monkeypatch.setattr(master, "MAX_SIMPLEX_ENTRIES", large)
         taken.append(0)
         for problem, lambda0, exact, M in answers[::6]:
             given = {
@@ -250,7 +250,9 @@ def test_a_constraint_with_a_multiplier_stays(blobs):
     *_, s = islice(mrc_ccg(blobs(), n_max=5, columns=False, **EXACT), 6)
     s.slack += 1e-8
     numbers = np.concatenate([s.extra, -1 - s.samples])
-    assert len(constr(risk, s, 0.0, 5, remove=True)) == 5
+    violated = constr(risk, s, 0.0, 5)
+    assert len(violated) == 5
+    change_constraints(risk, s, violated, remove=True)
     kept = np.concatenate([s.extra, -1 - s.samples[:-5]])
     assert set(numbers[s.alpha > 0]) <= set(kept) and len(kept) < len(numbers)
 

@@ -1,5 +1,22 @@
-"""MRC-CCG: minimax risk classifiers by constraint and column generation (Algorithm
-1)."""
+"""MRC-CCG, minimax risk classifiers by constraint and column generation: Algorithm 1.
+
+The comments in :func:`mrc_ccg` bear the line numbers of the printed box, which repeats
+FEAT, CONSTR and LPSOLVE until neither constraints nor features join:
+
+    1: k := 1
+    2: repeat
+    3:     J^ := J, I^ := I
+    4:     J := FEAT(I^, J^, alpha^k, eps2, m_max)
+    5:     I := CONSTR(I^, J^, mu^k, nu^k, eps1, n_max)
+    6:     LPSOLVE(I, J):
+    7:         mu^(k+1), nu^(k+1) := solution of the primal P_IJ                    (14)
+    8:         alpha^(k+1) := solution of the dual D_IJ                             (15)
+    9:         R^(k+1) := optimal value
+    10:    k := k + 1
+    11: until I and J have nothing new, or k is k_max
+    12: mu* := 0
+    13: mu*_J := mu^k, R* := R^k
+"""
 
 from __future__ import annotations
 
@@ -14,19 +31,19 @@ from workbench.core.problem import Problem
 from workbench.core.state import resumable
 from workbench.core.stream import Row
 from workbench.mrc.lp import all_subsets, averages, spread
-from workbench.mrc.master import Restricted, add_features, change_rows, largest, solve
+from workbench.mrc.master import add_features, change_rows, largest, solve
 from workbench.mrc.risk import (
     MinimaxRisk,
     RiskState,
-    first,
     greedy_subset,
     minimax_risk,
     restated,
+    risk_fields,
 )
 
-TIGHT = (
-    1e-9  # a constraint violated by less is tight; "at least 0" would add it forever
-)
+# A constraint whose violation is smaller counts as tight: with a threshold of 0, the
+# rounding of the LP would otherwise add the same constraints forever.
+TIGHT = 1e-9
 
 
 @dataclass
@@ -34,13 +51,12 @@ class CutState(RiskState):
     """One iterate of Algorithm 1.
 
     The constraints I are ``extra`` (e,), numbers of :func:`class_subsets`, with or
-    without ``every`` subset, and behind them those of ``samples`` (c,), each with a
-    label subset in ``masks`` (c, k). ``features`` (f,) are the components J, as
-    positions y d' + j. ``M`` (k, d') and ``nu`` solve P_IJ with value ``R``, ``alpha``
-    (e + c,) solves D_IJ; ``slack`` (e + c,) is how far the constraints are from tight.
-    ``psi`` (n,), the value (16) of each sample, and ``F_alpha`` (k, d'), which is
-    F'alpha, price all constraints and all features at this solution; ``eps1`` and
-    ``eps2`` are their largest violations.
+    without ``every`` subset, and after them those of ``samples`` (c,), each with a
+    label subset in ``masks`` (c, k). The features J are ``features`` (f,), given by
+    their positions y d' + j. ``M`` (k, d') and ``nu`` solve P_IJ with the value ``R``,
+    and ``alpha`` (e + c,) solves D_IJ; ``slack`` (e + c,) is the distance of each
+    constraint from being tight. ``psi`` (n,) is the value (16) of each sample, and
+    ``eps1`` and ``eps2`` are the largest violations of a primal and a dual constraint.
     """
 
     every: bool
@@ -54,7 +70,6 @@ class CutState(RiskState):
     slack: np.ndarray
     R: float
     psi: np.ndarray
-    F_alpha: np.ndarray
     eps1: float
     eps2: float
     column_basis: np.ndarray
@@ -70,13 +85,15 @@ class CutState(RiskState):
         }
 
     def move(self, risk: MinimaxRisk) -> None:
-        """Solve P_IJ from the last basis, with all extra constraints: they bound it for
-        any tau."""
-        rows = self.row_basis[len(self.extra) :]
+        """Solve P_IJ from the last basis, with all extra constraints.
+
+        They bound the program for every tau.
+        """
+        sample_rows = self.row_basis[len(self.extra) :]
         self.extra = np.arange(len(class_subsets(risk.k, self.every)[0]))
-        self.row_basis = np.concatenate([np.ones(len(self.extra), dtype=np.int8), rows])
+        basic = np.ones(len(self.extra), dtype=np.int8)
+        self.row_basis = np.concatenate([basic, sample_rows])
         lpsolve(risk, self)
-        price(risk, self)
 
 
 @resumable("lambda0", "eps1", "eps2", "n_max", "m_max", "k_max")
@@ -92,112 +109,116 @@ def mrc_ccg(
     columns: bool | None = None,
     state: CutState | None = None,
 ) -> Iterator[CutState]:
-    """Learn a minimax risk classifier by constraint and column generation (Algorithm
-    1).
+    """Learn a minimax risk classifier by constraint and column generation.
 
-    Ends by itself when no constraint is violated by more than `eps1` and no feature by
-    more than `eps2`; Theorems 1 and 2 then bound the error of R^k. It begins at the
-    class means (section III-E), whatever the size;
-    :func:`workbench.mrc.fast.mrc_ccg_fast` is ours.
+    This is Algorithm 1. The stream ends when no constraint is violated by more than
+    `eps1` and no feature by more than `eps2`; Theorems 1 and 2 then bound the error of
+    R^k. It always begins at the class means (section III-E). Our faster start is
+    :func:`workbench.mrc.fast.mrc_ccg_fast`.
 
     Parameters
     ----------
     problem : Problem
-    lambda0 : > 0, confidence of the uncertainty set in standard deviations (0.01,
-        section IV)
-    eps1, eps2 : >= 0, smallest violation of a primal and a dual constraint that counts
-        (1e-2 and 1e-5, section IV)
-    n_max, m_max : >= 1, constraints and features added per round (400, section IV), the
-        most violated first. The paper says so of features; of constraints, it leaves
-        open which
-    k_max : >= 1, the largest number of rounds. The paper prints none; no run comes near
-        this one
-    columns : generate features too (section III-C: nothing is ever removed); False uses
-        all features and removes slack constraints (section III-B). The paper names the
-        sections' data sets (IV-B), but no rule; ours, :func:`many_features`, agrees
-        with all that it names. It decides whether a run ends: with 400 Fourier
-        features, III-B ends on optdigits after some 40 rounds, while III-C, which no
-        constraint leaves, slows down by the round (the figure ``mrc_starts``)
+    lambda0 : float > 0, the confidence of the uncertainty set in standard deviations.
+        The paper takes 0.01 (section IV)
+    eps1, eps2 : float >= 0, the smallest violation of a primal and of a dual constraint
+        that counts. The paper takes 1e-2 and 1e-5 (section IV)
+    n_max, m_max : int >= 1, the largest numbers of constraints and of features that
+        join in a round, the most violated first. The paper takes 400 (section IV), and
+        leaves open which constraints join
+    k_max : int >= 1, the largest number of rounds. The paper prints no value; no run
+        comes near this one
+    columns : bool, whether features are generated, too (section III-C: nothing is ever
+        removed). False uses all features and removes slack constraints (section III-B).
+        The paper names the data sets of both sections (IV-B), but no rule; by default,
+        :func:`many_features` decides, which agrees with all that it names. Some runs
+        end in one mode only: with 400 Fourier features, III-B ends on optdigits after
+        some 40 rounds, while III-C, which no constraint leaves, becomes slower in each
+        round (the figure ``mrc_starts``)
 
     Raises
     ------
     ValueError
-        For a parameter outside its range.
+        If a parameter is outside its range.
     """
     check_not_negative(eps1=eps1, eps2=eps2)
     check_counts(n_max=n_max, m_max=m_max, k_max=k_max)
     risk = minimax_risk(problem, lambda0)
     if columns is None:
         columns = many_features(risk)
-    s = (
-        start(risk, n_max, m_max, eps2, columns)
-        if state is None
-        else restated(risk, state)
-    )
-    yield s
-    while s.round < k_max:  # line 2
-        J = feat(risk, s, eps2, m_max)  # line 4; s holds the sets of line 3
-        I = constr(risk, s, eps1, n_max, remove=not columns)  # line 5
-        if not len(J) + len(
-            I
-        ):  # line 11, before another LP that would have the same solution
-            return
-        lpsolve(risk, s)  # lines 6 to 9
-        price(
-            risk, s
-        )  # what FEAT and CONSTR test next, once, as the certificate needs it, too
-        s.round += 1  # line 10
+    if state is None:
+        s = start(risk, n_max, m_max, eps2, columns)
+    else:
+        s = restated(risk, state)
+    while True:  # line 2
+        J = feat(risk, s, eps2, m_max)  # line 4: what joins the J of line 3
+        I = constr(risk, s, eps1, n_max)  # line 5: the samples whose constraints join I
         yield s  # lines 12 and 13 are the state's M and R
+        # Line 11 comes before another LP, which would have the same solution.
+        if s.round >= k_max or (len(J) == 0 and len(I) == 0):
+            return
+        add_features(s, J)
+        if len(I):
+            change_constraints(risk, s, I, remove=not columns)
+        lpsolve(risk, s)  # lines 6 to 9
+        s.round += 1  # line 10
 
 
 def many_features(risk: MinimaxRisk) -> bool:
     """Return whether features are generated by default (section III-C).
 
-    Of the sets that the paper names, real_sim has the fewest features per sample of
-    those for III-C (.36), cats vs dogs the most of those for III-B (.03).
+    Among the paper's data sets for III-C, real_sim has the fewest features per sample
+    (.36); among those for III-B, cats vs dogs has the most (.03).
     """
     return 3 * risk.X.shape[1] > risk.n
 
 
 def feat(risk: MinimaxRisk, s: CutState, eps2: float, m_max: int) -> np.ndarray:
-    """FEAT: add to J the m_max features whose dual constraints are most violated;
-    return them.
+    """FEAT: return the m_max features with the most violated dual constraints.
 
     Feature j is violated if ``|F_j'alpha - tau_j| - lam_j`` is at least eps2. If J has
-    all features (section III-B), there is none to add.
+    all features (section III-B), none is left. F'alpha also gives a lower bound of R*.
     """
-    violation = (np.abs(s.F_alpha - risk.tau) - risk.lam).ravel()
+    p = distribution(risk, s)
+    F_alpha = (risk.X.T @ p).T
+    violation = (np.abs(F_alpha - risk.tau) - risk.lam).ravel()
     violation[~risk.active.ravel()] = -np.inf
+    s.eps2 = max(0.0, float(violation.max()))
+    s.raise_lower(risk.lower(p, F_alpha), p)
     violation[s.features] = -np.inf
-    J = largest(violation, max(eps2, TIGHT), m_max)
-    add_features(s, J)
-    return J
+    return largest(violation, max(eps2, TIGHT), m_max)
 
 
-def constr(
-    risk: MinimaxRisk, s: CutState, eps1: float, n_max: int, remove: bool
-) -> np.ndarray:
-    """CONSTR: add to I the constraints of the n_max most violated samples; return
-    these.
+def constr(risk: MinimaxRisk, s: CutState, eps1: float, n_max: int) -> np.ndarray:
+    """CONSTR: return the n_max samples with the most violated constraints.
 
-    A sample's most violated constraint is the subset of Algorithm 2, whose violation is
-    ``F_i mu - nu - b_i = psi + 1 - nu``. With `remove`, those of I that are
-    over-satisfied leave it if others join.
+    A sample's most violated constraint is that of the subset of Algorithm 2. Its
+    violation is ``F_i mu - nu - b_i = psi + 1 - nu``. The psi of all samples also give
+    an upper bound of R*.
     """
-    samples = largest(s.psi + 1.0 - s.nu, max(eps1, TIGHT), n_max)
-    if not len(samples):
-        return samples
+    s.psi = risk.heights(s.M)
+    violation = s.psi + 1.0 - s.nu
+    s.eps1 = max(0.0, float(violation.max()))
+    s.offer(s.M, risk.upper(s.M, float(s.psi.max())))
+    return largest(violation, max(eps1, TIGHT), n_max)
+
+
+def change_constraints(
+    risk: MinimaxRisk, s: CutState, samples: np.ndarray, remove: bool
+) -> None:
+    """Add the most violated constraint of each of these samples to I.
+
+    With `remove`, the over-satisfied constraints leave I. A constraint with a
+    multiplier is tight, even if its slack exceeds the tolerance of the simplex method.
+    """
     V = np.asarray(risk.X[samples] @ s.M.T)
     masks = np.array([greedy_subset(v)[1] for v in V])
-    # A constraint with a multiplier is tight, even if its slack exceeds the simplex's
-    # tolerance.
-    kept = (s.alpha > 0) | (s.slack <= TIGHT) | (not remove)
-    change_rows(s, kept, len(samples))
-    of_extra, of_samples = np.split(kept, [len(s.extra)])
-    s.extra = s.extra[of_extra]
-    s.samples = np.concatenate([s.samples[of_samples], samples])
-    s.masks = np.concatenate([s.masks[of_samples], masks])
-    return samples
+    stays = (s.alpha > 0) | (s.slack <= TIGHT) | (not remove)
+    change_rows(s, stays, len(samples))
+    extra_stays, sample_stays = np.split(stays, [len(s.extra)])
+    s.extra = s.extra[extra_stays]
+    s.samples = np.concatenate([s.samples[sample_stays], samples])
+    s.masks = np.concatenate([s.masks[sample_stays], masks])
 
 
 def lpsolve(risk: MinimaxRisk, s: CutState) -> None:
@@ -208,35 +229,26 @@ def lpsolve(risk: MinimaxRisk, s: CutState) -> None:
     features (1,700 x 8,021) take it 25 s, and HiGHS's interior point method with
     crossover 24 s.
     """
-    found = solve(restricted(risk, s), s)
+    J = s.features
+    classes, masks = class_subsets(risk.k, s.every)
+    F_extra, b_extra = averages(risk.means[classes[s.extra]], masks[s.extra], J)
+    F_samples, b_samples = averages(risk.X[s.samples], s.masks, J)
+    b = np.concatenate([b_extra, b_samples])
+    optimum = solve(
+        s,
+        F=sp.vstack([F_extra, F_samples], format="csr"),
+        g=np.full(len(b), -1.0),
+        b=b,
+        linear=-risk.tau.ravel()[J],
+        lam=risk.lam.ravel()[J],
+        cost=1.0,
+    )
     s.M = np.zeros_like(risk.tau)
-    s.M.ravel()[s.features] = found.w
-    s.nu, s.R = found.t, found.value
-    s.alpha, s.slack = found.alpha / found.alpha.sum(), found.slack
-
-
-def price(risk: MinimaxRisk, s: CutState) -> None:
-    """Evaluate all constraints at M and all features at alpha, and renew the
-    certificate."""
-    s.psi = risk.heights(s.M)
-    s.eps1 = max(0.0, float(s.psi.max()) + 1.0 - s.nu)
-    p = distribution(risk, s)
-    s.F_alpha = (risk.X.T @ p).T
-    violation = np.where(risk.active, np.abs(s.F_alpha - risk.tau) - risk.lam, 0.0)
-    s.eps2 = max(0.0, float(violation.max()))
-    s.raise_lower(risk.lower(p, s.F_alpha), p)
-    s.offer(s.M, risk.upper(s.M, float(s.psi.max())))
-
-
-def restricted(risk: MinimaxRisk, s: CutState) -> Restricted:
-    """Return P_IJ for the constraints and features of `s`."""
-    J, (classes, masks) = s.features, class_subsets(risk.k, s.every)
-    tau, lam = risk.tau.ravel()[J], risk.lam.ravel()[J]
-    of_means = averages(risk.means[classes[s.extra]], masks[s.extra], J)
-    of_samples = averages(risk.X[s.samples], s.masks, J)
-    F = sp.vstack([of_means[0], of_samples[0]], format="csr")
-    b = np.concatenate([of_means[1], of_samples[1]])
-    return Restricted(F, np.full(len(b), -1.0), b, linear=-tau, lam=lam, cost=1.0)
+    s.M.ravel()[J] = optimum.w
+    s.nu = optimum.t
+    s.R = optimum.value
+    s.alpha = optimum.alpha / optimum.alpha.sum()
+    s.slack = optimum.slack
 
 
 def distribution(risk: MinimaxRisk, s: CutState) -> np.ndarray:
@@ -246,21 +258,23 @@ def distribution(risk: MinimaxRisk, s: CutState) -> np.ndarray:
     does not change the mean of Phi: F'alpha is X'p.
     """
     classes, masks = class_subsets(risk.k, s.every)
-    of_class = np.bincount(risk.y, risk.weights)
-    p, joint = np.zeros((risk.n, risk.k)), np.zeros((risk.k, risk.k))
-    means, samples = np.split(s.alpha, [len(s.extra)])
-    np.add.at(p, s.samples, spread(samples, s.masks))
-    np.add.at(joint, classes[s.extra], spread(means, masks[s.extra]))
-    return p + (joint / of_class[:, None])[risk.y] * risk.weights[:, None]
+    extra_alpha, sample_alpha = np.split(s.alpha, [len(s.extra)])
+    p = np.zeros((risk.n, risk.k))
+    np.add.at(p, s.samples, spread(sample_alpha, s.masks))
+    of_means = np.zeros((risk.k, risk.k))
+    np.add.at(of_means, classes[s.extra], spread(extra_alpha, masks[s.extra]))
+    of_means /= np.bincount(risk.y, risk.weights)[:, None]
+    return p + of_means[risk.y] * risk.weights[:, None]
 
 
 def class_subsets(k: int, every: bool) -> tuple[np.ndarray, np.ndarray]:
     """Return the constraints on class means that bound the first LP (section III-E).
 
     With `every`, these are each class's mean with every label subset (20). Else, for
-    many classes, each mean with its own label and with all labels. The paper leaves
-    open which few it takes, and adds "objective positive". Here the own labels imply
-    it: weighted by the class proportions, their constraints sum to ``tau'mu <= nu``.
+    many classes, each mean comes with its own label and with all labels. The paper
+    leaves open which few it takes, and adds "objective positive". Here the own labels
+    imply it: weighted by the class proportions, their constraints sum to
+    ``tau'mu <= nu``.
 
     Returns
     -------
@@ -269,57 +283,55 @@ def class_subsets(k: int, every: bool) -> tuple[np.ndarray, np.ndarray]:
     if every:
         subsets = all_subsets(k)
         return np.repeat(np.arange(k), len(subsets)), np.tile(subsets, (k, 1))
-    return np.tile(np.arange(k), 2), np.vstack(
-        [np.eye(k, dtype=bool), np.ones((k, k), dtype=bool)]
-    )
+    own_label = np.eye(k, dtype=bool)
+    all_labels = np.ones((k, k), dtype=bool)
+    return np.tile(np.arange(k), 2), np.vstack([own_label, all_labels])
 
 
 def start(
     risk: MinimaxRisk, n_max: int, m_max: int, eps2: float, columns: bool
 ) -> CutState:
-    """Return round 0: the solution on the class means (section III-E).
+    """Return the input of Algorithm 1: the solution on the class means (section III-E).
 
     With `columns` the first features come from "a few", here five, rounds of column
     generation on these constraints (Bondugula, Mazuelas, Pérez 2023).
     """
     s = class_means(risk, n_max, columns)
     lpsolve(risk, s)
-    price(risk, s)
     for _ in range(5):
-        if not len(feat(risk, s, eps2, m_max)):
+        J = feat(risk, s, eps2, m_max)
+        if not len(J):
             break
+        s.offer(s.M, risk.upper(s.M))
+        add_features(s, J)
         lpsolve(risk, s)
-        price(risk, s)
     return s
 
 
 def class_means(risk: MinimaxRisk, n_max: int, columns: bool) -> CutState:
-    """Return a state before its first LP: I on the class means, J empty with `columns`,
-    or all.
+    """Return a state before its first LP, with I on the class means.
 
-    All subsets are viable "upto a few labels": here if there are no more of them than
-    `n_max`.
+    J is empty with `columns`, else it has all features. All label subsets are viable
+    "upto a few labels": here if their number is at most `n_max`.
     """
-    k, nothing, zero = risk.k, np.zeros(0), np.zeros_like(risk.tau)
+    k = risk.k
     every = k < 16 and k * (2**k - 1) <= n_max
-    active = np.flatnonzero(risk.active)
-    no_basis = np.zeros(0, dtype=np.int8)
+    features = np.zeros(0, dtype=int) if columns else np.flatnonzero(risk.active)
     return CutState(
-        **first(risk) | {"upper": np.inf},
+        **risk_fields(risk) | {"upper": np.inf},
         every=every,
         extra=np.arange(len(class_subsets(k, every)[0])),
         samples=np.zeros(0, dtype=int),
         masks=np.zeros((0, k), dtype=bool),
-        features=active[:0] if columns else active,
-        M=zero,
+        features=features,
+        M=np.zeros_like(risk.tau),
         nu=0.0,
-        alpha=nothing,
-        slack=nothing,
+        alpha=np.zeros(0),
+        slack=np.zeros(0),
         R=0.0,
-        psi=nothing,
-        F_alpha=zero,
+        psi=np.zeros(0),
         eps1=0.0,
         eps2=0.0,
-        column_basis=no_basis,
-        row_basis=no_basis,
+        column_basis=np.zeros(0, dtype=np.int8),
+        row_basis=np.zeros(0, dtype=np.int8),
     )

@@ -11,16 +11,17 @@ import scipy.sparse as sp
 
 from workbench.core.checks import as_number, shown
 
-TOO_LARGE = 1e15  # HiGHS's large_matrix_value, which it refuses without a message
+# HiGHS's large_matrix_value: it refuses a program with such numbers without a message.
+TOO_LARGE = 1e15
 
 
 @dataclass
 class Solution:
-    """A solution: values, row duals (of a minimisation), row activity, basis,
-    objective.
+    """The values ``x`` of a solution, and what HiGHS knows of it.
 
-    ``optimal`` is False when a time limit ended the run; the basis is empty without a
-    simplex or crossover.
+    ``dual`` are the multipliers of the rows in a minimisation, ``activity`` their
+    values A x. ``optimal`` is False when a time limit ended the run; the basis is empty
+    without a simplex method or crossover.
     """
 
     x: np.ndarray
@@ -44,40 +45,42 @@ def minimise(
     method: str = "simplex",
     seconds: float = math.inf,
 ) -> Solution:
-    """Minimise ``cost'x`` subject to ``lower <= A x <= upper`` and, except where free,
-    ``x >= 0``.
+    """Minimise ``cost'x`` s.t. ``lower <= A x <= upper`` and ``x >= 0`` unless free.
 
     Parameters
     ----------
-    cost : (q,)
-    A : (r, q) CSR
-    upper : (r,)
-    lower : (r,), or one for all rows; a row whose bounds are equal is an equation
-    column_upper : (q,) upper bounds of the variables, or one for all
+    cost : (q,) array
+    A : (r, q) CSR matrix
+    upper : (r,) array of upper bounds of the rows
+    lower : (r,) array of lower bounds, or one number for all rows; a row whose bounds
+        are equal is an equation
+    column_upper : (q,) array of upper bounds of the variables, or one number for all
     free : indices of the variables without a lower bound
-    basis : HiGHS status of columns and rows to start from, as :class:`Solution` holds
-        it
-    method : HiGHS's name of "simplex", or of its interior point method with crossover,
-        "ipx"
-    seconds : time limit
+    basis : statuses of columns and rows to start from, as in a :class:`Solution`
+    method : HiGHS's name of its simplex method ("simplex"), or of its interior point
+        method with crossover ("ipx")
+    seconds : float > 0, the time limit in wall seconds
 
     Raises
     ------
     ValueError
-        For numbers that HiGHS takes for infinite, or if it finds the program infeasible
-        or unbounded, or gives up. No program here is either, but HiGHS's tolerances are
-        absolute.
+        If HiGHS would take a number for infinite, finds the program infeasible or
+        unbounded, or gives up. No program here is infeasible or unbounded, but HiGHS's
+        tolerances are absolute.
     """
     check_seconds(seconds)
-    rows, columns = A.shape
     largest = max(abs(A.data).max(initial=0), abs(cost).max(initial=0))
     if not largest < TOO_LARGE:
         raise ValueError(
             f"problem: its linear program contains numbers up to {largest:.3g}, but "
             f"HiGHS takes none from {TOO_LARGE:g} up; scale the features"
         )
+
+    # 1. State the program.
+    rows, columns = A.shape
     lp = highspy.HighsLp()
-    lp.num_col_, lp.num_row_ = columns, rows
+    lp.num_col_ = columns
+    lp.num_row_ = rows
     lp.col_cost_ = cost
     column_lower = np.zeros(columns)
     column_lower[free] = -math.inf
@@ -89,6 +92,8 @@ def minimise(
     lp.a_matrix_.start_ = A.indptr
     lp.a_matrix_.index_ = A.indices
     lp.a_matrix_.value_ = A.data
+
+    # 2. Solve it.
     highs = highspy.Highs()
     options: dict[str, float | str] = {
         "output_flag": False,
@@ -110,24 +115,23 @@ def minimise(
         highs.setBasis(start)
     highs.run()
     status = highs.getModelStatus()
-    if status not in (
-        highspy.HighsModelStatus.kOptimal,
-        highspy.HighsModelStatus.kTimeLimit,
-    ):
+    statuses = highspy.HighsModelStatus
+    if status not in (statuses.kOptimal, statuses.kTimeLimit):
         raise ValueError(
             f"problem: HiGHS ended with '{highs.modelStatusToString(status)}'; its "
             "tolerances are absolute: scale the features, or choose a weight of the "
             "regulariser nearer to 1"
         )
-    found, end = highs.getSolution(), highs.getBasis()
+    solution = highs.getSolution()
+    end = highs.getBasis()
     return Solution(
-        np.array(found.col_value),
-        np.array(found.row_dual),
-        np.array(found.row_value),
-        np.array([int(s) for s in end.col_status], dtype=np.int8),
-        np.array([int(s) for s in end.row_status], dtype=np.int8),
-        highs.getInfo().objective_function_value,
-        status == highspy.HighsModelStatus.kOptimal,
+        x=np.array(solution.col_value),
+        dual=np.array(solution.row_dual),
+        activity=np.array(solution.row_value),
+        column_basis=np.array([int(s) for s in end.col_status], dtype=np.int8),
+        row_basis=np.array([int(s) for s in end.row_status], dtype=np.int8),
+        objective=highs.getInfo().objective_function_value,
+        optimal=status == statuses.kOptimal,
     )
 
 

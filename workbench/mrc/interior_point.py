@@ -1,5 +1,4 @@
-"""A primal-dual interior point method on the compact LP, started by a short splitting
-run.
+"""A primal-dual interior point method on the compact LP, started by splitting.
 
 Over a working set of rows I and components J, with p the joint distribution, q_i >=
 p_iy the mass that row i's best label saves, and alpha the mass on the empirical
@@ -11,7 +10,7 @@ distribution p_0,
 The multipliers s of p, h of g, s0 of alpha, m+ of a, m- of b give ``mu = m- - m+`` and
 phi with ``h - s = x_i mu_y - phi`` and ``sum_y h_iy = 1``: mu is a classifier, h the
 water-filling of psi. The normal matrix of a Newton step has closed-form k x k blocks:
-no label subset is ever formed.
+no label subset is ever formed. ``newton.py`` lists all unknowns and equations.
 """
 
 from __future__ import annotations
@@ -37,30 +36,32 @@ from workbench.mrc.newton import (
 from workbench.mrc.risk import MinimaxRisk, RiskState, minimax_risk, psi, restated
 from workbench.mrc.splitting import SplittingState
 
-MAX_COMPONENTS = (
-    8000  # components of the working set; their normal matrix takes 256 MB in float32
-)
-TO_BOUNDARY = 0.95  # fraction of the way to the boundary that a step may go
-# J takes components whose mean is farther off its interval's middle, in half-widths.
-SLACK = 0.8
-MIN_PRODUCT = 3e-7  # product of a variable and its multiplier at the start
-LEAD = 0.1  # complementarity may run ahead of the certified gap by this factor at most
+# The largest number of components of the working set, whose normal matrix then takes
+# 256 MB in single precision.
+MAX_COMPONENTS = 8000
+TO_BOUNDARY = 0.95  # the largest fraction of the way to the boundary that a step goes
+# A component joins J if its mean is farther than this from the middle of its interval,
+# in half-widths of the interval.
+NEAR_END = 0.8
+MIN_PRODUCT = 3e-7  # the smallest product of a variable and its multiplier at the start
+LEAD = 0.1  # complementarity may be smaller than the certified gap by this factor
 RUNAWAY = 100  # complementarity over the gap from which a jammed iterate is given up
-LAST_STALL = 10  # short steps in a row after which any iterate is given up
+MAX_STALLS = 10  # consecutive short steps after which any iterate is given up
 PATIENCE = 100  # iterations without a smaller gap after which only rounding is left
-CENTRAL = 1000  # complementarity of a new start, as a multiple of the first one's
+CENTRAL = 1000  # complementarity of a new start, as a multiple of the first start's
 
 
 @dataclass
 class InteriorPointState(RiskState):
     """One primal-dual iterate on rows I and components J (positions y d' + j).
 
-    Primal: ``p``, ``g`` (|I|, k), ``q`` (|I|,), ``alpha``, ``a``, ``b`` (|J|,). Dual:
-    ``s``, ``h`` (|I|, k), ``s0``, ``m_plus``, ``m_minus``, ``mu`` (|J|,), ``phi``.
-    ``mu`` is kept apart from m- - m+: an error of the linear solver would otherwise be
-    multiplied by m / a. ``step`` is the shorter of the last two step lengths,
-    ``stalls`` how many in a row were short, ``idle`` how many left the gap as it was,
-    ``double`` whether the Newton system is factored in double precision.
+    The primal variables are ``p``, ``g`` (|I|, k), ``q`` (|I|,), ``alpha``, ``a`` and
+    ``b`` (|J|,); the dual variables are ``s``, ``h`` (|I|, k), ``s0``, ``m_plus``,
+    ``m_minus``, ``mu`` (|J|,) and ``phi``. ``mu`` is stored besides m- - m+: an error
+    of the linear solver would otherwise be multiplied by m / a. ``step`` is the shorter
+    of the last two step lengths, ``stalls`` the number of consecutive short steps,
+    ``idle`` the number of consecutive steps that left the gap as it was, and ``double``
+    says whether the Newton system is factored in double precision.
     """
 
     I: np.ndarray
@@ -99,11 +100,11 @@ class InteriorPointState(RiskState):
 
     @property
     def pairs(self) -> int:
+        """The number of products of a variable and its multiplier."""
         return 2 * self.p.size + 1 + 2 * len(self.J)
 
     def move(self, risk: MinimaxRisk) -> None:
-        """Let the distances a and b be those of the means to the ends of new
-        intervals."""
+        """Set a and b to the distances of the means from the ends of new intervals."""
         self.a, self.b = distances(risk, self, self.J)
         self.stalls = self.idle = 0
         recentre(self, max(self.upper - self.lower, 1e-12) / self.pairs)
@@ -116,23 +117,21 @@ def mrc_interior_point(
     lambda0: float = 0.01,
     state: SplittingState | InteriorPointState | None = None,
 ) -> Iterator[SplittingState | InteriorPointState]:
-    """Minimise U by splitting, then by an interior point method on the rows and
-    features found.
+    """Minimise U by splitting, then by an interior point method on what it suggests.
 
-    A round is 25 splitting iterations, later one interior point iteration. Rows and
-    features that turn out to be violated join in place. Ends by itself when it can
-    improve no more.
+    A round is 25 splitting iterations, later one interior point iteration. Violated
+    rows and features join the working set. The stream ends when it can improve no more.
 
     Parameters
     ----------
     problem : Problem with dense rows
-    lambda0 : > 0, confidence of the uncertainty set in standard deviations
+    lambda0 : float > 0, the confidence of the uncertainty set in standard deviations
 
     Raises
     ------
     ValueError
-        For sparse rows (use :func:`mrc_pdhg`), too many features, or a `lambda0`
-        outside its range.
+        If rows are sparse (use :func:`mrc_pdhg`), there are too many features, or
+        `lambda0` is outside its range.
     """
     if problem.is_sparse:
         raise ValueError(
@@ -141,17 +140,16 @@ def mrc_interior_point(
     risk = minimax_risk(problem, lambda0)
     s = None if state is None else restated(risk, state)
     if not isinstance(s, InteriorPointState):
-        for found in short_split(risk, s):
-            yield found
-        s = start(risk, found, found.M, found.p)
+        for split in short_split(risk, s):
+            yield split
+        s = start(risk, split, split.M, split.p)
     yield s
     while iterate(risk, s):
         yield s
 
 
 def iterate(risk: MinimaxRisk, s: InteriorPointState) -> bool:
-    """Take one predictor-corrector step, certify it, and let violated rows and features
-    join.
+    """Take and certify one predictor-corrector step, and let violations join.
 
     Returns False, and leaves `s` unchanged, when no further step is possible or
     worthwhile.
@@ -159,73 +157,78 @@ def iterate(risk: MinimaxRisk, s: InteriorPointState) -> bool:
     gap = s.upper - s.lower
     if s.complementarity() < 1e-12 or s.stalls > 20 or s.idle > PATIENCE:
         return False
-    found = newton_step(risk, s, gap)
-    if found is None and not s.double:
+    step = newton_step(risk, s, gap)
+    if step is None and not s.double:
         s.double = True
-        found = newton_step(risk, s, gap)
-    if found is None:
+        step = newton_step(risk, s, gap)
+    if step is None:
         return False
-    take(s, *found)
-    s.step = min(found[1:])
+    direction, primal, dual = step
+    take(s, direction, primal, dual)
+    s.step = min(primal, dual)
     s.stalls = s.stalls + 1 if s.step < 0.05 else 0
     scores, ratios = certify(risk, s)
     s.idle = 0 if s.upper - s.lower < 0.999 * gap else s.idle + 1
     if s.stalls and s.stalls % 5 == 0:
-        if len(s.J) < risk.active.sum() <= MAX_COMPONENTS:
-            join_features(
-                risk, s, np.setdiff1d(np.flatnonzero(risk.active), s.J), MIN_PRODUCT
-            )
-        join_rows(s, violated_rows(s, scores, gap), scores)
-        if s.stalls < LAST_STALL and s.complementarity() < RUNAWAY * gap:
-            recentre(s, max(gap, s.complementarity()) / s.pairs)
-        else:
-            restart(risk, s)
+        free_steps(risk, s, scores, gap)
     elif s.complementarity() < max(2e-2, gap) and s.step > 0.25:
         join_rows(s, violated_rows(s, scores, gap), scores)
-        join_features(
-            risk, s, violated_features(s, ratios), s.complementarity() / s.pairs
-        )
+        J = violated_features(s, ratios)
+        join_features(risk, s, J, s.complementarity() / s.pairs)
     s.round += 1
     return True
+
+
+def free_steps(
+    risk: MinimaxRisk, s: InteriorPointState, scores: np.ndarray, gap: float
+) -> None:
+    """Enlarge the working set of a jammed iterate, and leave the boundary."""
+    if len(s.J) < risk.active.sum() <= MAX_COMPONENTS:
+        J = np.setdiff1d(np.flatnonzero(risk.active), s.J)
+        join_features(risk, s, J, MIN_PRODUCT)
+    join_rows(s, violated_rows(s, scores, gap), scores)
+    if s.stalls < MAX_STALLS and s.complementarity() < RUNAWAY * gap:
+        recentre(s, max(gap, s.complementarity()) / s.pairs)
+    else:
+        restart(risk, s)
 
 
 def newton_step(
     risk: MinimaxRisk, s: InteriorPointState, gap: float
 ) -> tuple[Direction, float, float] | None:
-    """Return Mehrotra's corrected direction with its primal and dual step, None on
-    breakdown.
+    """Return Mehrotra's direction, its primal and dual step; None on breakdown.
 
     The centring target follows the certified gap: far below it, steps would jam.
     """
     system = NewtonSystem(risk, s)
-    mu = s.complementarity() / s.pairs
+    mean_product = s.complementarity() / s.pairs
     affine = system.direction(0.0)
     if affine is None:
         return None
-    ahead = complementarity_ahead(s, affine, *step_lengths(s, affine, 1.0)) / s.pairs
-    sigma = min(1.0, max(ahead, 0.0) / mu) ** 3
-    full = system.direction(max(sigma * mu, LEAD * gap / s.pairs), affine)
-    if full is None:
+    primal, dual = step_lengths(s, affine, 1.0)
+    ahead = complementarity_ahead(s, affine, primal, dual) / s.pairs
+    sigma = min(1.0, max(ahead, 0.0) / mean_product) ** 3
+    target = max(sigma * mean_product, LEAD * gap / s.pairs)
+    direction = system.direction(target, affine)
+    if direction is None:
         return None
-    s.double = s.double or system.iterations > 40 or mu * s.pairs < 1e-5
-    return full, *step_lengths(s, full, TO_BOUNDARY)
+    s.double = s.double or system.iterations > 40 or mean_product * s.pairs < 1e-5
+    return direction, *step_lengths(s, direction, TO_BOUNDARY)
 
 
 def short_split(
     risk: MinimaxRisk, s: SplittingState | None
 ) -> Iterator[SplittingState]:
-    """Run the splitting, from its start or from `s`, for as many rounds as are worth
-    while."""
-    s = s or splitting.start(risk, weight=5.0)
-    for found in splitting.split(risk, s, steps=25, repairs=0):
-        yield found
-        if found.round >= rounds_worth_while(risk, found):
+    """Run the splitting, from its start or `s`, as long as it is worth while."""
+    first = s or splitting.start(risk, weight=5.0)
+    for s in splitting.split(risk, first, steps=25, repairs=0):
+        yield s
+        if s.round >= rounds_worth_while(risk, s):
             return
 
 
 def rounds_worth_while(risk: MinimaxRisk, s: SplittingState) -> float:
-    """Return 12 plus three times the cost of an interior point iteration in rounds, at
-    most 40."""
+    """Return 12 plus 3 interior point iterations' cost in rounds, at most 40."""
     size = risk.tau.size
     rows = 1.5 * np.count_nonzero(s.p.max(axis=1))
     components = np.count_nonzero(s.M)
@@ -236,54 +239,62 @@ def rounds_worth_while(risk: MinimaxRisk, s: SplittingState) -> float:
 
 def start(
     risk: MinimaxRisk,
-    found: RiskState,
+    best: RiskState,
     M: np.ndarray,
     p: np.ndarray,
     central: float = 1.0,
-    least: int = 0,
+    min_rows: int = 0,
 ) -> InteriorPointState:
-    """Return the working set and the smoothed point that M (k, d') and p (n, k)
-    suggest.
+    """Return the working set and smoothed point for M (k, d') and p (n, k).
 
     J holds the components with a non-zero coefficient or a mean near the end of its
-    interval, I the rows with mass and the next by psi: half as many again, and at least
-    |J| and `least`. `central` multiplies every product of a variable and its
-    multiplier.
+    interval. I holds the rows with mass and those with the next largest psi: half as
+    many again, and at least |J| and `min_rows`. `best` has the best bounds so far.
+    `central` multiplies every product of a variable and its multiplier.
     """
+    # 1. The working set.
     mass = p.max(axis=1)
     scores = risk.X @ M.T
-    margin = psi(scores)
+    heights = psi(scores)
     support = int(np.count_nonzero(mass))
     mean = (risk.X.T @ p).T
-    near = (M != 0) | (risk.ratios(mean) > SLACK)
-    J = np.flatnonzero(near & risk.active)
+    ratios = risk.ratios(mean)
+    J = np.flatnonzero(((M != 0) | (ratios > NEAR_END)) & risk.active)
     if len(J) > MAX_COMPONENTS:
-        J = np.sort(J[np.argsort(-risk.ratios(mean).ravel()[J])[:MAX_COMPONENTS]])
-    rank = np.lexsort((-margin, -(mass > 0).astype(int)))
-    I = np.sort(rank[: max(support + support // 2, len(J), least)])
-    p, mu = p[I], M.ravel()[J]
-    lead = LEAD * (found.upper - found.lower) / (2 * (p.size + len(J)) + 1)
-    mu0 = central * max(MIN_PRODUCT, lead)
-    phi = float(margin.max())
-    h = np.maximum(scores[I] - margin[I, None], 0.0)
-    q, slack = p.max(axis=1), np.maximum(h - scores[I] + phi, 0.0)
-    lam, away = risk.lam.ravel()[J], (mean - risk.tau).ravel()[J]
-    h, g = smooth(h, q[:, None] - p, mu0)
-    p, s = smooth(p, slack, mu0)
-    a, m_plus = smooth(lam - away, np.maximum(-mu, 0.0), mu0)
-    b, m_minus = smooth(lam + away, np.maximum(mu, 0.0), mu0)
+        J = np.sort(J[np.argsort(-ratios.ravel()[J])[:MAX_COMPONENTS]])
+    rank = np.lexsort((-heights, -(mass > 0).astype(int)))
+    I = np.sort(rank[: max(support + support // 2, len(J), min_rows)])
+
+    # 2. The point: M and p on the working set, every pair smoothed.
+    p = p[I]
+    mu = M.ravel()[J]
+    lead = LEAD * (best.upper - best.lower) / (2 * (p.size + len(J)) + 1)
+    product = central * max(MIN_PRODUCT, lead)
+    phi = float(heights.max())
+    h = np.maximum(scores[I] - heights[I, None], 0.0)
+    s = np.maximum(h - scores[I] + phi, 0.0)
+    q = p.max(axis=1)
+    lam = risk.lam.ravel()[J]
+    distance = (mean - risk.tau).ravel()[J]
+    h, g = smooth(h, q[:, None] - p, product)
+    p, s = smooth(p, s, product)
+    a, m_plus = smooth(lam - distance, np.maximum(-mu, 0.0), product)
+    b, m_minus = smooth(lam + distance, np.maximum(mu, 0.0), product)
     s0 = max(1.0 + phi - float(risk.tau.ravel()[J] @ mu), 1e-3)
-    names = "M_best", "p_best", "p_rows", "lower", "upper", "lambda0"
-    best = {name: getattr(found, name) for name in names}
     return InteriorPointState(
-        found.round + 1,
-        **best,
+        round=best.round + 1,
+        M_best=best.M_best,
+        p_best=best.p_best,
+        p_rows=best.p_rows,
+        lower=best.lower,
+        upper=best.upper,
+        lambda0=best.lambda0,
         I=I,
         J=J,
         p=p,
         g=g,
         q=q,
-        alpha=mu0 / s0,
+        alpha=product / s0,
         a=a,
         b=b,
         s=s,
@@ -309,16 +320,18 @@ def restart(risk: MinimaxRisk, s: InteriorPointState) -> None:
     """
     p = np.zeros((risk.n, len(risk.tau)))
     p[s.p_rows] = s.p_best
-    best = start(risk, s, s.M_best, p, CENTRAL, 2 * len(s.I))
-    kept = {name: getattr(s, name) for name in ("round", "stalls", "idle")}
-    vars(s).update(vars(best) | kept)
+    fresh = start(risk, s, s.M_best, p, CENTRAL, 2 * len(s.I))
+    fresh.round = s.round
+    fresh.stalls = s.stalls
+    fresh.idle = s.idle
+    vars(s).update(vars(fresh))
 
 
 def smooth(x: np.ndarray, z: np.ndarray, mu: float) -> tuple[np.ndarray, np.ndarray]:
-    """Return the nearby positive pair with ``x z = mu``: x - theta z stays as it is.
+    """Return the nearby positive pair with ``x z = mu`` that has the same x - theta z.
 
-    theta is the mean x over the mean z, but leaves x typical, whose mean is of the
-    right size.
+    theta is the mean x over the mean z, but never so large that x loses its typical
+    size.
     """
     if not x.size:
         return x, z
@@ -326,9 +339,9 @@ def smooth(x: np.ndarray, z: np.ndarray, mu: float) -> tuple[np.ndarray, np.ndar
     theta = min(typical / max(float(z.mean()), 1e-12), typical**2 / mu)
     v = x - theta * z
     root = np.sqrt(v * v + 4.0 * theta * mu)
-    x = np.where(
-        v > 0, (v + root) / 2.0, 2.0 * theta * mu / (root - np.minimum(v, 0.0))
-    )
+    # The second form does not cancel where v is negative.
+    negative = 2.0 * theta * mu / (root - np.minimum(v, 0.0))
+    x = np.where(v > 0, (v + root) / 2.0, negative)
     return x, mu / x
 
 
@@ -342,65 +355,73 @@ def recentre(s: InteriorPointState, mu: float) -> None:
 
 
 def certify(risk: MinimaxRisk, s: InteriorPointState) -> tuple[np.ndarray, np.ndarray]:
-    """Renew the bounds over all rows and components; return the (n, k) scores and the
-    ratios."""
+    """Renew the bounds over everything; return the (n, k) scores and the ratios."""
     M = np.zeros_like(risk.tau)
     M.ravel()[s.J] = s.mu
     scores = risk.X @ M.T
     s.offer(M, risk.upper(M, float(psi(scores).max())))
     mass = s.p.sum() + s.alpha
-    mean = ((risk.X[s.I].T @ s.p).T + s.alpha * risk.tau) / mass
+    total = (risk.X[s.I].T @ s.p).T + s.alpha * risk.tau
+    mean = total / mass
     bayes = 1.0 - (s.p.max(axis=1).sum() + s.alpha) / mass
     s.raise_lower(risk.lower_of(float(bayes), mean), s.p, s.I)
     return scores, risk.ratios(mean)
 
 
 def violated_rows(s: InteriorPointState, scores: np.ndarray, gap: float) -> np.ndarray:
-    """Return the rows outside I whose psi exceeds phi most, at most an eighth of
-    |I|."""
+    """Return the rows outside I with the largest psi - phi, at most |I| / 8."""
     excess = psi(scores) - s.phi
     excess[s.I] = -np.inf
     return largest(excess, 0.3 * gap, max(20, len(s.I) // 8))
 
 
 def violated_features(s: InteriorPointState, ratios: np.ndarray) -> np.ndarray:
-    """Return the components outside J whose mean is farthest outside, at most 3 % of
-    |J|."""
+    """Return the components farthest outside their intervals, at most 3 % of |J|."""
     ratios = ratios.ravel().copy()
     ratios[s.J] = 0.0
-    most = max(40, 3 * len(s.J) // 100)
-    return largest(ratios, 1.0, min(most, max(0, MAX_COMPONENTS - len(s.J))))
+    room = max(0, MAX_COMPONENTS - len(s.J))
+    return largest(ratios, 1.0, min(max(40, 3 * len(s.J) // 100), room))
 
 
 def distances(risk: MinimaxRisk, s, J: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return how far the means of components J are from the upper and lower ends of
-    intervals."""
-    tau, lam = risk.tau.ravel()[J], risk.lam.ravel()[J]
-    away = (risk.X[s.I].T @ s.p).T.ravel()[J] + s.alpha * tau - tau
-    return lam - away, lam + away
+    """Return the distances of the means of J from the ends of their intervals."""
+    tau = risk.tau.ravel()[J]
+    lam = risk.lam.ravel()[J]
+    mean = (risk.X[s.I].T @ s.p).T.ravel()[J] + s.alpha * tau
+    distance = mean - tau
+    return lam - distance, lam + distance
 
 
 def join_rows(s, rows: np.ndarray, scores: np.ndarray) -> None:
     """Let rows join I with little mass: their p is at most a fiftieth of 1 / |I|."""
-    mu = s.complementarity() / s.pairs
-    floor = 50.0 * mu * len(s.I)
+    product = s.complementarity() / s.pairs
+    floor = 50.0 * product * len(s.I)
     v = scores[rows]
     h = np.maximum(v - psi(v)[:, None], 0.0)
-    slack = np.maximum(h - v + s.phi, floor)
-    h = np.maximum(h, floor)
-    s.I = np.concatenate([s.I, rows])
-    s.s, s.h = np.vstack([s.s, slack]), np.vstack([s.h, h])
-    s.p, s.g = np.vstack([s.p, mu / slack]), np.vstack([s.g, mu / h])
-    s.q = np.concatenate([s.q, (mu / slack + mu / h).max(axis=1)])
+    new_s = np.maximum(h - v + s.phi, floor)
+    new_h = np.maximum(h, floor)
+    new_p = product / new_s
+    new_g = product / new_h
+    q = (new_p + new_g).max(axis=1)
+    append(s, {"I": rows, "p": new_p, "g": new_g, "q": q, "s": new_s, "h": new_h})
 
 
 def join_features(risk: MinimaxRisk, s, J: np.ndarray, mu: float) -> None:
-    """Let components join J with coefficient 0 and their mean's distance to its
-    interval's ends."""
-    least = 0.1 * risk.lam.ravel()[J]
-    a, b = (np.maximum(distance, least) for distance in distances(risk, s, J))
-    s.J = np.concatenate([s.J, J])
-    s.a, s.b = np.concatenate([s.a, a]), np.concatenate([s.b, b])
-    s.m_plus = np.concatenate([s.m_plus, mu / a])
-    s.m_minus = np.concatenate([s.m_minus, mu / b])
-    s.mu = np.concatenate([s.mu, np.zeros(len(J))])
+    """Let components join J with coefficient 0, away from their intervals' ends.
+
+    a and b are their mean's distances from the ends, at least a tenth of lam.
+    """
+    floor = 0.1 * risk.lam.ravel()[J]
+    a, b = distances(risk, s, J)
+    a = np.maximum(a, floor)
+    b = np.maximum(b, floor)
+    zeros = np.zeros(len(J))
+    append(
+        s, {"J": J, "a": a, "b": b, "m_plus": mu / a, "m_minus": mu / b, "mu": zeros}
+    )
+
+
+def append(s, entries: dict[str, np.ndarray]) -> None:
+    """Append entries to arrays of the state `s`, given by the names of the arrays."""
+    for name, new in entries.items():
+        setattr(s, name, np.concatenate([getattr(s, name), new]))

@@ -1,5 +1,4 @@
-"""L1-norm support vector machines, of two classes and of more, each as one linear
-program.
+"""L1-norm support vector machines of two and of more classes as linear programs.
 
 HiGHS receives the duals, a bounded variable per loss and a row with two bounds per
 coefficient: its simplex method solves them 2.5 (pulsar) to 14 times (satellite) as fast
@@ -39,16 +38,16 @@ class L1SVM:
     Its dual is to maximise the sum of alpha / n over (n, k) ``0 <= alpha <= 1``, zero
     at the labels, with the same sum in every column, and ``max_c g_jc - min_c g_jc <= 2
     n lam`` for ``g = X'alpha``: then some multiplier of ``sum_c w_cj = 0`` brings every
-    g_jc to within n lam. alpha is in the scale of the sum, where the absolute
-    tolerances of a simplex method mean the same for every n.
+    g_jc to within n lam. alpha is in the scale of the sum of the losses, where the
+    absolute tolerances of a simplex method mean the same for every n.
 
     Attributes
     ----------
     X : (n, d) float64 array or CSR matrix
-    y : (n,) labels
-    k : classes
-    lam : > 0
-    size : (d,) mean magnitude of each feature; the bounds' rounding is a multiple of it
+    y : (n,) int, the labels
+    k : int, the number of classes
+    lam : float > 0, the weight of the norm relative to the mean loss
+    size : (d,), the mean magnitude of each feature, from which rounding is bounded
     """
 
     X: Matrix
@@ -58,17 +57,15 @@ class L1SVM:
     size: np.ndarray
 
     def shortfall(self, W: np.ndarray) -> np.ndarray:
-        """Return ``f_c(x_i) + 1`` (n, k), zero at the labels, for (k, d + 1)
-        coefficients."""
+        """Return ``f_c(x_i) + 1`` (n, k), zero at the labels, for W (k, d + 1)."""
         short = linear_scores(W, self.X) + 1.0
         short[np.arange(len(self.y)), self.y] = 0.0
         return short
 
     def upper(self, W: np.ndarray, short: np.ndarray) -> float:
-        """Return the objective at W, given its shortfall, rounded up: a bound of the
-        optimum.
+        """Return the objective at W, given its shortfall, rounded up.
 
-        The columns of W sum to zero.
+        It is an upper bound of the optimum if the columns of W sum to zero.
         """
         loss = float(np.maximum(short, 0.0).sum() / len(short))
         value = loss + self.lam * float(np.abs(W[:, :-1]).sum())
@@ -78,30 +75,32 @@ class L1SVM:
     def lower(self, alpha: np.ndarray) -> tuple[np.ndarray, float]:
         """Return ``g`` (d, k) and a lower bound of the optimum, from any (n, k) alpha.
 
-        Clipped to [0, 1] and with its columns scaled down to the least of them, alpha
-        may still violate some j; all of it scaled down by the worst is feasible for
-        every one, since the constraints of the dual hold at 0 and are convex. Rounding
-        counts as a violation.
+        alpha is first clipped to [0, 1], and its columns are scaled down to the
+        smallest sum. It may still violate the constraint of some feature. Scaled down
+        by the worst violation, it is feasible, since the constraints of the dual are
+        convex and hold at 0. Rounding counts as a violation.
         """
         n = len(self.y)
         alpha = np.clip(alpha, 0.0, 1.0)
         alpha[np.arange(n), self.y] = 0.0
         mass = alpha.sum(axis=0)
-        alpha *= np.divide(mass.min(), mass, out=np.zeros(len(mass)), where=mass > 0)
+        zeros = np.zeros(len(mass))
+        alpha *= np.divide(mass.min(), mass, out=zeros, where=mass > 0)
         g = np.asarray(self.X.T @ alpha)
-        most, rounding = 2.0 * n * self.lam, 8.0 * EPS * n
+        limit = 2.0 * n * self.lam
+        rounding = 8.0 * EPS * n
         worst = float((np.ptp(g, axis=1) + rounding * n * self.size).max())
-        return g, (1.0 - rounding) * float(alpha.sum() / n) * most / max(most, worst)
+        value = (1.0 - rounding) * float(alpha.sum() / n)
+        return g, value * limit / max(limit, worst)
 
 
 @dataclass
 class SVMState(State):
-    """The best rule ``W_best`` (k, d + 1), its certificate, and the value of the last
-    program.
+    """The best rule ``W_best`` (k, d + 1), its certificate, and the last value.
 
-    ``alpha_best`` is the dual point of the lower bound, (n,) in [0, 1], (n, k) of
-    `svm_multi`. In `svm_lp` and `svm_multi` round 1 is the solution. All is for this
-    ``lam``.
+    ``alpha_best`` is the dual point of the lower bound, in [0, 1]: (n,), or (n, k) in
+    `svm_multi`. Round 1 of `svm_lp` and `svm_multi` is the solution. ``lam`` is the
+    weight of the norm.
     """
 
     round: int
@@ -121,12 +120,13 @@ class SVMState(State):
     def offer(
         self, W: np.ndarray, upper: float, alpha: np.ndarray, lower: float
     ) -> None:
-        """Keep the rule `W` and the dual point `alpha` where their bounds are the best
-        so far."""
+        """Keep the rule `W` and the dual point `alpha` if their bounds are the best."""
         if upper < self.upper:
-            self.upper, self.W_best = upper, W
+            self.upper = upper
+            self.W_best = W
         if lower > self.lower:
-            self.lower, self.alpha_best = lower, alpha
+            self.lower = lower
+            self.alpha_best = alpha
 
 
 @resumable()
@@ -139,19 +139,21 @@ def svm_lp(
 ) -> Iterator[SVMState]:
     """Solve the L1-norm support vector machine of two classes as one linear program.
 
-    One round; at `max_seconds` it ends without a solution.
+    There is one round; if it takes longer than `max_seconds`, the stream ends without
+    a solution.
 
     Parameters
     ----------
     problem : Problem of two classes
-    lam : > 0, weight of the norm relative to the mean loss; intercepts are free
-    max_seconds : wall seconds that the LP solver may take
+    lam : float > 0, the weight of the norm relative to the mean loss; intercepts are
+        free
+    max_seconds : float > 0, the time limit of the LP solver in wall seconds
 
     Raises
     ------
     ValueError
-        For a `lam` outside its range, more than two classes, or an LP of more than
-        :data:`workbench.mrc.lp.NONZEROS` non-zeros.
+        If `lam` is outside its range, there are more than two classes, or the LP has
+        more than :data:`workbench.mrc.lp.NONZEROS` non-zeros.
     """
     svm = two_classes("svm_lp", problem, lam)
     n, d = svm.X.shape
@@ -160,20 +162,24 @@ def svm_lp(
     yield s
     if s.round:
         return
-    most = np.append(np.full(d, n * lam), 0.0)
-    found = minimise(
+    signed = sp.diags(2.0 * problem.y - 1.0) @ with_intercept(svm.X)
+    limit = np.append(np.full(d, n * lam), 0.0)
+    solution = minimise(
         np.full(n, -1.0),
-        sp.csr_matrix((sp.diags(2.0 * problem.y - 1.0) @ with_intercept(svm.X)).T),
-        most,
-        lower=-most,
+        sp.csr_matrix(signed.T),
+        limit,
+        lower=-limit,
         column_upper=np.ones(n),
         seconds=max_seconds,
     )
-    if not found.optimal:
+    if not solution.optimal:
         return
-    W, alpha = rule(-found.dual), of_others(found.x, problem.y)
-    s.offer(W, svm.upper(W, svm.shortfall(W)), found.x, svm.lower(alpha)[1])
-    s.objective, s.round = -found.objective / n, 1
+    W = rule(-solution.dual)
+    alpha = at_wrong_labels(solution.x, problem.y)
+    _, lower = svm.lower(alpha)
+    s.offer(W, svm.upper(W, svm.shortfall(W)), solution.x, lower)
+    s.objective = -solution.objective / n
+    s.round = 1
     yield s
 
 
@@ -181,12 +187,15 @@ def machine(problem: Problem, lam: float) -> L1SVM:
     """Return the support vector machine of a problem."""
     problem.refuse_weights()
     X = problem.X.astype(np.float64, copy=False)
-    return L1SVM(X, problem.y, problem.k, lam, np.asarray(abs(X).mean(axis=0)).ravel())
+    size = np.asarray(abs(X).mean(axis=0)).ravel()
+    return L1SVM(X, problem.y, problem.k, lam, size)
 
 
 def two_classes(solver: str, problem: Problem, lam: float) -> L1SVM:
-    """Return the machine of two classes with the hinge loss and weight `lam`, for
-    `solver`."""
+    """Return the machine of two classes with the hinge loss and weight `lam`.
+
+    The ValueError for more classes names the `solver`.
+    """
     if problem.k != 2:
         raise ValueError(
             f"problem: {solver} separates two classes, got {problem.k}; use svm_multi"
@@ -196,20 +205,24 @@ def two_classes(solver: str, problem: Problem, lam: float) -> L1SVM:
 
 def start(svm: L1SVM, lam: float, alpha: np.ndarray) -> SVMState:
     """Return round 0: W = 0, and the lower bound of alpha = 1."""
-    W, ones = np.zeros((svm.k, svm.X.shape[1] + 1)), np.ones((len(svm.y), svm.k))
-    lower, upper = svm.lower(ones)[1], svm.k - 1.0
-    return SVMState(0, W, alpha, lam, lower, upper, float("inf"))
+    return SVMState(
+        round=0,
+        W_best=np.zeros((svm.k, svm.X.shape[1] + 1)),
+        alpha_best=alpha,
+        lam=lam,
+        lower=svm.lower(np.ones((len(svm.y), svm.k)))[1],
+        upper=svm.k - 1.0,
+        objective=np.inf,
+    )
 
 
 def rule(w: np.ndarray) -> np.ndarray:
-    """Return the (2, d + 1) matrix whose scores are minus and plus those of (d + 1,)
-    `w`."""
+    """Return the (2, d + 1) matrix with scores of minus and plus those of `w`."""
     return np.outer([-1.0, 1.0], w)
 
 
-def of_others(alpha: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """Return (n,) multipliers of two classes as (n, 2), each at the label that is not
-    its row's."""
+def at_wrong_labels(alpha: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """Return (n,) multipliers of two classes as (n, 2), at the wrong labels."""
     return alpha[:, None] * (y[:, None] != np.arange(2))
 
 
@@ -221,21 +234,22 @@ def svm_multi(
     max_seconds: float = np.inf,
     state: SVMState | None = None,
 ) -> Iterator[SVMState]:
-    """Solve the L1-norm multiclass support vector machine of Wang and Shen as one
-    linear program.
+    """Solve the multiclass L1-norm SVM of Wang and Shen as one linear program.
 
     See :class:`L1SVM`, and :func:`svm_lp` for the parameters. With two classes it is
-    `svm_lp` of twice the `lam`. Wang and Shen bound the norm by s instead: every s
+    `svm_lp` with twice the `lam`. Wang and Shen bound the norm by s instead: every s
     corresponds to some `lam`.
 
     References
     ----------
-    Wang, Shen: On L1-norm multiclass support vector machines: methodology and theory. JASA 102
-    (2007).
+    Wang, Shen: On L1-norm multiclass support vector machines: methodology and theory.
+    JASA 102 (2007).
     """
     svm = machine(problem, check_positive(lam, "lam"))
-    X, y, n, d, k = svm.X, problem.y, problem.n, problem.d, problem.k
-    nonzeros = (k - 1.0) * (X.size + n) + k * (d + 1.0)
+    y = problem.y
+    k = problem.k
+    n, d = svm.X.shape
+    nonzeros = (k - 1.0) * (svm.X.size + n) + k * (d + 1.0)
     refuse_large(
         "svm_multi", k * (d + 1.0), nonzeros, "Problem.subset to take fewer rows"
     )
@@ -244,28 +258,31 @@ def svm_multi(
     if s.round:
         return
     # Class c has a row for each w_cj and one for b_c, and a variable for each sample of
-    # another class. The variables behind those are the multipliers of sum_c w_c = 0 and
+    # another class. After these variables come the multipliers of sum_c w_c = 0 and
     # sum_c b_c = 0.
-    psi = with_intercept(X)
+    psi = with_intercept(svm.X)
     losses = sp.block_diag([psi[y != c].T for c in range(k)])
     multipliers = sp.kron(np.ones((k, 1)), sp.identity(d + 1))
     r = n * (k - 1)
-    most = np.tile(np.append(np.full(d, n * lam), 0.0), k)
-    found = minimise(
+    limit = np.tile(np.append(np.full(d, n * lam), 0.0), k)
+    solution = minimise(
         np.append(np.full(r, -1.0), np.zeros(d + 1)),
         sp.hstack([losses, multipliers], format="csr"),
-        most,
-        lower=-most,
+        limit,
+        lower=-limit,
         column_upper=np.append(np.ones(r), np.full(d + 1, np.inf)),
         free=slice(r, r + d + 1),
         seconds=max_seconds,
     )
-    if not found.optimal:
+    if not solution.optimal:
         return
-    W = found.dual.reshape(k, d + 1)
+    W = solution.dual.reshape(k, d + 1)
     W = W - W.mean(axis=0)  # the sums are zero to the solver's tolerance only
-    alpha = np.zeros((k, n))
-    alpha[np.arange(k)[:, None] != y] = found.x[:r]
-    s.offer(W, svm.upper(W, svm.shortfall(W)), alpha.T, svm.lower(alpha.T)[1])
-    s.objective, s.round = -found.objective / n, 1
+    by_class = np.zeros((k, n))
+    by_class[np.arange(k)[:, None] != y] = solution.x[:r]
+    alpha = by_class.T
+    _, lower = svm.lower(alpha)
+    s.offer(W, svm.upper(W, svm.shortfall(W)), alpha, lower)
+    s.objective = -solution.objective / n
+    s.round = 1
     yield s

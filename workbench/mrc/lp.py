@@ -1,5 +1,4 @@
-"""MRC-LP: the whole linear program at once, with a constraint for every row and label
-subset."""
+"""MRC-LP: the whole linear program, with all rows and label subsets."""
 
 from __future__ import annotations
 
@@ -15,15 +14,14 @@ from workbench.core.problem import Matrix, Problem
 from workbench.core.state import resumable
 from workbench.core.stream import Row
 from workbench.mrc.highs import check_seconds, minimise
-from workbench.mrc.risk import RiskState, first, minimax_risk, restated
+from workbench.mrc.risk import RiskState, minimax_risk, restated, risk_fields
 
-NONZEROS = 200_000_000  # up to 20 GB inside HiGHS
+NONZEROS = 200_000_000  # the largest number of non-zeros: up to 20 GB inside HiGHS
 
 
 @dataclass
 class LinearProgramState(RiskState):
-    """The classifier and its certificate; round 1 holds the solution, of value
-    ``R``."""
+    """The classifier and its certificate; round 1 is the solution, of value ``R``."""
 
     R: float
 
@@ -46,13 +44,13 @@ def mrc_lp(
 ) -> Iterator[LinearProgramState]:
     """Solve the LP (6) with all n (2^k - 1) constraints (MRC-LP of the paper).
 
-    For small k: lessons, tests and reference values. One round; at `max_seconds` (wall
-    seconds) it ends without a solution.
+    This is for small k: lessons, tests and reference values. There is one round; if it
+    takes longer than `max_seconds`, the stream ends without a solution.
 
     Parameters
     ----------
-    lambda0 : > 0, confidence of the uncertainty set in standard deviations
-    max_seconds : limit in wall seconds, positive
+    lambda0 : float > 0, the confidence of the uncertainty set in standard deviations
+    max_seconds : float > 0, the time limit in wall seconds
 
     Raises
     ------
@@ -66,46 +64,49 @@ def mrc_lp(
     others = "mrc_ccg, mrc_interior_point or mrc_pdhg"
     refuse_large("mrc_lp", count * risk.n, nonzeros, others)
     subsets = all_subsets(risk.k)
-    s = (
-        LinearProgramState(**first(risk), R=math.inf)
-        if state is None
-        else restated(risk, state)
-    )
+    if state is None:
+        s = LinearProgramState(**risk_fields(risk), R=math.inf)
+    else:
+        s = restated(risk, state)
     yield s
     if s.round:
         return
-    begun, J = perf_counter(), np.flatnonzero(risk.active)
+    started = perf_counter()
+    J = np.flatnonzero(risk.active)
     rows = np.repeat(np.arange(risk.n), len(subsets))
     masks = np.tile(subsets, (risk.n, 1))
     A, b = constraints(risk.X[rows], masks, J)
-    tau, lam = risk.tau.ravel()[J], risk.lam.ravel()[J]
+    tau = risk.tau.ravel()[J]
+    lam = risk.lam.ravel()[J]
     cost = np.r_[lam - tau, lam + tau, 1.0]
-    left = max_seconds - (perf_counter() - begun)
-    if (
-        left <= 0
-        or not (found := minimise(cost, A, b, free=[-1], seconds=left)).optimal
-    ):
+    seconds_left = max_seconds - (perf_counter() - started)
+    if seconds_left <= 0:
         return
-    alpha = np.maximum(-found.dual, 0.0)
+    solution = minimise(cost, A, b, free=[-1], seconds=seconds_left)
+    if not solution.optimal:
+        return
+    alpha = np.maximum(-solution.dual, 0.0)
     p = np.zeros((risk.n, risk.k))
     np.add.at(p, rows, spread(alpha, masks))
+    plus, minus, _ = np.split(solution.x, [len(J), 2 * len(J)])
     M = np.zeros_like(risk.tau)
-    M.ravel()[J] = found.x[: len(J)] - found.x[len(J) : -1]
+    M.ravel()[J] = plus - minus
     s.offer(M, risk.upper(M))
     s.raise_lower(risk.lower(p / p.sum()), p)
-    s.R, s.round = found.objective, 1
+    s.R = solution.objective
+    s.round = 1
     yield s
 
 
 def spread(alpha: np.ndarray, masks: np.ndarray) -> np.ndarray:
-    """Return the (c, k) masses of (c,) multipliers, each shared by the labels of its
-    subset."""
+    """Return the (c, k) masses of multipliers (c,), shared by their subsets' labels."""
     return alpha[:, None] * masks / masks.sum(axis=1, keepdims=True)
 
 
 def all_subsets(k: int) -> np.ndarray:
     """Return the (2^k - 1, k) bool array of all non-empty label subsets."""
-    return (np.arange(1, 2**k)[:, None] >> np.arange(k) & 1).astype(bool)
+    numbers = np.arange(1, 2**k)[:, None]
+    return (numbers >> np.arange(k) & 1).astype(bool)
 
 
 def constraints(
@@ -115,9 +116,9 @@ def constraints(
 
     Parameters
     ----------
-    X : (r, d') the sample of each constraint
-    masks : (r, k) bool, its label subset
-    J : components of Phi, as positions y d' + j
+    X : (r, d') rows, the sample of each constraint
+    masks : (r, k) bool, the label subset of each constraint
+    J : (f,) int, components of Phi, as positions y d' + j
     """
     F, b = averages(X, masks, J)
     nu = sp.csr_matrix(np.full((len(masks), 1), -1.0))
@@ -127,8 +128,7 @@ def constraints(
 def averages(
     X: Matrix, masks: np.ndarray, J: np.ndarray
 ) -> tuple[sp.csr_matrix, np.ndarray]:
-    """Return F_J, in each row the mean of Phi over a label subset, and b (equation
-    7)."""
+    """Return F_J, the mean of Phi over each label subset, and b (equation 7)."""
     labels, features = np.divmod(J, X.shape[1])
     size = masks.sum(axis=1)
     weights = (masks / size[:, None])[:, labels]
@@ -140,8 +140,7 @@ def averages(
 
 
 def refuse_large(solver: str, rows: float, nonzeros: float, instead: str) -> None:
-    """Raise a ValueError that says what to use `instead` if an LP exceeds
-    :data:`NONZEROS`."""
+    """Raise a ValueError that names an alternative if an LP is too large."""
     if nonzeros > NONZEROS:
         raise ValueError(
             f"problem: too large for {solver}, its LP would have {rows:.2g} rows and "

@@ -1,7 +1,7 @@
-"""The restricted linear program of the cutting-plane methods, solved from its last
-basis.
+"""The restricted linear program of the cutting-plane methods.
 
-Over the rows I and the features J of the program, both methods
+It is solved from its last basis. Over the rows I and the features J of the program,
+both methods
 
     minimise    <linear, w> + <lam, |w|> + cost * t + loss * sum(xi)
     subject to  F w + g t - xi <= b,    xi >= 0
@@ -21,24 +21,12 @@ import scipy.sparse as sp
 
 from workbench.mrc.highs import minimise
 
-LARGE = 200_000  # entries of a first program that is too slow for the simplex
-
-
-class Restricted(NamedTuple):
-    """The program over r rows and f features; ``loss`` is infinite where rows are
-    hard."""
-
-    F: sp.csr_matrix
-    g: np.ndarray
-    b: np.ndarray
-    linear: np.ndarray
-    lam: np.ndarray
-    cost: float
-    loss: float = math.inf
+# The largest number of entries of a first program that is left to the simplex method.
+MAX_SIMPLEX_ENTRIES = 200_000
 
 
 class Optimum(NamedTuple):
-    """Solution w (f,), t; multipliers alpha >= 0 and slack of the r rows; value.
+    """The solution w (f,) and t, its multipliers alpha >= 0 (r,), slack (r,) and value.
 
     ``slack`` is b - (F w + g t - xi), at least -1e-9 or so.
     """
@@ -50,74 +38,103 @@ class Optimum(NamedTuple):
     value: float
 
 
-def solve(lp: Restricted, s) -> Optimum:
-    """Solve by the dual simplex from the basis of the state `s`, and leave the new one
-    there.
+def solve(
+    s,
+    *,
+    F: sp.csr_matrix,
+    g: np.ndarray,
+    b: np.ndarray,
+    linear: np.ndarray,
+    lam: np.ndarray,
+    cost: float,
+    loss: float = math.inf,
+) -> Optimum:
+    """Solve a program over r rows and f features from the last basis of `s`.
 
-    Without a basis, a large program is solved by an interior point method with
-    crossover: the first one of `mrc_ccg_fast` on optdigits with 400 Fourier features
-    (1,589 x 1,706) in 12 s, by the simplex in 72 s or more.
+    The new basis is left in the state. Without a basis, a large program is solved by an
+    interior point method with crossover: the first one of `mrc_ccg_fast` on optdigits
+    with 400 Fourier features (1,589 x 1,706) in 12 s, by the simplex in 72 s or more.
+
+    Parameters
+    ----------
+    s : state with ``column_basis`` and ``row_basis``
+    F : (r, f) CSR matrix
+    g, b : (r,) arrays
+    linear, lam : (f,) arrays
+    cost : float, the cost of t
+    loss : float, the cost of xi; infinite if rows are hard
 
     Raises
     ------
     ValueError
         If the program is unbounded, or HiGHS gives up.
     """
-    r, f = lp.F.shape
-    blocks = [lp.F, -lp.F, sp.csr_matrix(lp.g[:, None])]
-    costs = [lp.lam + lp.linear, lp.lam - lp.linear, [lp.cost]]
-    if math.isfinite(lp.loss):
+    r, f = F.shape
+    blocks = [F, -F, sp.csr_matrix(g[:, None])]
+    costs = [lam + linear, lam - linear, [cost]]
+    if math.isfinite(loss):
         blocks.append(-sp.identity(r, format="csr"))
-        costs.append(np.full(r, lp.loss))
-    found = minimise(
+        costs.append(np.full(r, loss))
+    basis = None
+    method = "simplex"
+    if len(s.row_basis):
+        basis = s.column_basis, s.row_basis
+    elif F.nnz > MAX_SIMPLEX_ENTRIES:
+        method = "ipx"
+    solution = minimise(
         np.concatenate(costs),
         sp.hstack(blocks, format="csr"),
-        lp.b,
+        b,
         free=[2 * f],
-        basis=(s.column_basis, s.row_basis) if len(s.row_basis) else None,
-        method="ipx" if not len(s.row_basis) and lp.F.nnz > LARGE else "simplex",
+        basis=basis,
+        method=method,
     )
-    s.column_basis, s.row_basis = found.column_basis, found.row_basis
-    w, t = found.x[:f] - found.x[f : 2 * f], float(found.x[2 * f])
+    s.column_basis = solution.column_basis
+    s.row_basis = solution.row_basis
+    plus, minus, others = np.split(solution.x, [f, 2 * f])
     return Optimum(
-        w, t, np.maximum(-found.dual, 0.0), lp.b - found.activity, found.objective
+        w=plus - minus,
+        t=float(others[0]),
+        alpha=np.maximum(-solution.dual, 0.0),
+        slack=b - solution.activity,
+        value=solution.objective,
     )
 
 
 def add_features(s, J: np.ndarray) -> None:
-    """Let features J join the state `s` at zero: their columns w+ and w- are not in the
-    basis."""
+    """Let features J join the state `s` at zero: w+ and w- are not in the basis."""
+    f = len(s.features)
+    plus, minus, others = np.split(s.column_basis, [f, 2 * f])
     zeros = np.zeros(len(J), dtype=np.int8)
-    plus, minus, others = np.split(
-        s.column_basis, [len(s.features), 2 * len(s.features)]
-    )
     s.column_basis = np.concatenate([plus, zeros, minus, zeros, others])
     s.features = np.concatenate([s.features, J])
 
 
-def change_rows(s, kept: np.ndarray | slice, new: int) -> None:
-    """Keep some rows in the basis of the state `s`, and let `new` ones join behind
-    them.
+def change_rows(s, stays: np.ndarray | slice, new: int) -> None:
+    """Keep some rows in the basis of the state `s`, and let `new` ones join after them.
 
     A row that joins is basic, with no multiplier and xi = 0: the basis stays dual
     feasible except for the features that join.
 
     Parameters
     ----------
-    s : has ``column_basis`` (2 f + 1,), or (2 f + 1 + r,) with soft rows, and
+    s : state with ``column_basis`` (2 f + 1,), or (2 f + 1 + r,) with soft rows, and
         ``row_basis`` (r,), int8; both are empty before the first solution
-    kept : of the r rows
+    stays : (r,) bool or slice, the rows that are kept
+    new : int, the number of rows that join
     """
     columns, xi = np.split(s.column_basis, [2 * len(s.features) + 1])
     if len(xi):
-        xi = np.concatenate([xi[kept], np.zeros(new, dtype=np.int8)])
+        xi = np.concatenate([xi[stays], np.zeros(new, dtype=np.int8)])
     s.column_basis = np.concatenate([columns, xi])
-    s.row_basis = np.concatenate([s.row_basis[kept], np.ones(new, dtype=np.int8)])
+    s.row_basis = np.concatenate([s.row_basis[stays], np.ones(new, dtype=np.int8)])
 
 
 def largest(violation: np.ndarray, threshold: float, count: int) -> np.ndarray:
-    """Return the indices of the `count` largest violations above `threshold`, largest
-    first."""
+    """Return the indices of the `count` largest violations above `threshold`.
+
+    The largest one comes first.
+    """
     above = np.flatnonzero(violation > threshold)
     if len(above) > count:
         above = above[np.argpartition(-violation[above], count)[:count]]

@@ -1,26 +1,43 @@
-"""The Newton system of the interior point method: closed-form blocks, one Cholesky
-factor.
+"""The Newton system of the interior point method, with closed-form blocks.
 
-The optimality conditions of ``interior_point.py`` are 13 equations: five products, each
-of a variable and its multiplier (:data:`PAIRS`), come to a small target, and
+The unknowns, named as in ``interior_point.py``, on the rows I and the components J:
+
+    p_iy >= 0       the joint distribution on the rows
+    q_i             the mass that the best label of row i saves
+    g_iy >= 0       g = q - p
+    alpha >= 0      the mass on the empirical distribution p_0
+    mean_j          E_p Phi + alpha tau, which is no unknown of its own
+    a_j, b_j >= 0   the distances of the mean from the ends of its interval
+    s, h, s0, m_plus, m_minus >= 0      multipliers of p, g, alpha, a, b
+    mu_j            the classifier, the multipliers of the mean
+    phi             the multiplier of sum p + alpha = 1
+
+The optimality conditions are 13 equations. In five of them, the product of a variable
+and its multiplier (:data:`PAIRS`) equals a small target. The others are
 
     g = q - p                       h - s = x_i mu_y - phi
     a = lam + tau - mean            sum_y h_iy = 1
     b = lam - tau + mean            s0 = 1 + phi - tau mu
-    sum p + alpha = 1               mu = m- - m+            where mean = E_p Phi + alpha tau.
+    sum p + alpha = 1               mu = m_minus - m_plus
 
-``off_g`` is by how much the equation of g is off, and so on; ``product`` is what a
-product lacks. Eliminating everything but (mu_J, phi) from the linearised conditions
-leaves
+``off_g`` is the error of the equation of g, and so on; ``product[x]`` is what the
+product of x and its multiplier lacks. With
 
-    A' H^-1 A + diag(1/D, 0) + (alpha / s0) t t',    t = (tau, -1),
+    W1 = s / p                      e = 1 / (W1 + W2)
+    W2 = h / g                      den_i = sum_y e W2 W1
+    D = m_plus / a + m_minus / b
 
-where A maps (mu, phi) to the (|I|, k) scores minus phi, D = m+/a + m-/b, and H^-1 is
-block diagonal: with W1 = s/p, W2 = h/g, e = 1/(W1 + W2), each row has ``e + (e W2)(e
-W2)' / den``.
+everything but (mu, phi) is eliminated from the linearised conditions. The matrix
+
+    A' H^-1 A + diag(1/D, 0) + (alpha / s0) t t',       t = (tau, -1),
+
+remains, where A maps (mu, phi) to the (|I|, k) scores minus phi, and H^-1 is block
+diagonal: the block of each row is ``diag(e) + (e W2)(e W2)' / den``.
 """
 
 from __future__ import annotations
+
+from itertools import pairwise
 
 import numpy as np
 import scipy.linalg as la
@@ -31,15 +48,15 @@ PAIRS = {"p": "s", "g": "h", "alpha": "s0", "a": "m_plus", "b": "m_minus"}
 # A label's coupling w to the others of its row is left out of the factor if w^2 is a
 # smaller fraction of its own diagonal entry e.
 NEGLIGIBLE = 1e-3
-Direction = dict  # a change for each variable of the iterate, by its name
+Direction = dict  # a change of each unknown, by its name
 
 
 class NewtonSystem:
     """Factor of the normal matrix at one iterate, for predictor and corrector.
 
-    The factor is single precision (double once ``s.double``) and preconditions
-    conjugate gradients on the exact operator in double; ``iterations`` counts those of
-    all solves.
+    The factor is in single precision (in double once ``s.double``) and preconditions
+    conjugate gradients on the exact operator in double precision; ``iterations`` counts
+    the iterations of all solves.
     """
 
     def __init__(self, risk, s):
@@ -47,101 +64,106 @@ class NewtonSystem:
         self.X = risk.X[s.I]
         self.shape = risk.tau.shape
         self.label, self.feature = np.divmod(s.J, self.shape[1])
-        self.order = np.argsort(
-            self.label, kind="stable"
-        )  # of the factor: class by class
-        self.tau, self.lam = risk.tau.ravel()[s.J], risk.lam.ravel()[s.J]
-        self.W1, self.W2 = s.s / s.p, s.h / s.g
+        self.order = np.argsort(self.label, kind="stable")  # the factor's: by class
+        self.tau = risk.tau.ravel()[s.J]
+        self.lam = risk.lam.ravel()[s.J]
+        self.W1 = s.s / s.p
+        self.W2 = s.h / s.g
         self.e = 1.0 / (self.W1 + self.W2)
         self.ew = self.e * self.W2
         self.den = (self.ew * self.W1).sum(axis=1)
         self.D = s.m_plus / s.a + s.m_minus / s.b
         self.iterations = 0
         self.tolerance = 1e-9 if s.double else 1e-6
-        self.factor, self.scale = self._factor(np.float64 if s.double else np.float32)
+        dtype = np.float64 if s.double else np.float32
+        self.factor, self.scale = self._factor(dtype)
 
     def direction(
         self, target: float, affine: Direction | None = None
     ) -> Direction | None:
-        """Return the step towards products of `target` (Mehrotra's with `affine`), or
-        None."""
-        s, W1, W2, D = self.s, self.W1, self.W2, self.D
+        """Return the step towards products of `target`, or None if there is none.
+
+        With `affine`, it is Mehrotra's corrected step.
+        """
+        s = self.s
         product = {x: target - getattr(s, x) * getattr(s, z) for x, z in PAIRS.items()}
         if affine is not None:
             product = {x: product[x] - affine[x] * affine[z] for x, z in PAIRS.items()}
-        mean = self._pull(s.p) + s.alpha * self.tau
+        mean = self._means(s.p) + s.alpha * self.tau
         off_g = s.q[:, None] - s.p - s.g
         off_a = self.lam + self.tau - mean - s.a
         off_b = self.lam - self.tau + mean - s.b
         off_mass = 1.0 - s.p.sum() - s.alpha
-        off_scores = self._push(s.mu) - s.phi - s.h + s.s
+        off_scores = self._scores(s.mu) - s.phi - s.h + s.s
         off_h = 1.0 - s.h.sum(axis=1)
         off_s0 = 1.0 + s.phi - self.tau @ s.mu - s.s0
         off_mu = s.m_minus - s.m_plus - s.mu
 
         # 1. Eliminate all but mu and phi, whose right-hand sides remain.
-        row_h = product["g"] / s.g - W2 * off_g
-        scores = off_scores - row_h + product["p"] / s.p
-        row = row_h.sum(axis=1) - off_h
+        rhs_h = product["g"] / s.g - self.W2 * off_g
+        rhs_scores = off_scores - rhs_h + product["p"] / s.p
+        rhs_row = rhs_h.sum(axis=1) - off_h
         plus = (product["a"] - s.m_plus * off_a) / s.a
         minus = (product["b"] - s.m_minus * off_b) / s.b
         coefficient = minus - plus + off_mu
         alpha = (product["alpha"] - s.alpha * off_s0) / s.s0
-        p = self._inverse_H(scores) + self.ew * (row / self.den)[:, None]
-        rhs_mu = coefficient / D - self._pull(p) - self.tau * alpha
+        p = self._inverse_H(rhs_scores) + self.ew * (rhs_row / self.den)[:, None]
+        rhs_mu = coefficient / self.D - self._means(p) - self.tau * alpha
         rhs_phi = p.sum() + alpha - off_mass
-        found = self._solve(np.append(rhs_mu, rhs_phi))
-        if found is None:
+        solution = self._solve(np.append(rhs_mu, rhs_phi))
+        if solution is None:
             return None
-        mu, phi = found[:-1], found[-1]
+        mu = solution[:-1]
+        phi = solution[-1]
 
         # 2. Substitute them back, primal variables first, then the multipliers.
-        scores = self._push(mu) - phi + scores
-        q = ((self.ew * scores).sum(axis=1) + row) / self.den
-        p = self.e * (scores + W2 * q[:, None])
+        scores = self._scores(mu) - phi + rhs_scores
+        q = ((self.ew * scores).sum(axis=1) + rhs_row) / self.den
+        p = self.e * (scores + self.W2 * q[:, None])
         g = q[:, None] - p + off_g
         s0 = phi - self.tau @ mu + off_s0
-        moved = (coefficient - mu) / D
-        a = off_a - moved
-        b = off_b + moved
-        change = {
+        mean_change = (coefficient - mu) / self.D
+        a = off_a - mean_change
+        b = off_b + mean_change
+        return {
             "p": p,
-            "g": g,
             "q": q,
+            "g": g,
+            "alpha": (product["alpha"] - s.alpha * s0) / s.s0,
             "a": a,
             "b": b,
+            "s": product["p"] / s.p - self.W1 * p,
+            "h": product["g"] / s.g - self.W2 * g,
             "s0": s0,
+            "m_plus": (product["a"] - s.m_plus * a) / s.a,
+            "m_minus": (product["b"] - s.m_minus * b) / s.b,
             "mu": mu,
             "phi": phi,
         }
-        return change | {
-            "alpha": (product["alpha"] - s.alpha * s0) / s.s0,
-            "s": product["p"] / s.p - W1 * p,
-            "h": product["g"] / s.g - W2 * g,
-            "m_plus": (product["a"] - s.m_plus * a) / s.a,
-            "m_minus": (product["b"] - s.m_minus * b) / s.b,
-        }
 
-    def _push(self, mu: np.ndarray) -> np.ndarray:
+    def _scores(self, mu: np.ndarray) -> np.ndarray:
         """Return the (|I|, k) scores of a (|J|,) coefficient vector."""
         M = np.zeros(self.shape)
         M[self.label, self.feature] = mu
         return self.X @ M.T
 
-    def _pull(self, p: np.ndarray) -> np.ndarray:
+    def _means(self, p: np.ndarray) -> np.ndarray:
         """Return the (|J|,) means of Phi under (|I|, k) weights p."""
         return (p.T @ self.X)[self.label, self.feature]
 
     def _inverse_H(self, v: np.ndarray) -> np.ndarray:
-        return self.e * v + self.ew * ((self.ew * v).sum(axis=1) / self.den)[:, None]
+        """Return H^-1 v for (|I|, k) v."""
+        along = (self.ew * v).sum(axis=1) / self.den
+        return self.e * v + self.ew * along[:, None]
 
-    def _apply(self, u: np.ndarray) -> np.ndarray:
+    def _normal_product(self, u: np.ndarray) -> np.ndarray:
         """Return the exact normal matrix times u = (mu, phi)."""
-        w = self._inverse_H(self._push(u[:-1]) - u[-1])
-        along = self.s.alpha / self.s.s0 * (self.tau @ u[:-1] - u[-1])
-        return np.append(
-            self._pull(w) + u[:-1] / self.D + along * self.tau, -w.sum() - along
-        )
+        mu = u[:-1]
+        phi = u[-1]
+        w = self._inverse_H(self._scores(mu) - phi)
+        along_t = self.s.alpha / self.s.s0 * (self.tau @ mu - phi)
+        product = self._means(w) + mu / self.D + along_t * self.tau
+        return np.append(product, -w.sum() - along_t)
 
     def _factor(self, dtype):
         """Return the Cholesky factor of the Jacobi-scaled normal matrix, and the scale.
@@ -151,29 +173,37 @@ class NewtonSystem:
         have mass. The rank-one matrix of alpha is left out, too: conjugate gradients
         make up for both.
         """
-        X, J = self.X.astype(dtype), len(self.label)
+        X = self.X.astype(dtype)
+        J = len(self.label)
         coupled = self.ew * self.W2 > NEGLIGIBLE * self.den[:, None]
         coupling = self.ew / np.sqrt(self.den)[:, None]
         diagonal = self.e + coupling**2
         coupling[~coupled] = 0.0
+
+        # 1. The blocks of all pairs of classes, for the coefficients.
         normal = np.zeros((J + 1, J + 1), dtype=dtype, order="F")
         ends = np.searchsorted(self.label[self.order], np.arange(self.shape[0] + 1))
-        classes = [slice(*ends[y : y + 2]) for y in range(self.shape[0])]
-        rows, weighted = [], []
-        for y, at in enumerate(classes):
-            F = X[:, self.feature[self.order[at]]]
+        classes = [slice(*pair) for pair in pairwise(ends)]
+        rows = []
+        weighted = []
+        for y, block in enumerate(classes):
+            F = X[:, self.feature[self.order[block]]]
             rows.append(np.flatnonzero(coupled[:, y]))
             weighted.append(F[rows[y]] * coupling[rows[y], y, None].astype(dtype))
             F *= np.sqrt(diagonal[:, y, None]).astype(dtype)
-            normal[at, at] = F.T @ F
+            normal[block, block] = F.T @ F
             for z in range(y):
-                own = weighted[y][coupled[rows[y], z]]
-                other = weighted[z][coupled[rows[z], y]]
-                normal[at, classes[z]] = own.T @ other
+                F_y = weighted[y][coupled[rows[y], z]]
+                F_z = weighted[z][coupled[rows[z], y]]
+                normal[block, classes[z]] = F_y.T @ F_z
+
+        # 2. The last row, for phi, and the diagonal.
         ones = diagonal - coupling**2 + coupling * coupling.sum(axis=1, keepdims=True)
-        normal[-1, :-1] = -self._pull(ones)[self.order]
+        normal[-1, :-1] = -self._means(ones)[self.order]
         normal[-1, -1] = ones.sum()
         normal[np.arange(J), np.arange(J)] += 1.0 / self.D[self.order]
+
+        # 3. Scale the diagonal to 1, and factor, with a shift against rounding.
         scale = 1.0 / np.sqrt(np.diag(normal).astype(np.float64))
         normal *= scale.astype(dtype)
         normal *= scale[:, None].astype(dtype)
@@ -195,37 +225,44 @@ class NewtonSystem:
             self.iterations += 1
 
         shape = len(rhs), len(rhs)
-        matrix = LinearOperator(shape, self._apply, dtype=np.float64)
-        inverse = LinearOperator(shape, self._precondition, dtype=np.float64)
-        given = {"rtol": self.tolerance, "maxiter": 80, "callback": count}
-        found, _ = cg(matrix, rhs, M=inverse, **given)
-        return found if np.isfinite(found).all() else None
+        solution, _ = cg(
+            LinearOperator(shape, self._normal_product, dtype=np.float64),
+            rhs,
+            M=LinearOperator(shape, self._precondition, dtype=np.float64),
+            rtol=self.tolerance,
+            maxiter=80,
+            callback=count,
+        )
+        return solution if np.isfinite(solution).all() else None
 
     def _precondition(self, r: np.ndarray) -> np.ndarray:
-        at = np.append(self.order, len(r) - 1)
-        scaled = (self.scale * r[at]).astype(self.factor[0].dtype)
+        """Return the solution for the factored matrix, in the order of the unknowns."""
+        order = np.append(self.order, len(r) - 1)
+        scaled = (self.scale * r[order]).astype(self.factor[0].dtype)
         z = np.empty_like(r)
-        z[at] = self.scale * la.cho_solve(self.factor, scaled, check_finite=False)
+        z[order] = self.scale * la.cho_solve(self.factor, scaled, check_finite=False)
         return z
 
 
 def step_lengths(s, d: Direction, fraction: float) -> tuple[float, float]:
-    """Return the primal and dual steps in (0, 1], `fraction` of the way to the
-    boundary."""
+    """Return the primal and dual step, at most 1 and `fraction` of the longest."""
 
     def longest(names) -> float:
-        falls = (float(np.max(-d[x] / getattr(s, x), initial=0.0)) for x in names)
-        return min(1.0, fraction / max(1e-30, *falls))
+        fall = 1e-30
+        for x in names:
+            fall = max(fall, float(np.max(-d[x] / getattr(s, x), initial=0.0)))
+        return min(1.0, fraction / fall)
 
     return longest(PAIRS), longest(PAIRS.values())
 
 
 def complementarity_ahead(s, d: Direction, primal: float, dual: float) -> float:
     """Return the complementarity after steps of these lengths."""
-    return sum(
-        float(np.sum((getattr(s, x) + primal * d[x]) * (getattr(s, z) + dual * d[z])))
-        for x, z in PAIRS.items()
-    )
+    total = 0
+    for x, z in PAIRS.items():
+        ahead = getattr(s, x) + primal * d[x]
+        total += float(np.sum(ahead * (getattr(s, z) + dual * d[z])))
+    return total
 
 
 def take(s, d: Direction, primal: float, dual: float) -> None:

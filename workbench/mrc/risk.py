@@ -1,5 +1,4 @@
-"""The minimax risk problem, formula (3) of the paper: objective, subsets and
-certificates.
+"""The minimax risk problem (3) of the paper: objective, subsets, certificates.
 
 Notation: ``Psi(x) = (x, 1)`` has d' = d + 1 features, ``Phi(x, y)`` puts it into block
 y of k, so a coefficient vector mu is a (k, d') matrix M and the scores of row x are ``v
@@ -26,7 +25,7 @@ from workbench.kernels.compiled import njit
 from workbench.kernels.rows import FAST
 
 S = TypeVar("S", bound="RiskState")
-COLUMNS = 64  # columns of sparse rows that are made dense at a time
+COLUMNS = 64  # number of columns of sparse rows that are made dense together
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,18 +36,19 @@ class MinimaxRisk:
     ----------
     X : (n, d') float64 array or CSR matrix, the rows Psi(x_i) with a last column of
         ones
-    y : (n,) int32 labels
-    means : (k, d') mean row of each class, the centroids tau^y / p_y of equation (20)
-    tau : (k, d') empirical mean of Phi
-    lam : (k, d') lambda0 times the population standard deviation of Phi
-    lambda0 : > 0
-    active : (k, d') bool. A component that is zero in every row of its class has lam =
-        0, which only means "never seen"; taken literally it would forbid its class
-        wherever it occurs. It is left out of Phi: its coefficient stays 0 and no bound
-        counts it.
-    weights : (n,) > 0, how often each row counts in tau and lam; the maximum of U has
+    y : (n,) int32, the labels
+    means : (k, d'), the mean row of each class, which is the centroid tau^y / p_y of
+        equation (20)
+    tau : (k, d'), the empirical mean of Phi
+    lam : (k, d'), lambda0 times the population standard deviation of Phi
+    lambda0 : float > 0
+    active : (k, d') bool, the components that are counted. A component that is zero in
+        every row of its class has lam = 0, which only means that it was never seen;
+        taken literally, it would forbid its class wherever it occurs. It is left out
+        of Phi: its coefficient stays 0 and no bound counts it
+    weights : (n,) > 0, how often each row counts in tau and lam; the maximum in U has
         no weights, since repeated rows do not change it
-    top : (d',) the largest magnitude of each feature
+    top : (d',), the largest magnitude of each feature
     """
 
     X: Matrix
@@ -70,22 +70,17 @@ class MinimaxRisk:
         return self.tau.shape[0]
 
     @property
-    def is_sparse(self) -> bool:
-        return sp.issparse(self.X)
-
-    @property
     def rounding(self) -> float:
-        """Bound the relative error of a sum over rows, features or classes in double
-        precision."""
+        """A bound of the relative error of a sum over rows, features or classes."""
         return EPS * (self.n + len(self.top) + self.k)
 
     def upper(self, M: np.ndarray, height: float | None = None) -> float:
-        """Return U(M), an upper bound of R* for every (k, d') M (equation 3), rounding
-        included.
+        """Return U(M), an upper bound of R* for every (k, d') M, rounding included.
 
         Parameters
         ----------
-        height : ``max_i psi(M Psi(x_i))`` if it is known
+        M : (k, d') coefficients
+        height : float, ``max_i psi(M Psi(x_i))`` if it is known
         """
         if height is None:
             height = float(self.heights(M).max())
@@ -97,52 +92,52 @@ class MinimaxRisk:
         return psi(self.X @ M.T)
 
     def linear(self, M: np.ndarray) -> float:
-        """Return ``1 - <tau, M> + <lam, |M|>``, the part of U(M) without the
-        maximum."""
-        return 1.0 - float(np.vdot(self.tau, M)) + float(np.vdot(self.lam, np.abs(M)))
+        """Return ``1 - <tau, M> + <lam, |M|>``, which is U(M) without the maximum."""
+        gain = float(np.vdot(self.tau, M))
+        return 1.0 - gain + float(np.vdot(self.lam, np.abs(M)))
 
     def lower(self, p: np.ndarray, mean: np.ndarray | None = None) -> float:
-        """Return BR(p) / rho, a lower bound of R* for every joint distribution p, less
-        rounding.
+        """Return BR(p) / rho, a lower bound of R* for every p, less rounding.
 
         BR(p) = 1 - sum_i max_y p_iy is the error of the best rule under p, and rho >= 1
-        the factor by which p leaves the uncertainty set U, over *all* components. Mixed
-        with the empirical distribution p_0 (which is in U and has BR >= 0), p / rho +
-        (1 - 1/rho) p_0 lies in U, and BR is concave. `p` (n, k) are non-negative
-        weights that sum to 1; with their `mean` of Phi (k, d'), rows without mass may
-        be left out.
+        is the factor by which p leaves the uncertainty set U, over *all* components.
+        The mixture p / rho + (1 - 1/rho) p_0 with the empirical distribution p_0, which
+        is in U and has BR >= 0, lies in U, and BR is concave.
+
+        Parameters
+        ----------
+        p : (n, k) non-negative weights that sum to 1; rows without mass may be left out
+            if `mean` is given
+        mean : (k, d'), the mean of Phi under p
         """
         if mean is None:
             mean = (self.X.T @ p).T
         return self.lower_of(1.0 - float(p.max(axis=1).sum()), mean)
 
     def lower_of(self, bayes: float, mean: np.ndarray) -> float:
-        """Return :meth:`lower` of a distribution with this Bayes error and (k, d') mean
-        of Phi."""
+        """Return :meth:`lower` for a Bayes error and a (k, d') mean of Phi."""
         return max(0.0, bayes - 4.0 * self.rounding) / self.rho(mean)
 
     def rho(self, mean: np.ndarray) -> float:
-        """Return ``max(1, max_j |mean_j - tau_j| / lam_j)`` for a mean of Phi, rounded
-        up."""
+        """Return ``max(1, max_j |mean_j - tau_j| / lam_j)``, rounded up."""
         return max(1.0, float(self.ratios(mean, 4.0 * self.rounding * self.top).max()))
 
     def ratios(
         self, mean: np.ndarray, rounding: np.ndarray | float = 0.0
     ) -> np.ndarray:
-        """Return the (k, d') array ``(|mean_j - tau_j| + rounding) / lam_j``, 0 where
-        inactive."""
-        off = np.abs(mean - self.tau) + rounding
-        return np.divide(off, self.lam, out=np.zeros_like(off), where=self.active)
+        """Return (|mean_j - tau_j| + rounding) / lam_j, 0 where inactive."""
+        distance = np.abs(mean - self.tau) + rounding
+        zeros = np.zeros_like(distance)
+        return np.divide(distance, self.lam, out=zeros, where=self.active)
 
 
 @dataclass
 class RiskState(State):
-    """The best classifier so far, ``M_best`` (k, d'), and the best bounds, for this
-    ``lambda0``.
+    """The best classifier ``M_best`` (k, d') and the best bounds for ``lambda0``.
 
     ``p_best`` (r, k) is the distribution of the best lower bound, on the rows
-    ``p_rows`` (r,) that have mass; both are empty as long as no distribution is better
-    than none. A solver's state adds what its method updates.
+    ``p_rows`` (r,) that have mass; both are empty until a lower bound is positive. A
+    solver's state adds the fields that its method updates.
     """
 
     round: int
@@ -162,46 +157,48 @@ class RiskState(State):
     def offer(self, M: np.ndarray, upper: float) -> None:
         """Keep the classifier M, whose U(M) is `upper`, if it is the best so far."""
         if upper < self.upper:
-            self.upper, self.M_best = upper, M
+            self.upper = upper
+            self.M_best = M
 
     def raise_lower(
         self, lower: float, p: np.ndarray, rows: np.ndarray | None = None
     ) -> None:
-        """Keep the distribution p, whose lower bound is `lower`, if it is the best so
-        far.
+        """Keep the distribution p, whose bound is `lower`, if it is the best.
 
         Parameters
         ----------
-        p : (r, k) non-negative weights of a positive sum, which may change afterwards
-        rows : (r,) the training rows that they belong to, by default all
+        p : (r, k) non-negative weights with a positive sum, which are copied
+        rows : (r,) int, the training rows of these weights; all rows by default
         """
         if lower > self.lower:
-            used = np.flatnonzero(p @ np.ones(p.shape[1]))  # quicker than any()
-            self.lower, self.p_best = (
-                lower,
-                p.copy() if len(used) == len(p) else p[used],
-            )
-            self.p_rows = used if rows is None else rows[used]
+            with_mass = np.flatnonzero(p @ np.ones(p.shape[1]))  # quicker than any()
+            self.lower = lower
+            self.p_best = p[with_mass]
+            self.p_rows = with_mass if rows is None else rows[with_mass]
 
     def move(self, risk: MinimaxRisk) -> None:
-        """Change all else that depends on lambda0; in most methods nothing does."""
+        """Adapt the solver's own fields to a new lambda0; most methods need nothing."""
 
 
-def first(risk: MinimaxRisk) -> dict:
+def risk_fields(risk: MinimaxRisk) -> dict:
     """Return the fields of a :class:`RiskState` at M = 0, whose bound is 1 - 1/k."""
     zero = np.zeros_like(risk.tau)
-    best: dict = {"M_best": zero, "p_best": zero[:0, :0], "p_rows": np.zeros(0, int)}
-    best |= {"lower": 0.0, "upper": risk.upper(zero)}
-    return {"round": 0} | best | {"lambda0": risk.lambda0}
+    return {
+        "round": 0,
+        "M_best": zero,
+        "p_best": zero[:0, :0],
+        "p_rows": np.zeros(0, int),
+        "lower": 0.0,
+        "upper": risk.upper(zero),
+        "lambda0": risk.lambda0,
+    }
 
 
 def restated(risk: MinimaxRisk, s: S) -> S:
-    """Return `s` as its solver would have it for `risk`, which may have another
-    lambda0.
+    """Return `s`, adapted to `risk`, which may have another lambda0.
 
-    The best classifier so far has an upper bound there too. Of the best lower bound
-    BR(p) / rho, whatever p was, the fraction by which lambda0 falls remains: rho rises
-    by no more.
+    The upper bound is computed again for the best classifier so far. The best lower
+    bound BR(p) / rho falls with lambda0 by at most the same factor, whatever p was.
     """
     if s.lambda0 != risk.lambda0:
         s.lower *= min(1.0, risk.lambda0 / s.lambda0)
@@ -212,8 +209,9 @@ def restated(risk: MinimaxRisk, s: S) -> S:
 
 
 def minimax_risk(problem: Problem, lambda0: float = 0.01) -> MinimaxRisk:
-    """Return the minimax risk problem of the training rows with confidence ``lambda0 *
-    std``.
+    """Return the minimax risk problem of the training rows.
+
+    The confidence of each component is ``lambda0`` times its standard deviation.
 
     Raises
     ------
@@ -221,20 +219,28 @@ def minimax_risk(problem: Problem, lambda0: float = 0.01) -> MinimaxRisk:
         If `lambda0` is not a positive number.
     """
     check_positive(lambda0, "lambda0")
-    X, y = with_intercept(problem.X), problem.y
+    X = with_intercept(problem.X)
     weights = problem.weights
-    of_class = np.bincount(y, weights, problem.k)
-    mean, variance = moments(X, y, problem.k, weights)
-    # A component is x in a fraction of the rows and 0 elsewhere; no differences of
-    # squares.
-    share = (of_class / of_class.sum())[:, None]
-    others = ((1.0 - np.eye(problem.k)) @ of_class / of_class.sum())[:, None]
-    tau = share * mean
-    lam = lambda0 * np.sqrt(share * (variance + others * mean**2))
+    class_weights = np.bincount(problem.y, weights, problem.k)
+    total = class_weights.sum()
+    mean, variance = moments(X, problem.y, problem.k, weights)
+    # A component is x in a fraction of the rows and 0 elsewhere. No difference of
+    # squares is taken, which would cancel.
+    fraction = (class_weights / total)[:, None]
+    others = ((1.0 - np.eye(problem.k)) @ class_weights / total)[:, None]
+    lam = lambda0 * np.sqrt(fraction * (variance + others * mean**2))
     active = lam > 0
-    tau, lam = np.where(active, tau, 0.0), np.where(active, lam, 0.0)
-    top = as_dense(abs(X).max(axis=0)).ravel()
-    return MinimaxRisk(X, y, mean, tau, lam, lambda0, active, weights, top)
+    return MinimaxRisk(
+        X=X,
+        y=problem.y,
+        means=mean,
+        tau=np.where(active, fraction * mean, 0.0),
+        lam=np.where(active, lam, 0.0),
+        lambda0=lambda0,
+        active=active,
+        weights=weights,
+        top=as_dense(abs(X).max(axis=0)).ravel(),
+    )
 
 
 def with_intercept(X: Matrix) -> Matrix:
@@ -246,7 +252,7 @@ def with_intercept(X: Matrix) -> Matrix:
 
 
 def squared_norm(X: Matrix) -> float:
-    """Return the squared spectral norm of rows, of at least two columns."""
+    """Return the squared spectral norm of a matrix with at least two columns."""
     start = np.random.default_rng(0).random(min(X.shape))
     return float(svds(X, k=1, v0=start, return_singular_vectors=False)[0]) ** 2
 
@@ -256,19 +262,19 @@ def linear_scores(M: np.ndarray, X: Matrix) -> np.ndarray:
     return np.asarray(check_sparse(X) @ M[:, :-1].T) + M[:, -1]
 
 
-# Without NaN, loops over labels vectorise; `size` makes upper() not finite if any score
-# is not.
+# Compiled as if there were no NaN, loops over labels vectorise. The rounding in
+# MinimaxRisk.upper is not finite if any score is not.
 @njit(cache=True, fastmath=FAST | {"nnan"}, error_model="numpy")
 def psi(V):
-    """Return psi(v) = max over non-empty C of (sum_C v_y - 1) / |C| for every row v of
-    (n, k) V.
+    """Return max over non-empty C of (sum_C v_y - 1) / |C| for every row v of V.
 
-    psi is the unique root t of ``sum_y (v_y - t)_+ = 1``; Newton from ``max v - 1``
-    climbs to it monotonically while ``{y: v_y > t}`` shrinks, and ends exactly, when it
-    no longer does.
+    psi is the unique root t of ``sum_y (v_y - t)_+ = 1``. Newton's method from
+    ``max v - 1`` climbs to it monotonically while ``{y: v_y > t}`` shrinks, and is
+    exact when this set no longer shrinks.
     """
     n, k = V.shape
-    zero, one = V.dtype.type(0), V.dtype.type(1)
+    zero = V.dtype.type(0)
+    one = V.dtype.type(1)
     out = np.empty(n, dtype=V.dtype)
     for i in range(np.uint64(n)):
         v = V[i]
@@ -278,7 +284,8 @@ def psi(V):
         t = top - one
         count = np.int32(k + 1)
         while True:
-            total, above = zero, np.int32(0)
+            total = zero
+            above = np.int32(0)
             for y in range(np.uint64(k)):
                 over = v[y] > t
                 total += v[y] - top if over else zero
@@ -314,61 +321,60 @@ def greedy_subset(v):
 def moments(
     X: Matrix, y: np.ndarray, k: int, weights: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return the (k, d') weighted mean and variance of every class's rows, each as
-    exact as a sum.
+    """Return the weighted mean and variance (k, d') of each class's rows.
 
-    The variance sums squared differences from the mean. If weights differ, all
-    differences start at the heaviest row of a class: a feature that is constant in the
-    heavy rows has differences of zero there, without rounding, and the variance that
-    the light rows give.
+    Both are as exact as a sum. The variance sums squared differences from the mean. If
+    weights differ, all differences start at the heaviest row of a class: a feature that
+    is constant in the heavy rows has differences of zero there, without rounding, and
+    the variance that the light rows give.
     """
     n = len(y)
-    shares = sp.csr_matrix(
-        (weights / np.bincount(y, weights)[y], (y, np.arange(n))), (k, n)
-    )
-    zeros = _absent(shares, X) if sp.issparse(X) else None
+    class_fractions = weights / np.bincount(y, weights)[y]
+    fractions = sp.csr_matrix((class_fractions, (y, np.arange(n))), (k, n))
+    absent = absent_fractions(fractions, X) if sp.issparse(X) else None
 
     def around(start: np.ndarray, step: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return the weighted means of x - start - step and of its square."""
-        if zeros is None:
-            found = np.zeros((2, *start.shape))
+        if absent is None:
+            first = np.zeros_like(start)
+            second = np.zeros_like(start)
             for c in range(k):
                 I = np.flatnonzero(y == c)
-                off, own = X[I] - start[c] - step[c], shares[c, I]
-                found[0, c], found[1, c] = own @ off, own @ off**2
-            return found[0], found[1]
-        entries, at = (
-            X.copy(),
-            (y[np.repeat(np.arange(n), np.diff(X.indptr))], X.indices),
-        )
-        entries.data = X.data - start[at] - step[at]
-        away = as_dense(shares @ entries) - zeros * (start + step)
-        return away, as_dense(shares @ entries.power(2)) + zeros * (start + step) ** 2
+                difference = X[I] - start[c] - step[c]
+                first[c] = fractions[c, I] @ difference
+                second[c] = fractions[c, I] @ difference**2
+            return first, second
+        labels = np.repeat(y, np.diff(X.indptr))
+        differences = X.copy()
+        differences.data = X.data - start[labels, X.indices] - step[labels, X.indices]
+        first = as_dense(fractions @ differences) - absent * (start + step)
+        second = as_dense(fractions @ differences.power(2))
+        return first, second + absent * (start + step) ** 2
 
-    mean = as_dense(shares @ X)
-    none = np.zeros_like(mean)
+    mean = as_dense(fractions @ X)
+    zero = np.zeros_like(mean)
     if not np.ptp(weights) > 0.0:
-        return mean, around(mean, none)[1]
+        return mean, around(mean, zero)[1]
     order = np.lexsort((weights, y))
     heaviest = order[np.searchsorted(y[order], np.arange(k), side="right") - 1]
     start = as_dense(X[heaviest])
-    step = around(start, none)[0]
-    away, square = around(start, step)
-    return start + (step + away), square - away**2
+    step = around(start, zero)[0]
+    rest, square = around(start, step)
+    return start + (step + rest), square - rest**2
 
 
-def _absent(shares: sp.csr_matrix, X: sp.csr_matrix) -> np.ndarray:
-    """Return the (k, d') share of each class's weight on the rows in which a feature is
-    not stored.
+def absent_fractions(fractions: sp.csr_matrix, X: sp.csr_matrix) -> np.ndarray:
+    """Return each class's fraction (k, d') of weight on rows without an entry.
 
-    Where that is a small difference, it is summed over these rows instead.
+    An absent entry of a feature is zero. A small fraction is summed over these rows: as
+    a difference from 1 it would cancel.
     """
     filled = X.copy()
     filled.data[:] = 1.0
-    stored = as_dense(shares @ filled)
+    stored = as_dense(fractions @ filled)
     absent = np.maximum(1.0 - stored, 0.0)
     columns = np.flatnonzero((stored > 0.5).any(axis=0))
-    for some in pieces(len(columns), COLUMNS):
-        J = columns[some]
-        absent[:, J] = shares @ (1.0 - as_dense(filled[:, J]))
+    for piece in pieces(len(columns), COLUMNS):
+        J = columns[piece]
+        absent[:, J] = fractions @ (1.0 - as_dense(filled[:, J]))
     return absent

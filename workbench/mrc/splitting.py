@@ -1,10 +1,9 @@
-"""Douglas-Rachford splitting on the graph S = X M': a good start for the interior point
-method.
+"""Douglas-Rachford splitting on the graph S = X M' of the scores.
 
-(3) is ``min f(M) + g(S)`` on the graph, with ``f(M) = -<tau, M> + <lam, |M|>`` and
-``g(S) = max_i psi(s_i)``. Each has a cheap proximal operator, and the projection on the
-graph needs one d' x d' factor for the whole run, shared by all classes because Phi is
-one-hot.
+Its iterates are a good start for the interior point method. Problem (3) is ``min f(M) +
+g(S)`` on the graph, with ``f(M) = -<tau, M> + <lam, |M|>`` and ``g(S) = max_i
+psi(s_i)``. Each has a cheap proximal operator, and the projection on the graph needs
+one d' x d' factor for the whole run, shared by all classes because Phi is one-hot.
 """
 
 from __future__ import annotations
@@ -25,24 +24,24 @@ from workbench.mrc.repair import imbalance, sharpest_lower, sharpest_upper
 from workbench.mrc.risk import (
     MinimaxRisk,
     RiskState,
-    first,
     minimax_risk,
     psi,
     restated,
+    risk_fields,
 )
 
-WIDEST = 8000  # features at most: the factor has d' x d' entries
-RATIO = 500.0  # penalty of the coefficients over that of the scores
-RELAXATION = 1.8  # in (0, 2)
+WIDEST = 8000  # the largest number of features: the factor has d' x d' entries
+RATIO = 500.0  # the penalty of the coefficients over the penalty of the scores
+RELAXATION = 1.8  # the relaxation of a step, in (0, 2); 1 is the plain method
 
 
 @dataclass
 class SplittingState(RiskState):
     """The governing sequence of the method.
 
-    ``Z_M`` (k, d') and ``Z_S`` (n, k), float32, are in the scaled features of the run;
-    ``phi`` warm starts the threshold, and ``weight`` is the penalty of the scores times
-    n; ``M`` (k, d') and ``p`` (n, k), float64, are this iterate's classifier and joint
+    ``Z_M`` (k, d') and ``Z_S`` (n, k), float32, are in the scaled features of the run.
+    ``phi`` is the last threshold, and ``weight`` is the penalty of the scores times n.
+    ``M`` (k, d') and ``p`` (n, k), float64, are this iterate's classifier and joint
     distribution in the problem's own features.
     """
 
@@ -62,20 +61,21 @@ def mrc_splitting(
     steps: int = 50,
     state: SplittingState | None = None,
 ) -> Iterator[SplittingState]:
-    """Minimise U by over-relaxed Douglas-Rachford splitting; a round is `steps`
-    iterations.
+    """Minimise U by over-relaxed Douglas-Rachford splitting.
+
+    A round is `steps` iterations.
 
     Parameters
     ----------
     problem : Problem with dense rows and at most :data:`WIDEST` features
-    lambda0 : > 0, confidence of the uncertainty set in standard deviations
-    steps : >= 1, iterations between two certificates
+    lambda0 : float > 0, the confidence of the uncertainty set in standard deviations
+    steps : int >= 1, the number of iterations per round
 
     Raises
     ------
     ValueError
-        For sparse rows (use :func:`mrc_pdhg`), too many features, or a parameter
-        outside its range.
+        If rows are sparse (use :func:`mrc_pdhg`), there are too many features, or a
+        parameter is outside its range.
     """
     if problem.is_sparse:
         raise ValueError(
@@ -92,8 +92,9 @@ def split(
 ) -> Iterator[SplittingState]:
     """Run the splitting on `risk` from `s`, with `steps` >= 1 iterations per round.
 
-    `repairs` >= 0 are sweeps of :mod:`workbench.mrc.repair` at every certificate. If
-    there are any, the weight follows the two halves of the gap, see :func:`rebalance`.
+    `repairs` >= 0 is the number of sweeps of :mod:`workbench.mrc.repair` at every
+    certificate. If it is positive, the weight follows the two halves of the gap, see
+    :func:`rebalance`.
     """
     d = risk.X.shape[1] - 1
     if d > WIDEST:
@@ -106,15 +107,18 @@ def split(
     gram = sum(part.T @ part for part in blocks(X))
     factor = la.cho_factor(gram.astype("f8") + RATIO * np.eye(len(gram)))
     project = la.cho_solve(factor, np.eye(len(gram))).astype("f4")
-    tau, lam = (risk.tau / scale).astype("f4"), (risk.lam / scale).astype("f4")
+    tau = (risk.tau / scale).astype("f4")
+    lam = (risk.lam / scale).astype("f4")
     active = risk.active.astype("f4")
     while True:
         rows = working_rows(s)
-        # Copies: Z_S of the last round is read again at the end of this one.
-        X_rows, Z = (X, s.Z_S.copy()) if len(rows) == risk.n else (X[rows], s.Z_S[rows])
-        XZ, Z_M = X.T @ s.Z_S, s.Z_M.copy()
+        X_rows = X if len(rows) == risk.n else X[rows]
+        Z = s.Z_S[rows]  # a copy: Z_S of the last round is read again after the steps
+        XZ = X.T @ s.Z_S
+        Z_M = s.Z_M
         C = 0 * Z_M
-        r_S, r_M = s.weight / risk.n, RATIO * s.weight / risk.n
+        r_S = s.weight / risk.n
+        r_M = RATIO * s.weight / risk.n
         for _ in range(steps):
             half = soft_threshold(Z_M + tau / r_M, lam / r_M) * active
             P, s.phi = prox_of_max(Z, 1.0 / r_S, s.phi)
@@ -138,12 +142,11 @@ def split(
 
 
 def working_rows(s: SplittingState) -> np.ndarray:
-    """Return the rows that may carry mass in the next round: half as many again as do
-    now, by psi.
+    """Return the rows that may have mass in the next round, by psi.
 
-    The others have P = 0: their Z_S and X'Z_S follow a linear recursion, not row by
-    row. If no row is above phi it falls, at most until one of them alone has the mass n
-    / weight.
+    There are half as many again as have mass now. The others have P = 0, so that their
+    Z_S and X'Z_S follow one linear recursion. If no row is above phi, phi falls, at
+    most until one row alone has all the mass, n / weight.
     """
     values = psi(s.Z_S)
     highest = values.max()
@@ -157,11 +160,16 @@ def working_rows(s: SplittingState) -> np.ndarray:
 
 def start(risk: MinimaxRisk, weight: float) -> SplittingState:
     """Return round 0: M = 0 and the uniform distribution."""
-    zero = np.zeros_like(risk.tau)
-    Z_M, Z_S = zero.astype("f4"), np.zeros((risk.n, risk.k), dtype="f4")
-    p = np.full((risk.n, risk.k), 1.0 / (risk.n * risk.k))
+    n = risk.n
+    k = risk.k
     return SplittingState(
-        **first(risk), Z_M=Z_M, Z_S=Z_S, phi=-1.0, weight=weight, M=zero, p=p
+        **risk_fields(risk),
+        Z_M=np.zeros_like(risk.tau, dtype="f4"),
+        Z_S=np.zeros((n, k), dtype="f4"),
+        phi=-1.0,
+        weight=weight,
+        M=np.zeros_like(risk.tau),
+        p=np.full((n, k), 1.0 / (n * k)),
     )
 
 
@@ -175,11 +183,11 @@ def certify(risk: MinimaxRisk, s: SplittingState, repairs: int) -> tuple[float, 
 
 
 def rebalance(s: SplittingState, upper: float, lower: float, half, P, rows) -> None:
-    """Weigh the scores more when the upper bound is farther from p's Bayes error than
-    the lower.
+    """Adapt the weight to the two halves of the gap.
 
-    The iterate and its multipliers stay: only the last part of Z = prox + multiplier /
-    weight scales.
+    The weight rises if the upper bound is farther from p's Bayes error than the lower.
+    The iterate and its multipliers stay as they are: in Z = prox + multiplier / weight,
+    only the last term is scaled.
     """
     factor = imbalance(s.p, upper, lower) ** (1.0 / s.round)
     s.weight *= factor
@@ -188,15 +196,16 @@ def rebalance(s: SplittingState, upper: float, lower: float, half, P, rows) -> N
 
 
 def column_scale(X) -> np.ndarray:
-    """Return the root mean square of each column, 1 for a zero column."""
-    scale = np.sqrt(sum((part * part).sum(axis=0) for part in blocks(X)) / len(X))
+    """Return the root mean square of each column, 1 for a column of zeros."""
+    total = sum((part * part).sum(axis=0) for part in blocks(X))
+    scale = np.sqrt(total / len(X))
     return np.where(scale > 0, scale, 1.0)
 
 
 def soft_threshold(M, t):
     """Return the proximal operator of ``t |M|``."""
-    over = abs(M) - t
-    return np.sign(M) * (over + abs(over)) / 2
+    excess = abs(M) - t
+    return np.sign(M) * (excess + abs(excess)) / 2
 
 
 @njit(cache=True)
@@ -204,15 +213,16 @@ def prox_of_max(Z, mass, phi):
     """Return P = Z - prox(Z) for ``g / r`` with r = 1 / mass, and its threshold.
 
     g(S) is the maximum over distributions p of ``<p, S> - sum_i max_y p_iy``, so by
-    Moreau ``P = (min(z_iy, psi(z_i)) - phi)_+`` where phi makes it sum to `mass`: clip
-    each row at its psi, then project all of them on one simplex. Newton on phi needs a
-    few passes over the rows with psi > phi only. ``p = P / mass`` is a joint
-    distribution on rows and labels.
+    Moreau's identity ``P = (min(z_iy, psi(z_i)) - phi)_+`` where phi makes the sum of P
+    equal to `mass`: each row is clipped at its psi, then all of them are projected on
+    one simplex. Newton's method on phi needs a few passes over the rows with psi > phi.
+    ``p = P / mass`` is a joint distribution on rows and labels.
     """
     n, k = Z.shape
     t = psi(Z)
     for _ in range(200):
-        total, count = 0.0, 0
+        total = 0.0
+        count = 0
         for i in range(n):
             if t[i] > phi:
                 for y in range(k):
@@ -248,7 +258,8 @@ def relax(Z, S, P, relaxation):
 @njit(cache=True, fastmath=FAST, error_model="numpy")
 def times_support(X, P):
     """Return X'P from the few entries of P that are not zero."""
-    (n, k), d = P.shape, X.shape[1]
+    n, k = P.shape
+    d = X.shape[1]
     total = np.zeros((k, d), np.float32)
     for i in range(np.uint64(n)):
         for y in range(np.uint64(k)):

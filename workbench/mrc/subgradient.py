@@ -15,19 +15,19 @@ from workbench.core.stream import Row
 from workbench.mrc.risk import (
     MinimaxRisk,
     RiskState,
-    first,
     greedy_subset,
     minimax_risk,
     restated,
+    risk_fields,
 )
 
 
 @dataclass
 class SubgradientState(RiskState):
-    """Iterates ``M`` and ``M_bar`` (k, d') and the step counter.
+    """The iterates ``M`` and ``M_bar`` (k, d'), after ``step`` steps.
 
-    ``p`` (n, k) sums the distributions of the maximising cuts; the lower bound is their
-    average's.
+    ``p`` (n, k) is the sum of the distributions of all maximising cuts, whose average
+    gives the lower bound.
     """
 
     step: int
@@ -40,12 +40,9 @@ class SubgradientState(RiskState):
 
     def move(self, risk: MinimaxRisk) -> None:
         """Restart from the best classifier: steps have become too short to leave it."""
-        self.step, self.M, self.M_bar, self.p = (
-            0,
-            self.M_best,
-            self.M_best,
-            0.0 * self.p,
-        )
+        self.step = 0
+        self.M = self.M_bar = self.M_best
+        self.p = 0.0 * self.p
 
 
 @resumable("lambda0", "steps")
@@ -56,24 +53,22 @@ def mrc_subgradient(
     steps: int = 100,
     state: SubgradientState | None = None,
 ) -> Iterator[SubgradientState]:
-    """Minimise U by Nesterov-extrapolated subgradient steps; a round is `steps` of
-    them.
+    """Minimise U by Nesterov-extrapolated subgradient steps.
 
-    With a_t = (t + 1)^(-3/2) and theta_t = 2 / (t + 1),
+    A round is `steps` steps. With a_t = (t + 1)^(-3/2) and theta_t = 2 / (t + 1),
 
         M_bar_{t+1} = M_t - a_t g_t,    g_t a subgradient of U at M_t,
         M_{t+1} = M_bar_{t+1} + theta_{t+1} (1 / theta_t - 1) (M_bar_{t+1} - M_bar_t).
 
     Parameters
     ----------
-    lambda0 : > 0, confidence of the uncertainty set in standard deviations
-    steps : steps per round, at least 1
+    lambda0 : float > 0, the confidence of the uncertainty set in standard deviations
+    steps : int >= 1, the number of steps per round
 
     Raises
     ------
     ValueError
-        If `steps` is not a whole number of at least 1, or `lambda0` not a positive
-        number.
+        If a parameter is outside its range.
     """
     check_whole(steps, "steps")
     risk = minimax_risk(problem, lambda0)
@@ -90,13 +85,11 @@ def mrc_subgradient(
             _, mask = greedy_subset(s.M @ x[0])
             cut = mask / mask.sum()
             s.p[i] += cut
-            g = (
-                np.where(risk.active, cut[:, None] * x, 0.0)
-                - risk.tau
-                + risk.lam * np.sign(s.M)
-            )
+            F = np.where(risk.active, cut[:, None] * x, 0.0)
+            g = F - risk.tau + risk.lam * np.sign(s.M)
             M_bar = s.M - (t + 1.0) ** -1.5 * g
-            s.M = M_bar + 2.0 / (t + 2.0) * ((t + 1.0) / 2.0 - 1.0) * (M_bar - s.M_bar)
+            momentum = 2.0 / (t + 2.0) * ((t + 1.0) / 2.0 - 1.0)
+            s.M = M_bar + momentum * (M_bar - s.M_bar)
             s.M_bar = M_bar
         s.raise_lower(risk.lower(s.p / s.p.sum()), s.p)
         s.round += 1
@@ -104,6 +97,7 @@ def mrc_subgradient(
 
 
 def start(risk: MinimaxRisk) -> SubgradientState:
-    """Return round 0."""
-    zero, p = np.zeros_like(risk.tau), np.zeros((risk.n, risk.k))
-    return SubgradientState(**first(risk), step=0, M=zero, M_bar=zero, p=p)
+    """Return round 0: M = 0."""
+    zero = np.zeros_like(risk.tau)
+    p = np.zeros((risk.n, risk.k))
+    return SubgradientState(**risk_fields(risk), step=0, M=zero, M_bar=zero, p=p)

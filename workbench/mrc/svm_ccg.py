@@ -12,11 +12,12 @@ from workbench.core.checks import check_counts, check_not_negative
 from workbench.core.problem import Problem
 from workbench.core.state import resumable
 from workbench.core.stream import Row
-from workbench.mrc.l1svm import L1SVM, SVMState, of_others, rule, two_classes
-from workbench.mrc.master import Restricted, add_features, change_rows, largest, solve
+from workbench.mrc.l1svm import L1SVM, SVMState, at_wrong_labels, rule, two_classes
+from workbench.mrc.master import add_features, change_rows, largest, solve
 from workbench.mrc.risk import squared_norm, with_intercept
 
-NEARLY = 0.01  # a margin short of 1.01 joins the first program, as in the authors' code
+# Samples with a margin below 1.01 join the first program, as in the authors' code.
+MARGIN_SLACK = 0.01
 ITERATIONS = 100  # iterations of the first-order method that finds the first program
 SMOOTHING = 0.2  # half-width of the bend of the smoothed hinge
 
@@ -27,8 +28,8 @@ class SVMCutState(SVMState):
 
     ``samples`` (c,) and ``features`` (f,) are I and J. ``w`` (d + 1,), the intercept
     last, solves the program over them, whose value is ``objective``; ``alpha`` (c,)
-    solves its dual. ``short`` (n,), the shortfalls, and ``slope`` (d,), the
-    derivatives, price all samples and all features.
+    solves its dual. The shortfalls ``short`` (n,) and the derivatives ``slope`` (d,)
+    say how much each sample and each feature violates.
     """
 
     samples: np.ndarray
@@ -41,8 +42,10 @@ class SVMCutState(SVMState):
     row_basis: np.ndarray
 
     def info(self) -> Row:
-        counts = {"constraints": len(self.samples), "features": len(self.features)}
-        return super().info() | counts
+        return super().info() | {
+            "constraints": len(self.samples),
+            "features": len(self.features),
+        }
 
 
 @resumable("eps", "n_max", "m_max")
@@ -55,45 +58,49 @@ def svm_ccg(
     m_max: int = 400,
     state: SVMCutState | None = None,
 ) -> Iterator[SVMCutState]:
-    """Learn the L1-norm support vector machine of two classes by column and constraint
-    generation.
+    """Learn the L1-norm SVM of two classes by column and constraint generation.
 
-    Every round solves the program over few samples and features, adds those that it
-    violates and removes none. Ends by itself when there are no more: then the program's
-    value is at most `eps` below the optimum, and exceeds it by at most the fraction
-    `eps` / (n lam).
+    Every round solves the program over few samples and features, adds those that
+    violate its solution and removes none. The stream ends when no more are violated:
+    then the program's value is at most `eps` below the optimum, and exceeds it by at
+    most the fraction `eps` / (n lam).
 
     Parameters
     ----------
     problem : Problem of two classes
-    lam : > 0, weight of ``|w|_1`` relative to the mean hinge loss; the intercept is
-        free. A `state` that is given has its own
-    eps : >= 0, smallest violation that counts: of a margin, or of a derivative of the
-        *sum* of the losses, beyond ``n lam``. One tolerance for both, as in the
-        authors' code
-    n_max, m_max : >= 1, samples and features added per round, the most violated first.
-        The authors add 400 features and all samples
+    lam : float > 0, the weight of ``|w|_1`` relative to the mean hinge loss; the
+        intercept is free. A given `state` has its own
+    eps : float >= 0, the smallest violation that counts: of a margin, or of a
+        derivative of the *sum* of the losses, beyond ``n lam``. The authors' code has
+        one tolerance for both, too
+    n_max, m_max : int >= 1, the largest numbers of samples and of features that join in
+        a round, the most violated first. The authors add 400 features and all samples
 
     Raises
     ------
     ValueError
-        For a parameter outside its range, or more than two classes.
+        If a parameter is outside its range, or there are more than two classes.
 
     References
     ----------
-    Dedieu, Mazumder, Wang: Solving L1-regularized SVMs and related linear programs: revisiting
-    the effectiveness of column and constraint generation. JMLR 23 (2022).
+    Dedieu, Mazumder, Wang: Solving L1-regularized SVMs and related linear programs:
+    revisiting the effectiveness of column and constraint generation. JMLR 23 (2022).
     """
     check_not_negative(eps=eps)
     check_counts(n_max=n_max, m_max=m_max)
-    svm = two_classes("svm_ccg", problem, lam if state is None else state.lam)
-    s = start(svm, lam, m_max) if state is None else state
+    if state is not None:
+        lam = state.lam
+    svm = two_classes("svm_ccg", problem, lam)
+    s = state or start(svm, lam, m_max)
     yield s
     while True:
-        excess, short = np.abs(s.slope) - problem.n * s.lam, s.short.copy()
-        excess[s.features] = short[s.samples] = -np.inf  # in the program already
-        features, samples = largest(excess, eps, m_max), largest(short, eps, n_max)
-        if not len(features) and not len(samples):
+        excess = np.abs(s.slope) - problem.n * s.lam
+        excess[s.features] = -np.inf  # in the program already
+        features = largest(excess, eps, m_max)
+        short = s.short.copy()
+        short[s.samples] = -np.inf
+        samples = largest(short, eps, n_max)
+        if len(features) == 0 and len(samples) == 0:
             return
         add_features(s, features)
         change_rows(s, slice(None), len(samples))
@@ -109,39 +116,48 @@ def lpsolve(svm: L1SVM, s: SVMCutState) -> None:
     Then price every sample and every feature at the solution, and renew the
     certificate.
     """
-    n, f, z = len(svm.y), len(s.features), 2.0 * svm.y[s.samples] - 1.0
-    F = sp.csr_matrix(sp.diags(-z) @ svm.X[s.samples][:, s.features])
-    lam = np.full(f, n * s.lam)
-    b = np.full(len(z), -1.0)
-    found = solve(Restricted(F, -z, b, np.zeros(f), lam, cost=0.0, loss=1.0), s)
+    n = len(svm.y)
+    f = len(s.features)
+    z = 2.0 * svm.y[s.samples] - 1.0
+    optimum = solve(
+        s,
+        F=sp.csr_matrix(sp.diags(-z) @ svm.X[s.samples][:, s.features]),
+        g=-z,
+        b=np.full(len(z), -1.0),
+        linear=np.zeros(f),
+        lam=np.full(f, n * s.lam),
+        cost=0.0,
+        loss=1.0,
+    )
     s.w = np.zeros_like(s.w)
-    s.w[s.features], s.w[-1] = found.w, found.t
-    s.alpha, s.objective = found.alpha, found.value / n
+    s.w[s.features] = optimum.w
+    s.w[-1] = optimum.t
+    s.alpha = optimum.alpha
+    s.objective = optimum.value / n
     alpha = np.zeros(n)
     alpha[s.samples] = s.alpha
     price(svm, s, alpha)
 
 
 def price(svm: L1SVM, s: SVMCutState, alpha: np.ndarray) -> None:
-    """Price all samples at w and all features at (n,) `alpha`, and keep the better
-    bounds."""
+    """Price all samples at w and all features at `alpha`; keep the better bounds."""
     W = rule(s.w)
-    short, (g, lower) = svm.shortfall(W), svm.lower(of_others(alpha, svm.y))
-    s.short, s.slope = short.sum(axis=1), g[:, 0] - g[:, 1]
+    short = svm.shortfall(W)
+    g, lower = svm.lower(at_wrong_labels(alpha, svm.y))
+    s.short = short.sum(axis=1)
+    s.slope = g[:, 0] - g[:, 1]
     s.offer(W, svm.upper(W, short), alpha, lower)
 
 
 def start(svm: L1SVM, lam: float, m_max: int) -> SVMCutState:
-    """Return round 0: the program over the samples and features that a first-order
-    method finds.
+    """Return round 0: the program that a first-order method suggests.
 
-    Of the `m_max` features of most negative reduced cost at w = 0, which are the most
-    correlated with the labels, J keeps those that the method does not leave at zero; I
-    are the samples whose margin it does not bring beyond 1, and the worst of either
-    class.
+    The method works on the `m_max` features with the most negative reduced cost at w =
+    0, which are the most correlated with the labels; J are those that it does not leave
+    at zero. I are the samples whose margin it does not bring beyond 1, and the worst
+    sample of either class.
     """
     n, d = svm.X.shape
-    nothing = np.zeros(0, dtype=np.int8)
     s = SVMCutState(
         round=0,
         samples=np.zeros(0, int),
@@ -151,8 +167,8 @@ def start(svm: L1SVM, lam: float, m_max: int) -> SVMCutState:
         objective=np.inf,
         short=np.zeros(n),
         slope=np.zeros(d),
-        column_basis=nothing,
-        row_basis=nothing,
+        column_basis=np.zeros(0, np.int8),
+        row_basis=np.zeros(0, np.int8),
         W_best=np.zeros((2, d + 1)),
         alpha_best=np.zeros(n),
         lower=0.0,
@@ -163,10 +179,11 @@ def start(svm: L1SVM, lam: float, m_max: int) -> SVMCutState:
     features = largest(np.abs(s.slope), -1.0, m_max)
     s.w[features], s.w[-1] = smoothed(svm, lam, features)
     price(svm, s, np.ones(n))
-    near = s.short >= -NEARLY
+    near = s.short >= -MARGIN_SLACK
     for c in range(2):
         near[np.argmax(np.where(svm.y == c, s.short, -np.inf))] = True
-    s.samples, s.features = np.flatnonzero(near), np.flatnonzero(s.w[:-1])
+    s.samples = np.flatnonzero(near)
+    s.features = np.flatnonzero(s.w[:-1])
     lpsolve(svm, s)
     return s
 
@@ -178,18 +195,26 @@ def smoothed(svm: L1SVM, lam: float, features: np.ndarray) -> tuple[np.ndarray, 
     -------
     (f,) coefficients, many of them exactly zero, and the intercept
     """
-    X, z, n = svm.X[:, features], 2.0 * svm.y - 1.0, len(svm.y)
+    X = svm.X[:, features]
+    z = 2.0 * svm.y - 1.0
+    n = len(z)
     step = 4.0 * SMOOTHING * n / squared_norm(with_intercept(X))
-    w, b = np.zeros(len(features)), 0.0
-    v, c, theta = w, b, 1.0
+    w = np.zeros(len(features))
+    b = 0.0
+    v = w  # v and c are w and b, extrapolated
+    c = b
+    theta = 1.0
     for _ in range(ITERATIONS):
         short = 1.0 - z * (X @ v + c)
         loss = z * np.clip(0.5 + short / (4.0 * SMOOTHING), 0.0, 1.0) / n
         moved = v + step * (X.T @ loss)
         shrunk = np.sign(moved) * np.maximum(np.abs(moved) - step * lam, 0.0)
         intercept = c + step * loss.sum()
-        theta, before = (1.0 + np.sqrt(1.0 + 4.0 * theta**2)) / 2.0, theta
-        momentum = (before - 1.0) / theta
-        v, c = shrunk + momentum * (shrunk - w), intercept + momentum * (intercept - b)
-        w, b = shrunk, intercept
+        following = (1.0 + np.sqrt(1.0 + 4.0 * theta**2)) / 2.0
+        momentum = (theta - 1.0) / following
+        theta = following
+        v = shrunk + momentum * (shrunk - w)
+        c = intercept + momentum * (intercept - b)
+        w = shrunk
+        b = intercept
     return w, float(b)

@@ -1,5 +1,4 @@
-"""Centroids of the classes: the cheapest linear classifier, a baseline for every
-table."""
+"""Centroids of the classes, the fastest linear classifier: a baseline."""
 
 from __future__ import annotations
 
@@ -18,7 +17,7 @@ from workbench.core.stream import Row, off_the_clock
 
 @dataclass
 class CentroidState(State):
-    """Weights ``W`` (k, d) in CSR format, and the mean distance of the rows."""
+    """The weights ``W`` (k, d) in CSR format, and the mean distance of the rows."""
 
     round: int
     W: sp.csr_matrix
@@ -36,17 +35,18 @@ class CentroidState(State):
 def centroid(
     problem: Problem, *, power: float = 1.0, state: CentroidState | None = None
 ) -> Iterator[CentroidState]:
-    """Take the mean m of each class's unit rows over |m|^power, in one round (Han,
+    """Divide the mean m of each class's unit rows by |m|^power, in one round (Han,
     Karypis 2000).
 
-    With a power of 1 the highest score x.w_c is the largest cosine of a row and a
-    centroid; with less, classes whose rows agree with each other weigh more. Classes
-    without rows or direction have zero weights. The column ``primal`` is the mean over
-    the training rows of 1 - cos(x_i, m_{y_i}), which the means minimise.
+    With a power of 1, the highest score x.w_c belongs to the centroid with the largest
+    cosine; with a smaller power, classes whose rows agree with each other get larger
+    weights. Classes without rows or direction have zero weights. The column ``primal``
+    is the mean over the training rows of 1 - cos(x_i, m_{y_i}), which the means
+    minimise.
 
     Parameters
     ----------
-    power : positive
+    power : float > 0, the power of |m| by which each mean is divided
 
     Raises
     ------
@@ -58,22 +58,29 @@ def centroid(
 
     check_positive(power, "power")
     problem.refuse_weights()
-    X, y, n, k = problem.X, problem.y, problem.n, problem.k
-    s = state or CentroidState(0, sp.csr_matrix((k, problem.d), dtype=X.dtype), 1.0)
+    X = problem.X
+    y = problem.y
+    n = problem.n
+    k = problem.k
+    zero = sp.csr_matrix((k, problem.d), dtype=X.dtype)
+    s = state or CentroidState(0, zero, 1.0)
     yield s
     if s.round:
         return
-    members = sp.csr_matrix((np.ones(n, X.dtype), (y, np.arange(n))), shape=(k, n))
+    entries = np.ones(n, X.dtype), (y, np.arange(n))
+    members = sp.csr_matrix(entries, shape=(k, n))
     W = sp.csr_matrix(members @ normalize(X))
     W.eliminate_zeros()
     W.sort_indices()
-    lengths, counts = norm(W.astype(np.float64), axis=1), np.bincount(y, minlength=k)
+    lengths = norm(W.astype(np.float64), axis=1)
+    counts = np.bincount(y, minlength=k)
     # m / |m|^p for the mean m = s / count is s |s|^-p count^(p - 1).
-    some, factors = lengths > 0, np.zeros(k)
+    nonzero = lengths > 0
+    factors = np.zeros(k)
     with np.errstate(all="ignore"):
-        factors[some] = lengths[some] ** -power * counts[some] ** (power - 1.0)
+        factors[nonzero] = lengths[nonzero] ** -power * counts[nonzero] ** (power - 1.0)
         W.data *= np.repeat(factors, np.diff(W.indptr)).astype(W.dtype)
-    if not (np.isfinite(W.data).all() and factors[some].all()):
+    if not (np.isfinite(W.data).all() and factors[nonzero].all()):
         raise ValueError(
             f"power: makes weights that are zero or not finite, got {power:g}; take 1"
         )

@@ -1,14 +1,13 @@
 """Kernel SVMs through scikit-learn: LIBSVM, and LIBLINEAR in the span of random rows.
 
-A stream is one fit, one round. All that the fit does is the peer's own cost and is
-timed, LIBSVM's copy of the rows in double precision too.
+A stream is one round with one fit. All that the fit does is the peer's own cost and is
+timed, including LIBSVM's copy of the rows in double precision.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import pairwise
 
 import numpy as np
 import scipy.sparse as sp
@@ -29,13 +28,12 @@ from workbench.kernels.mercer import (
 )
 from workbench.peers.linear import ITERATIONS, crammer_singer, quiet, total
 
-BLOCK_DECISIONS = 2**22  # decisions of a block of rows, in double precision
+BLOCK_DECISIONS = 2**22  # number of decisions computed together, in double precision
 
 
 @dataclass(kw_only=True)
 class ExpansionState(KernelRows, State):
-    """Coefficients ``A`` (m, K) of kernel values with the m rows held, and the
-    objective."""
+    """Coefficients ``A`` (m, K) of the kernel values with m rows, and the objective."""
 
     round: int
     A: np.ndarray
@@ -48,43 +46,45 @@ class ExpansionState(KernelRows, State):
 
 @dataclass(kw_only=True)
 class LibsvmState(ExpansionState):
-    """Support vectors, ``counts`` (k,) of each class in its order, and biases ``b`` of
-    all pairs.
+    """Support vectors, ``counts`` (k,) of each class, and biases ``b`` of all pairs.
 
-    Row u of ``A`` (m, k - 1) has y alpha of that row against each other class, in their
-    order, where y is 1 for the first class of a pair.
+    The support vectors are in the order of the classes. Row u of ``A`` (m, k - 1) has y
+    alpha of that support vector against each other class in order, where y is 1 for the
+    first class of a pair.
     """
 
     counts: np.ndarray
     b: np.ndarray
 
     def scores(self, X: Matrix) -> np.ndarray:
-        """Return half the margin of two classes, (n, 2), or the votes of more, (n,
-        k)."""
+        """Return half the margin of two classes (n, 2), or the votes of more (n, k)."""
         k = len(self.counts)
         F = np.zeros((X.shape[0], k))
+        i, j = np.triu_indices(k, 1)
         for part, D in self.decisions(X):
             if k == 2:
                 F[part] = np.stack([D[0] / 2, -D[0] / 2], axis=1)
                 continue
-            votes, (i, j) = np.zeros((k, D.shape[1])), np.triu_indices(k, 1)
+            votes = np.zeros((k, D.shape[1]))
             np.add.at(votes, i, D > 0.0)
             np.add.at(votes, j, D <= 0.0)
             F[part] = votes.T
         return F
 
     def decisions(self, X: Matrix) -> Iterator[tuple[slice, np.ndarray]]:
-        """Yield slices of rows and their (k (k - 1) / 2, rows) decisions; > 0 is for
-        the first."""
+        """Yield slices of rows and the (k (k - 1) / 2, rows) decisions of all pairs.
+
+        Positive values are for the first class of a pair.
+        """
         if not len(self.A):
             return
         k = len(self.counts)
         i, j = np.triu_indices(k, 1)
-        kernel, X = self.made_kernel(np.float64), stored_as(self.X, X)
+        kernel = self.made_kernel(np.float64)
+        X = stored_as(self.X, X)
         basis = kernel.points(self.X)
-        classes = [
-            slice(*ends) for ends in pairwise(np.append(0, np.cumsum(self.counts)))
-        ]
+        ends = np.cumsum(self.counts)
+        classes = [slice(end - n, end) for n, end in zip(self.counts, ends)]
         for part in pieces(X.shape[0], BLOCK_DECISIONS // k**2):
             points = kernel.points(X[part])
             P = np.stack([kernel.times(points, basis[c], self.A[c]) for c in classes])
@@ -109,41 +109,47 @@ def libsvm(
     Lin, 2011).
 
     Two classes have one such SVM with a bias; more classes have one for each pair, and
-    `primal` is a sum over pairs. Predictions are scikit-learn's: the class with most
-    votes, the first of several.
+    `primal` is a sum over pairs. Predictions are scikit-learn's: the class with the
+    most votes, the first one in a tie.
 
     Parameters
     ----------
-    C : positive, weight of a row's loss
+    C : float > 0, the weight of a row's loss
     kernel, gamma : as of :func:`~workbench.sampled_cuts.solvers.cuts_exact`
-    tol : positive, LIBSVM's tolerance on the dual's violation of optimality
-    cache_mb : positive, megabytes of rows of the kernel matrix, in single precision
+    tol : float > 0, LIBSVM's tolerance on the dual's violation of optimality
+    cache_mb : float > 0, the MB of kernel rows that are stored, in single precision
 
     Raises
     ------
     ValueError
-        If an argument is not as above; the message names it.
+        If an argument is not valid; the message names it.
     """
     from sklearn.svm import SVC
 
-    for name, value in (("C", C), ("tol", tol), ("cache_mb", cache_mb)):
+    for name, value in {"C": C, "tol": tol, "cache_mb": cache_mb}.items():
         check_positive(value, name)
     check_kernel(kernel, gamma)
-    k, made = problem.k, kernel_of(problem, kernel, gamma, np.float64)
-    start = started(problem, made, k - 1, C * problem.n * (k - 1))
-    counts, b = np.zeros(k, np.int64), np.zeros(k * (k - 1) // 2)
-    s = state or LibsvmState(**start, counts=counts, b=b)
+    k = problem.k
+    kernel_function = kernel_of(problem, kernel, gamma, np.float64)
+    s = state or LibsvmState(
+        **initial(problem, kernel_function, k - 1, C * problem.n * (k - 1)),
+        counts=np.zeros(k, np.int64),
+        b=np.zeros(k * (k - 1) // 2),
+    )
     yield s
     if s.round:
         return
-    model = SVC(C=C, kernel=kernel, gamma=made.gamma, tol=tol, cache_size=cache_mb)
+    gamma = kernel_function.gamma
+    model = SVC(C=C, kernel=kernel, gamma=gamma, tol=tol, cache_size=cache_mb)
     with quiet():
         model.fit(problem.X, problem.y)
     with off_the_clock():
-        A = model.dual_coef_
-        A, b = (A.toarray() if sp.issparse(A) else A).T, model.intercept_
-        sign = 1.0 if k > 2 else -1.0  # scikit-learn turns two classes round
-        s.A, s.b = np.ascontiguousarray(sign * A), sign * b
+        A = model.dual_coef_.T
+        if sp.issparse(A):
+            A = A.toarray()
+        sign = 1.0 if k > 2 else -1.0  # scikit-learn reverses the sign of two classes
+        s.A = np.ascontiguousarray(sign * A)
+        s.b = sign * model.intercept_
         s.counts = model.n_support_.astype(np.int64)
         s.X = problem.X[model.support_]
         s.iterations = int(np.sum(model.n_iter_))
@@ -155,24 +161,25 @@ def libsvm(
 def objective(problem: Problem, s: LibsvmState, C: float) -> float:
     """Return the sum over all pairs of classes of the objective."""
     i, j = np.triu_indices(problem.k, 1)
-    first, second = i[:, None], j[:, None]
+    first = i[:, None]
+    second = j[:, None]
     loss = squares = 0.0
     for part, D in s.decisions(problem.X):
         y = problem.y[part]
         loss += np.maximum(0.0, 1.0 - D[y == first]).sum()
         loss += np.maximum(0.0, 1.0 + D[y == second]).sum()
     classes = np.repeat(np.arange(problem.k), s.counts)
-    for part, D in s.decisions(s.X):  # |w|^2 is that of w.phi(x) over the multipliers
-        y, A = classes[part], s.A[part].T
+    for part, D in s.decisions(s.X):  # |w|^2 is the sum of y alpha w.phi(x)
+        y = classes[part]
+        A = s.A[part].T
         D -= s.b[:, None]
         squares += np.vdot(np.where(y == first, A[j - 1], 0.0), D)
         squares += np.vdot(np.where(y == second, A[i], 0.0), D)
     return float(squares / 2 + C * loss)
 
 
-def started(problem: Problem, kernel: Kernel, columns: int, primal: float) -> dict:
-    """Return the fields of round 0: no rows are held, and `primal` is the objective of
-    w = 0."""
+def initial(problem: Problem, kernel: Kernel, columns: int, primal: float) -> dict:
+    """Return the fields of round 0 without rows; `primal` is the objective at 0."""
     problem.refuse_weights()
     return fields_of(problem.X[:0], kernel) | {
         "round": 0,
@@ -184,11 +191,14 @@ def started(problem: Problem, kernel: Kernel, columns: int, primal: float) -> di
 
 @dataclass(kw_only=True)
 class SubspaceState(ExpansionState):
-    """Landmarks, and weights (A, of k columns) in their span; two classes mirror each
-    other."""
+    """Landmarks, and weights ``A`` (m, k) in their span.
+
+    The weights of two classes are opposite.
+    """
 
     def scores(self, X: Matrix) -> np.ndarray:
-        kernel, X = self.made_kernel(np.float64), stored_as(self.X, X)
+        kernel = self.made_kernel(np.float64)
+        X = stored_as(self.X, X)
         if not len(self.A):
             return np.zeros((X.shape[0], self.A.shape[1]))
         return kernel.times(kernel.points(X), kernel.points(self.X), self.A)
@@ -208,53 +218,57 @@ def nystroem_svm(
 ) -> Iterator[SubspaceState]:
     """Minimise 1/2 |w|^2 + C sum_i hinge_i in the span of random rows, by LIBLINEAR.
 
-    The control of the paper on sampled cuts: features k(x, landmarks) K^-1/2 of all
-    rows (Williams and Seeger, NIPS 2000), then a linear SVM. A feature takes 24 bytes
-    with LIBLINEAR's copy. Two classes have the hinge loss of LIBSVM without a bias,
-    more that of Crammer and Singer, as
+    This is the control of the paper on sampled cuts: features k(x, landmarks) K^-1/2 of
+    all rows (Williams and Seeger, NIPS 2000), then a linear SVM. A feature takes 24
+    bytes with LIBLINEAR's copy. Two classes have the hinge loss of LIBSVM without a
+    bias; more classes have the loss of Crammer and Singer, as
     :func:`~workbench.sampled_cuts.fast.cuts_nystroem`.
 
     Parameters
     ----------
-    C : positive, weight of a row's loss
-    landmarks : rows that span the space, at least 1; all if there are fewer
+    C : float > 0, the weight of a row's loss
+    landmarks : int >= 1, the number of rows that span the space, at most all
     kernel, gamma : as of :func:`~workbench.sampled_cuts.solvers.cuts_exact`
-    tol : positive, LIBLINEAR's tolerance on the dual's violation of optimality
-    seed : whole number of at least 0, draws the landmarks and LIBLINEAR's random order
+    tol : float > 0, LIBLINEAR's tolerance on the dual's violation of optimality
+    seed : int >= 0, draws the landmarks and seeds LIBLINEAR's random order
 
     Raises
     ------
     ValueError
-        If an argument is not as above; the message names it.
+        If an argument is not valid; the message names it.
     """
     from sklearn.svm import LinearSVC
 
-    for name, value in (("C", C), ("tol", tol)):
-        check_positive(value, name)
+    check_positive(C, "C")
+    check_positive(tol, "tol")
     check_kernel(kernel, gamma)
     check_counts(landmarks=landmarks)
     check_whole(seed, "seed", least=0)
-    X, n = problem.X, problem.n
-    made = kernel_of(problem, kernel, gamma, np.float64)
-    s = state or SubspaceState(**started(problem, made, problem.k, C * n))
+    n = problem.n
+    k = problem.k
+    kernel_function = kernel_of(problem, kernel, gamma, np.float64)
+    s = state or SubspaceState(**initial(problem, kernel_function, k, C * n))
     yield s
     if s.round:
         return
     rows = np.random.default_rng(seed).choice(n, min(landmarks, n), replace=False)
-    s.X = X[np.sort(rows)]
-    chosen = made.points(s.X)
-    root = inverse_root(made.matrix(chosen, chosen))
-    Z = made.times(made.points(X), chosen, root)
-    two = {"loss": "hinge", "dual": True, "max_iter": ITERATIONS}
-    kind = two if problem.k == 2 else {"multi_class": "crammer_singer"}
-    model = LinearSVC(C=C, tol=tol, fit_intercept=False, random_state=seed, **kind)
+    s.X = problem.X[np.sort(rows)]
+    basis = kernel_function.points(s.X)
+    root = inverse_root(kernel_function.matrix(basis, basis))
+    Z = kernel_function.times(kernel_function.points(problem.X), basis, root)
+    loss = {"multi_class": "crammer_singer"}
+    if k == 2:
+        loss = {"loss": "hinge", "dual": True, "max_iter": ITERATIONS}
+    model = LinearSVC(C=C, tol=tol, fit_intercept=False, random_state=seed, **loss)
     with quiet():
         model.fit(Z, problem.y)
     with off_the_clock():
-        square, W = float(np.vdot(model.coef_, model.coef_)), model.coef_.T
-        if problem.k == 2:  # each class has half of the margin: the hinge is the same
+        square = float(np.vdot(model.coef_, model.coef_))
+        W = model.coef_.T
+        if k == 2:  # each class has half of the margin: the hinge is the same
             W = np.hstack([-W, W]) / 2
-        s.A, s.iterations = root @ W, int(model.n_iter_)
+        s.A = root @ W
+        s.iterations = int(model.n_iter_)
         s.primal = 0.5 * square + C * total(crammer_singer, Z, problem.y, W)
         s.round = 1
     yield s

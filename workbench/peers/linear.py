@@ -1,26 +1,26 @@
-"""scikit-learn's linear classifiers as streams: LIBLINEAR, L-BFGS, SAGA and ridge
-regression.
+"""scikit-learn's linear classifiers as streams, a fit from scratch per round.
 
-None of them can be resumed exactly: where a warm start exists, it forgets curvature,
-gradients or the random order. So every round fits from scratch. Its budget of
-iterations grows by about 1.4: 1, 2, 3, 4, 6, 8, 11, 16 and so on. LIBLINEAR's
-Crammer-Singer solver has no limit on iterations: its rounds, and those of the other SVM
-with the hinge loss, have a tolerance that is half a decade tighter each time: 10, 3.2,
-1 and so on. A user who knows the budget fits once, so the clock shows the longest fit
-so far alone; the time of the others is given back.
+They are LIBLINEAR, L-BFGS, SAGA and ridge regression. None of them can be resumed
+exactly: where a warm start exists, it forgets curvature, gradients or the random order.
+So every round fits from scratch. Its limit on iterations grows by about 1.4: 1, 2, 3,
+4, 6, 8, 11, 16 and so on. LIBLINEAR's Crammer-Singer solver has no limit on iterations:
+its rounds, and those of the other SVM with the hinge loss, have a tolerance that is
+half a decade tighter each time: 10, 3.2, 1 and so on. A user who knows the limit fits
+once, so the clock shows the longest fit so far alone; the time of the others is given
+back.
 
-A stream ends with the fit that needs less than its budget or has the tolerance `tol`,
-or if the peer gives up. All that a fit does is the peer's own cost and is timed:
-checks, labels and copies of the rows, which must leave memory for these. There is no
-intercept: add a constant column. LIBLINEAR fits one class against the rest, the sign in
-its losses being - for rows of class c; of two classes it fits one, and the objective
-counts both.
+A stream ends with the fit that needs fewer iterations than its limit or has the
+tolerance `tol`, or if the peer gives up. All that a fit does is the peer's own cost and
+is timed: checks, labels and copies of the rows, for which memory must be left. There is
+no intercept: add a constant column. LIBLINEAR fits one class against the rest, and the
+sign in its losses is - for rows of class c; of two classes it fits one, and the
+objective counts both.
 
 Parameters
 ----------
-C, alpha : positive, weight of a row's loss, or of the squared weights
-tol : positive, tolerance on the quantity that each solver's description names
-seed : whole number of at least 0, seeds the random order, the same for every fit
+C, alpha : float > 0, the weight of a row's loss, or of the squared weights
+tol : float > 0, the tolerance on the quantity that each solver's description names
+seed : int >= 0, seeds the random order, which is the same for every fit
 
 References
 ----------
@@ -56,16 +56,15 @@ from workbench.core.problem import Matrix, Problem
 from workbench.core.state import State, resumable
 from workbench.core.stream import Row, give_back, off_the_clock
 
-BLOCK_SCORES = 2**22  # scores of a block of rows, in double precision
-ITERATIONS = 10_000  # the last budget
-LIBLINEAR_LIMIT = 100_000  # iterations at which LIBLINEAR's solvers of SVMs give up
+BLOCK_SCORES = 2**22  # number of scores computed together, in double precision
+ITERATIONS = 10_000  # the largest limit on iterations
+LIBLINEAR_LIMIT = 100_000  # iterations at which LIBLINEAR's SVM solvers give up
 LOOSEST = 10.0  # the tolerance of round 1, which one pass over the rows meets
 
 
 @dataclass
 class LinearState(State):
-    """Weights ``W`` (d, k) of the last fit, its objective and the peer's count of
-    iterations.
+    """The weights ``W`` (d, k) of the last fit, its objective and iterations.
 
     ``seconds`` and ``cpu`` are the wall and CPU seconds of the longest fit so far.
     """
@@ -86,34 +85,42 @@ class LinearState(State):
 
 
 def blocks(X: Matrix, W: np.ndarray) -> Iterator[tuple[slice, np.ndarray]]:
-    """Yield slices of rows and their (rows, k) scores: `X` is never cast to `W`'s dtype
-    at once."""
+    """Yield slices of rows and their scores; never all of `X` is cast at once."""
     for part in pieces(X.shape[0], BLOCK_SCORES // max(W.shape)):
         yield part, np.asarray(X[part] @ W)
 
 
 def total(losses: Callable, X: Matrix, y: np.ndarray, W: np.ndarray) -> float:
-    """Return the sum of ``losses(V, y)`` over the rows' scores `V`, in double
-    precision."""
+    """Return the sum of ``losses(V, y)`` over all scores `V`, in double precision."""
     W = W.astype(np.float64, copy=False)
     return sum(float(losses(V, y[part])) for part, V in blocks(X, W))
 
 
-def against_rest(loss: Callable) -> Callable:
-    """Return the sum of a loss of the margins of all classes against the rest, scores
-    (n, k)."""
-    return lambda V, y: loss(np.where(np.arange(V.shape[1]) == y[:, None], V, -V)).sum()
+def against_rest(V: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """Return the margins (n, k) of all classes against the rest, from scores (n, k)."""
+    return np.where(np.arange(V.shape[1]) == y[:, None], V, -V)
 
 
-hinges = against_rest(lambda z: np.maximum(0.0, 1.0 - z))
-squared_hinges = against_rest(lambda z: np.maximum(0.0, 1.0 - z) ** 2)
-logistic_losses = against_rest(lambda z: np.logaddexp(0.0, -z))
+def hinges(V: np.ndarray, y: np.ndarray) -> float:
+    """Return the sum of the hinge losses of all classes against the rest."""
+    return np.maximum(0.0, 1.0 - against_rest(V, y)).sum()
+
+
+def squared_hinges(V: np.ndarray, y: np.ndarray) -> float:
+    """Return the sum of the squared hinge losses of all classes against the rest."""
+    return (np.maximum(0.0, 1.0 - against_rest(V, y)) ** 2).sum()
+
+
+def logistic_losses(V: np.ndarray, y: np.ndarray) -> float:
+    """Return the sum of the logistic losses of all classes against the rest."""
+    return np.logaddexp(0.0, -against_rest(V, y)).sum()
 
 
 def crammer_singer(V: np.ndarray, y: np.ndarray) -> float:
     """Return the sum of the losses max(0, 1 + max_{r != y} v_r - v_y)."""
     own = np.arange(V.shape[1]) == y[:, None]
-    return np.maximum(0.0, 1.0 + np.where(own, -np.inf, V).max(axis=1) - V[own]).sum()
+    best = np.where(own, -np.inf, V).max(axis=1)
+    return np.maximum(0.0, 1.0 + best - V[own]).sum()
 
 
 def softmax_losses(V: np.ndarray, y: np.ndarray) -> float:
@@ -122,9 +129,9 @@ def softmax_losses(V: np.ndarray, y: np.ndarray) -> float:
 
 
 def squared_errors(V: np.ndarray, y: np.ndarray) -> float:
-    """Return the sum of the squared distances of the scores from 1 for the own class,
-    else 0."""
-    return ((V - (np.arange(V.shape[1]) == y[:, None])) ** 2).sum()
+    """Return the sum of the squared distances of the scores from one-hot labels."""
+    one_hot = np.arange(V.shape[1]) == y[:, None]
+    return ((V - one_hot) ** 2).sum()
 
 
 def half_square(W: np.ndarray) -> float:
@@ -132,67 +139,80 @@ def half_square(W: np.ndarray) -> float:
     return 0.5 * float(np.vdot(W, W))
 
 
-def regularised(losses: Callable, penalty: Callable = half_square) -> Callable:
-    """Return the objective ``penalty(W) + C sum_i losses_i``."""
-    return lambda X, y, W, C: penalty(W) + C * total(losses, X, y, W)
-
-
-def ridge_objective(X: Matrix, y: np.ndarray, W: np.ndarray, alpha: float) -> float:
-    """Return 1/(2n) |Y - X W|^2 + alpha/2 |W|^2 for the one-hot labels Y."""
-    return total(squared_errors, X, y, W) / (2 * len(y)) + alpha * half_square(W)
+def one_norm(W: np.ndarray) -> float:
+    """Return |W|_1."""
+    return float(np.abs(W).sum())
 
 
 class Peer(NamedTuple):
     """A classifier of scikit-learn with its settings, and what it minimises.
 
+    The objective is ``penalty(W) + C losses``; of ridge regression, whose weight is
+    alpha, it is ``losses / 2n + alpha penalty(W)``.
+
     Attributes
     ----------
-    model, settings : name of its class, and its parameters other than weight, tolerance
-        and limits
-    objective : what it minimises, a function of X, y, W and the weight
+    model : name of its class
+    settings : its parameters other than weight, tolerance and limits
+    losses : a function of scores and labels, the sum of the losses
+    penalty : a function of W
     two : the weights of two classes, as multiples of the one vector that scikit-learn
         keeps
-    last : the last budget of iterations; None if rounds differ by their tolerance
+    last : the largest limit on iterations; None if rounds differ by their tolerance
     """
 
     model: str
     settings: Mapping
-    objective: Callable
+    losses: Callable
+    penalty: Callable = half_square
     two: tuple[float, float] = (-1.0, 1.0)
     last: int | None = ITERATIONS
 
+    def objective(self, X: Matrix, y: np.ndarray, W: np.ndarray, weight: float):
+        """Return the objective at W, in double precision."""
+        losses = total(self.losses, X, y, W)
+        if self.model == "Ridge":
+            return losses / (2 * len(y)) + weight * self.penalty(W)
+        return self.penalty(W) + weight * losses
+
 
 SQUARED = {"loss": "squared_hinge"}
-LOGISTIC, SOFTMAX = regularised(logistic_losses), regularised(softmax_losses)
-SQUARED_SVM, SVM = regularised(squared_hinges), regularised(hinges)
-SPARSE_SVM = regularised(squared_hinges, lambda W: float(np.abs(W).sum()))
-MULTI = {"multi_class": "crammer_singer"}
 PEERS = {
     "liblinear_cs": Peer(
-        "LinearSVC", MULTI, regularised(crammer_singer), (-0.5, 0.5), None
+        "LinearSVC",
+        {"multi_class": "crammer_singer"},
+        crammer_singer,
+        two=(-0.5, 0.5),
+        last=None,
     ),
-    "liblinear_ovr": Peer("LinearSVC", {"loss": "hinge", "dual": True}, SVM, last=None),
-    "liblinear_lr": Peer("LogisticRegression", {"solver": "liblinear"}, LOGISTIC),
-    "liblinear_l2_dual": Peer("LinearSVC", SQUARED | {"dual": True}, SQUARED_SVM),
-    "liblinear_l2_primal": Peer("LinearSVC", SQUARED | {"dual": False}, SQUARED_SVM),
+    "liblinear_ovr": Peer(
+        "LinearSVC", {"loss": "hinge", "dual": True}, hinges, last=None
+    ),
+    "liblinear_lr": Peer(
+        "LogisticRegression", {"solver": "liblinear"}, logistic_losses
+    ),
+    "liblinear_l2_dual": Peer("LinearSVC", SQUARED | {"dual": True}, squared_hinges),
+    "liblinear_l2_primal": Peer("LinearSVC", SQUARED | {"dual": False}, squared_hinges),
     "liblinear_l1": Peer(
-        "LinearSVC", SQUARED | {"dual": False, "penalty": "l1"}, SPARSE_SVM
+        "LinearSVC",
+        SQUARED | {"dual": False, "penalty": "l1"},
+        squared_hinges,
+        penalty=one_norm,
     ),
     "logistic_lbfgs": Peer(
-        "LogisticRegression", {"solver": "lbfgs"}, SOFTMAX, two=(0.0, 1.0)
+        "LogisticRegression", {"solver": "lbfgs"}, softmax_losses, two=(0.0, 1.0)
     ),
     "logistic_saga": Peer(
-        "LogisticRegression", {"solver": "saga"}, SOFTMAX, two=(0.0, 1.0)
+        "LogisticRegression", {"solver": "saga"}, softmax_losses, two=(0.0, 1.0)
     ),
-    "ridge": Peer("Ridge", {}, ridge_objective, last=1),
+    "ridge": Peer("Ridge", {}, squared_errors, last=1),
 }
 
 
 def fitted(
     peer: Peer, X, y: np.ndarray, k: int, settings: Mapping
 ) -> tuple[np.ndarray, int]:
-    """Return the weights (d, k) of one fit, and its iterations, the most of any class's
-    fit.
+    """Return the weights (d, k) of one fit, and the most iterations of any class.
 
     Parameters
     ----------
@@ -204,58 +224,68 @@ def fitted(
     if peer.model == "Ridge":
         Y = np.zeros((len(y), k), X.dtype)
         Y[np.arange(len(y)), y] = 1.0
-        alpha, tol = settings["alpha"] * len(y), settings["tol"]
-        return Ridge(alpha=alpha, tol=tol, fit_intercept=False).fit(X, Y).coef_.T, 1
+        alpha = settings["alpha"] * len(y)
+        model = Ridge(alpha=alpha, tol=settings["tol"], fit_intercept=False)
+        return model.fit(X, Y).coef_.T, 1
     kind = LinearSVC if peer.model == "LinearSVC" else LogisticRegression
     model = kind(fit_intercept=False, **peer.settings, **settings)
-    labels, weights, taken = [y], [], 0
+    targets = [y]
     if peer.settings.get("solver") == "liblinear":
         X = X.astype(np.float64, copy=False)  # or scikit-learn does it for each class
-        labels = [y == c for c in (range(k) if k > 2 else [1])]
-    for own in labels:
-        weights.append(model.fit(X, own).coef_)
-        taken = max(taken, int(np.max(model.n_iter_)))
+        classes = range(k) if k > 2 else [1]
+        targets = [y == c for c in classes]
+    weights = []
+    iterations = 0
+    for target in targets:
+        weights.append(model.fit(X, target).coef_)
+        iterations = max(iterations, int(np.max(model.n_iter_)))
     W = np.concatenate(weights).T
     if W.shape[1] == 1:
-        W = np.hstack([share * W if share else np.zeros_like(W) for share in peer.two])
-    return W, taken
+        zeros = np.zeros_like(W)
+        W = np.hstack([factor * W if factor else zeros for factor in peer.two])
+    return W, iterations
 
 
 def fits(
     name: str,
     problem: Problem,
-    given: Mapping[str, float],
-    seed: int,
     state: LinearState | None,
+    seed: int = 0,
+    **parameters: float,
 ) -> Iterator[LinearState]:
-    """Fit a peer to one budget after the other, and judge each fit off the clock.
+    """Fit a peer with one limit after the other; evaluation is not timed.
 
     Parameters
     ----------
     name : of :data:`PEERS`
-    given : the weight (C or alpha) and the tolerance, by name
+    parameters : the weight (C or alpha) and the tolerance, by name
     """
-    for argument, value in given.items():
+    for argument, value in parameters.items():
         check_positive(value, argument)
     problem.refuse_weights()
     check_whole(seed, "seed", least=0)
-    peer, (weight, tol) = PEERS[name], given.values()
-    X, y, k = problem.X, problem.y, problem.k
+    peer = PEERS[name]
+    weight, tol = parameters.values()
+    X = problem.X
+    y = problem.y
     s = state
     with off_the_clock():
-        taken = X.astype(np.float64, copy=False) if peer.last is None else X
+        rows = X.astype(np.float64, copy=False) if peer.last is None else X
         if s is None:
-            W = np.zeros((problem.d, k))
+            W = np.zeros((problem.d, problem.k))
             s = LinearState(0, seed, W, 0, peer.objective(X, y, W, weight))
     yield s
     while limits := _limits(peer, s, tol):
-        wall, process = perf_counter(), process_time()
+        wall = perf_counter()
+        cpu = process_time()
         with quiet():
-            settings = {**given, **limits, "random_state": s.seed}
-            W, s.iterations = fitted(peer, taken, y, k, settings)
-        wall, process = perf_counter() - wall, process_time() - process
-        give_back(min(s.seconds, wall), min(s.cpu, process))
-        s.seconds, s.cpu = max(s.seconds, wall), max(s.cpu, process)
+            settings = {**parameters, **limits, "random_state": s.seed}
+            W, s.iterations = fitted(peer, rows, y, problem.k, settings)
+        wall = perf_counter() - wall
+        cpu = process_time() - cpu
+        give_back(min(s.seconds, wall), min(s.cpu, cpu))
+        s.seconds = max(s.seconds, wall)
+        s.cpu = max(s.cpu, cpu)
         with off_the_clock():
             s.W = np.ascontiguousarray(W)
             s.primal = peer.objective(X, y, s.W, weight)
@@ -265,24 +295,23 @@ def fits(
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Silence scikit-learn's warnings about fits that gave up and as many classes as
-    rows."""
+    """Silence scikit-learn's warnings about fits that gave up and many classes."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # ConvergenceWarning is one
         yield
 
 
 def timed_fit(model, X, y, weights):
-    """Return a fitted model of scikit-learn, None if it refuses the settings, and its
-    seconds."""
-    start, fitted = perf_counter(), None
+    """Return the wall seconds of a fit, and its model: None if it was refused."""
+    start = perf_counter()
+    fitted = None
     with quiet(), suppress(Exception):
         fitted = model.fit(X, y, **weights)
     return fitted, perf_counter() - start
 
 
 def budget(round: int) -> int:
-    """Return the iterations of a round: 0, 1, 2, 3, 4, 6, 8, 11, 16, ..."""
+    """Return the limit on iterations of a round: 0, 1, 2, 3, 4, 6, 8, 11, 16, ..."""
     return min(int(0.5 + 2.0 ** (round / 2)), ITERATIONS) if round > 1 else round
 
 
@@ -309,7 +338,7 @@ def liblinear_cs(
     The SVM of Crammer and Singer by sequential dual descent [1]; `tol` is on
     LIBLINEAR's violation of optimality in the last fit.
     """
-    return fits("liblinear_cs", problem, {"C": C, "tol": tol}, seed, state)
+    return fits("liblinear_cs", problem, state, seed, C=C, tol=tol)
 
 
 @resumable()
@@ -321,7 +350,7 @@ def liblinear_ovr(
     Binary SVMs with the hinge loss, by dual coordinate descent [2]; `tol` as for
     `liblinear_cs`.
     """
-    return fits("liblinear_ovr", problem, {"C": C, "tol": tol}, seed, state)
+    return fits("liblinear_ovr", problem, state, seed, C=C, tol=tol)
 
 
 @resumable()
@@ -335,7 +364,7 @@ def liblinear_lr(
     gradient relative to that at zero weights. scikit-learn has LIBLINEAR copy the rows
     once for each class, which takes about as long as one iteration.
     """
-    return fits("liblinear_lr", problem, {"C": C, "tol": tol}, 0, state)
+    return fits("liblinear_lr", problem, state, C=C, tol=tol)
 
 
 @resumable()
@@ -347,7 +376,7 @@ def liblinear_l2_dual(
     Binary SVMs with the squared hinge loss, by dual coordinate descent [2]; `tol` is on
     the violation of the dual's optimality. An early fit may be worse than zero weights.
     """
-    return fits("liblinear_l2_dual", problem, {"C": C, "tol": tol}, seed, state)
+    return fits("liblinear_l2_dual", problem, state, seed, C=C, tol=tol)
 
 
 @resumable()
@@ -359,7 +388,7 @@ def liblinear_l2_primal(
     The problem of `liblinear_l2_dual`, by the method and with the `tol` of
     `liblinear_lr`.
     """
-    return fits("liblinear_l2_primal", problem, {"C": C, "tol": tol}, 0, state)
+    return fits("liblinear_l2_primal", problem, state, C=C, tol=tol)
 
 
 @resumable()
@@ -371,7 +400,7 @@ def liblinear_l1(
     Sparse binary SVMs with the squared hinge loss, by coordinate descent [4]; `tol` is
     on the violation of optimality relative to the first one.
     """
-    return fits("liblinear_l1", problem, {"C": C, "tol": tol}, seed, state)
+    return fits("liblinear_l1", problem, state, seed, C=C, tol=tol)
 
 
 @resumable()
@@ -384,7 +413,7 @@ def logistic_lbfgs(
     `tol` is on the largest entry of the gradient over n C. With two classes the first
     has zero weights.
     """
-    return fits("logistic_lbfgs", problem, {"C": C, "tol": tol}, 0, state)
+    return fits("logistic_lbfgs", problem, state, C=C, tol=tol)
 
 
 @resumable()
@@ -397,7 +426,7 @@ def logistic_saga(
     iteration is n of its steps, and `tol` is on the largest change of a weight relative
     to the largest weight.
     """
-    return fits("logistic_saga", problem, {"C": C, "tol": tol}, seed, state)
+    return fits("logistic_saga", problem, state, seed, C=C, tol=tol)
 
 
 @resumable()
@@ -411,4 +440,4 @@ def ridge(
     the precision of the rows; of sparse rows by conjugate gradients, one class after
     the other, where `tol` is on the residual relative to the right-hand side.
     """
-    return fits("ridge", problem, {"alpha": alpha, "tol": tol}, 0, state)
+    return fits("ridge", problem, state, alpha=alpha, tol=tol)

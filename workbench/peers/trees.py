@@ -1,9 +1,9 @@
 """scikit-learn's ensembles of trees as streams: what most people try first on a table.
 
-Round t has 1, 2, 3, 4, 6, 8, 11, 16, ... trees; in boosting, iterations with a tree for
-each class. A state holds scikit-learn's model, which grows with `warm_start`: trees of
-earlier rounds stay, so that the clock shows how long one fit of so large a model takes.
-One thread grows them.
+The rounds have 1, 2, 3, 4, 6, 8, 11, 16, ... trees; in boosting, they have as many
+iterations with a tree for each class. A state holds scikit-learn's model, which grows
+with `warm_start`: trees of earlier rounds stay, so that the clock shows the time of a
+single fit of a model of this size. One thread grows them.
 """
 
 from __future__ import annotations
@@ -26,13 +26,12 @@ from workbench.core.state import State, resumable
 from workbench.core.stream import Row, off_the_clock
 from workbench.peers.linear import budget, quiet, softmax_losses, squared_errors
 
-MAX_TREES = 1000  # trees, or iterations, at which a stream ends
+MAX_TREES = 1000  # the number of trees, or iterations, at which a stream ends
 
 
 @dataclass
 class TreesState(State):
-    """The ensemble ``model`` of round `round`, None before the first, and the
-    objective."""
+    """The ensemble ``model``, None before round 1, and the objective."""
 
     round: int
     k: int
@@ -41,20 +40,22 @@ class TreesState(State):
 
     def scores(self, X: Matrix) -> np.ndarray:
         """Return (n, k) probabilities of a forest, (n, k) logits of boosting."""
-        X, F = check_sparse(X), np.zeros((X.shape[0], self.k))
+        X = check_sparse(X)
+        F = np.zeros((X.shape[0], self.k))
         if self.model is None:
             return F
         classes = self.model.classes_
         if hasattr(self.model, "estimators_"):
             F[:, classes] = self.model.predict_proba(X)
             return F
-        F[:] = -np.inf if len(classes) < self.k else 0.0
-        values = self.model.decision_function(
-            X if isinstance(X, np.ndarray) else X.toarray()
-        )
-        F[:, classes] = (
-            values if values.ndim == 2 else np.stack([0 * values, values], 1)
-        )
+        if len(classes) < self.k:
+            F[:] = -np.inf
+        if not isinstance(X, np.ndarray):
+            X = X.toarray()
+        values = self.model.decision_function(X)
+        if values.ndim == 1:  # of the second of two classes
+            values = np.stack([0 * values, values], 1)
+        F[:, classes] = values
         return F
 
     def info(self) -> Row:
@@ -69,30 +70,29 @@ def random_forest(
     seed: int = 0,
     state: TreesState | None = None,
 ) -> Iterator[TreesState]:
-    """Grow trees on samples of the rows, and average the class frequencies of their
-    leaves.
+    """Average the class frequencies in the leaves of trees on samples of rows.
 
     scikit-learn's random forest (Breiman 2001). The column ``primal`` is the mean over
     the training rows of the squared distance of these probabilities from the label's.
 
     Parameters
     ----------
-    mtry : positive, the number of features that each split chooses from, over the
-        square root of d; 1 is scikit-learn's default
-    seed : whole number of at least 0, seeds samples and splits
+    mtry : float > 0, the number of features that each split chooses from, divided by
+        the square root of d; 1 is scikit-learn's default
+    seed : int >= 0, seeds samples and splits
 
     Raises
     ------
     ValueError
-        If a parameter is not as above.
+        If a parameter is outside its range.
     """
     from sklearn.ensemble import RandomForestClassifier
 
     check_positive(mtry, "mtry")
     check_whole(seed, "seed", least=0)
-    tried = int(np.clip(round(mtry * np.sqrt(problem.d)), 1, problem.d))
+    features = int(np.clip(round(mtry * np.sqrt(problem.d)), 1, problem.d))
     model = RandomForestClassifier(
-        max_features=tried, warm_start=True, random_state=seed
+        max_features=features, warm_start=True, random_state=seed
     )
     return grown(model, "n_estimators", problem, state)
 
@@ -106,23 +106,21 @@ def boosting(
     seed: int = 0,
     state: TreesState | None = None,
 ) -> Iterator[TreesState]:
-    """Lower the mean cross-entropy of the training rows, the column ``primal``, tree by
-    tree.
+    """Lower the mean cross-entropy of the training rows tree by tree.
 
-    scikit-learn's gradient boosting (Friedman 2001) with histograms (Ke et al.,
-    LightGBM, 2017), without early stopping.
+    The cross-entropy is the column ``primal``. scikit-learn's gradient boosting
+    (Friedman 2001) with histograms (Ke et al., LightGBM, 2017), without early stopping.
 
     Parameters
     ----------
-    learning_rate : positive, of every tree
-    l2 : a number that is not negative, penalty on the values of leaves
-    seed : whole number of at least 0, seeds the choice of rows that the histograms'
-        bins rest on
+    learning_rate : float > 0, the factor of every tree
+    l2 : float >= 0, the penalty on the values of leaves
+    seed : int >= 0, seeds the sample of rows that determines the histograms' bins
 
     Raises
     ------
     ValueError
-        If a parameter is not as above, or for sparse rows.
+        If a parameter is outside its range, or rows are sparse.
     """
     from sklearn.ensemble import HistGradientBoostingClassifier
 
@@ -146,20 +144,23 @@ def boosting(
 def grown(
     model: Model, size: str, problem: Problem, state: TreesState | None
 ) -> Iterator[TreesState]:
-    """Let a model of scikit-learn grow round by round, and evaluate each round off the
-    clock.
+    """Let a model of scikit-learn grow round by round; evaluation is not timed.
 
     Parameters
     ----------
-    size : the model's parameter that counts its trees or iterations
+    size : name of the model's parameter that counts its trees or iterations
     """
     problem.refuse_weights()
-    forest, X, y = size == "n_estimators", problem.X, problem.y
-    losses = squared_errors if forest else softmax_losses
-    pools = (
-        ThreadpoolController()
-    )  # once: looking for libraries takes as long as small trees
-    s = state or TreesState(0, problem.k, 1.0 if forest else float(np.log(problem.k)))
+    X = problem.X
+    y = problem.y
+    losses = softmax_losses
+    primal = float(np.log(problem.k))
+    if size == "n_estimators":
+        losses = squared_errors
+        primal = 1.0
+    # Only once: the search for libraries takes as long as small trees.
+    pools = ThreadpoolController()
+    s = state or TreesState(0, problem.k, primal)
     model = s.model or model
     yield s
     while budget(s.round) < MAX_TREES:

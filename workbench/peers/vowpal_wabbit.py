@@ -1,10 +1,9 @@
 """Vowpal Wabbit through its own Python package: an extra, not a dependency.
 
-A round is one pass over the rows, in an order that is random but the same in each, as
-in a shuffled file. The clock shows learning alone, with Python's loop over the rows:
-they are parsed before it starts, and take 12 bytes per value then. A resumed stream
-repeats its passes, off the clock, since saved models do not resume exactly. There is no
-intercept.
+A round is one pass over the rows, in a random order that is the same in all passes, as
+in a shuffled file. Only learning is timed, with Python's loop over the rows: they are
+parsed before, and then take 12 bytes per value. A resumed stream repeats its passes,
+which is not timed, since saved models do not resume exactly. There is no intercept.
 """
 
 from __future__ import annotations
@@ -12,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from importlib import import_module
+from itertools import pairwise
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -46,40 +46,40 @@ def vw(
 
     Parameters
     ----------
-    learning_rate : positive, of the first update; the parameter to tune
-    seed : whole number of at least 0, seeds the rows' order
+    learning_rate : float > 0, the rate of the first update; the parameter to tune
+    seed : int >= 0, seeds the order of the rows
 
     Raises
     ------
     ValueError
-        If a parameter is not as above, or the package vowpalwabbit is not installed.
+        If a parameter is outside its range, or the package vowpalwabbit is not
+        installed.
     """
     check_positive(learning_rate, "learning_rate")
-    d, k, n = problem.d, problem.k, problem.n
-    stride = (
-        1 << (k - 1).bit_length()
-    )  # weights that Vowpal Wabbit sets aside for a feature
+    d = problem.d
+    k = problem.k
+    stride = 1 << (k - 1).bit_length()  # Vowpal Wabbit's number of weights per feature
 
     def judge(s: LinearState, learner) -> None:
-        s.W = np.array(
-            [[learner.get_weight(j * stride + c) for c in range(k)] for j in range(d)]
-        )
-        s.iterations, s.primal = (
-            s.round,
-            total(logistic_losses, problem.X, problem.y, s.W) / n,
-        )
+        for j, c in np.ndindex(d, k):
+            s.W[j, c] = learner.get_weight(j * stride + c)
+        s.iterations = s.round
+        s.primal = total(logistic_losses, problem.X, problem.y, s.W) / problem.n
 
-    options = {"oaa": k, "loss_function": "logistic", "learning_rate": learning_rate}
-    # A weight of its own for every feature and class: nothing collides.
-    options["bit_precision"] = max(1, (d * stride - 1).bit_length())
+    options = {
+        "oaa": k,
+        "loss_function": "logistic",
+        "learning_rate": learning_rate,
+        # Every feature and class has its own weight: nothing collides.
+        "bit_precision": max(1, (d * stride - 1).bit_length()),
+    }
     s = state or LinearState(0, seed, np.zeros((d, k)), 0, k * float(np.log(2.0)))
     yield from passes(learner_of(options, "--scores"), problem, s, judge)
 
 
 @dataclass
 class RecallTreeState(State):
-    """The model as Vowpal Wabbit saves it, as bytes (none before round 1), for k
-    classes."""
+    """The ``model`` as the bytes that Vowpal Wabbit saves, none before round 1."""
 
     round: int
     seed: int
@@ -88,25 +88,24 @@ class RecallTreeState(State):
     primal: float
 
     def scores(self, X: Matrix) -> np.ndarray:
-        """Return 1 for the class that the tree predicts, 0 for all others: it has no
-        scores."""
+        """Return 1 for the class that the tree predicts, 0 for all others.
+
+        The tree has no scores of its own.
+        """
         scores = np.zeros((X.shape[0], self.k), np.float32)
         scores[np.arange(X.shape[0]), self.predicted(X)] = float(len(self.model) > 0)
         return scores
 
     def predicted(self, X: Matrix) -> np.ndarray:
-        """Return the codes of the classes that the tree predicts (n,), without k scores
-        per row."""
+        """Return the codes (n,) of the classes that the tree predicts."""
         if not len(self.model):
             return np.zeros(X.shape[0], np.int32)
         with TemporaryDirectory() as folder:
             path = Path(folder, "model")
             path.write_bytes(self.model.tobytes())
             learner = learner_of({"initial_regressor": path}, "--testonly")
-            rows = features(check_sparse(X))
-            return np.array(
-                [learner.predict(learner.example(x)) - 1 for x in rows], np.int32
-            )
+            examples = map(learner.example, features(check_sparse(X)))
+            return np.array([learner.predict(x) - 1 for x in examples], np.int32)
 
     def info(self) -> Row:
         return {"primal": self.primal, "bytes": len(self.model)}
@@ -121,19 +120,18 @@ def vw_recall_tree(
     seed: int = 0,
     state: RecallTreeState | None = None,
 ) -> Iterator[RecallTreeState]:
-    """Learn a tree that sends a row to a few candidate classes, and a scorer that ranks
-    them.
+    """Learn a tree of candidate classes, and a scorer that ranks them.
 
-    The competitor in the paper on inexact margins, with the hinge loss and five passes
-    (Daumé, Karampatziakis, Langford and Mineiro, ICML 2017). The column ``primal`` is
-    the error on the training rows, which passes need not lower.
+    This is the competitor in the paper on inexact margins, which has the hinge loss and
+    five passes (Daumé, Karampatziakis, Langford and Mineiro, ICML 2017). The column
+    ``primal`` is the error on the training rows, which passes need not lower.
 
     Parameters
     ----------
-    learning_rate : positive, of the first update; the paper's are 0.5 to 1
-    bit_precision : 1 to 31, the weights are hashed into 2^bit_precision of them; the
-        paper's are 28 to 30, which take some 16 bytes each, used or not
-    seed : whole number of at least 0, seeds the rows' order
+    learning_rate : float > 0, the rate of the first update; the paper takes 0.5 to 1
+    bit_precision : int from 1 to 31, the weights are hashed into 2^bit_precision
+        entries. The paper takes 28 to 30; each entry takes about 16 bytes, used or not
+    seed : int >= 0, seeds the order of the rows
 
     Raises
     ------
@@ -152,23 +150,29 @@ def vw_recall_tree(
             s.model = np.frombuffer(path.read_bytes(), np.uint8)
         s.primal = float(np.mean(s.predicted(problem.X) != problem.y))
 
-    options = {"recall_tree": problem.k, "loss_function": "hinge"}
-    options |= {"learning_rate": learning_rate, "bit_precision": bit_precision}
+    options = {
+        "recall_tree": problem.k,
+        "loss_function": "hinge",
+        "learning_rate": learning_rate,
+        "bit_precision": bit_precision,
+    }
     error = float(np.mean(problem.y != 0))
     s = state or RecallTreeState(0, seed, problem.k, np.zeros(0, np.uint8), error)
     yield from passes(learner_of(options), problem, s, judge)
 
 
 def passes(learner, problem: Problem, s, judge: Callable) -> Iterator:
-    """Learn from the rows, pass after pass, and judge each pass off the clock."""
+    """Learn from the rows, pass after pass, and judge each pass, which is not timed."""
     problem.refuse_weights()
     with off_the_clock():
         rng = np.random.default_rng(check_whole(s.seed, "seed", least=0))
-        order, examples = rng.permutation(problem.n), []
-        for i, row in zip(order.tolist(), features(problem.X[order]), strict=True):
-            examples.append(learner.example(row))
-            examples[-1].set_label_string(str(problem.y[i] + 1))
-            examples[-1].setup_example()
+        order = rng.permutation(problem.n)
+        examples = []
+        for label, row in zip(problem.y[order], features(problem.X[order])):
+            example = learner.example(row)
+            example.set_label_string(str(label + 1))
+            example.setup_example()
+            examples.append(example)
         for example in examples * s.round:
             learner.learn(example)
     yield s
@@ -182,7 +186,7 @@ def passes(learner, problem: Problem, s, judge: Callable) -> Iterator:
 
 
 def learner_of(options: dict, *flags: str):
-    """Return a learner of Vowpal Wabbit without intercept."""
+    """Return a Vowpal Wabbit learner without an intercept."""
     try:
         Workspace = import_module("vowpalwabbit").Workspace
     except ImportError:
@@ -199,7 +203,6 @@ def learner_of(options: dict, *flags: str):
 def features(X) -> Iterator[dict]:
     """Yield the rows in the form of Vowpal Wabbit's examples."""
     X = sp.csr_matrix(X)
-    for first, last in zip(X.indptr[:-1], X.indptr[1:], strict=True):
-        yield {
-            "x": list(zip(X.indices[first:last].tolist(), X.data[first:last].tolist()))
-        }
+    for start, end in pairwise(X.indptr):
+        indices = X.indices[start:end].tolist()
+        yield {"x": list(zip(indices, X.data[start:end].tolist()))}

@@ -1,15 +1,15 @@
 """Block coordinate descent for the Weston-Watkins SVM (Wang, Scott; Algorithm 1).
 
-The copy of the paper that we have lacks the printed box. These are its lines after
-sections 2.2 and 3.2, in the label-indexed variables B of
-:mod:`~workbench.weston_watkins.dual`; comments in the code bear their numbers.
+Our copy of the paper lacks the printed box. These are its lines after sections 2.2 and
+3.2, in the label-indexed variables B of :mod:`~workbench.weston_watkins.dual`; comments
+in the code bear their numbers, and y is y_i.
 
     1: W := 0, b_i := 0 for every row i
-    2: until the gap is small enough:                                    an outer iteration
-    3:     for every row i, in random order:                             an inner iteration
-    4:         v := (1 - (w_y - w_j).x_i) / |x_i|^2 + b_ij + sum b_i     Proposition 3.5, y = y_i
-    5:         b := Walrus(v, C)                                         Algorithm 2
-    6:         W := W - x_i delta', where delta_j = b_j - b_ij           (1), (2), (3)
+    2: until the gap is small enough:                               outer iteration
+    3:     for every row i, in random order:                        inner iteration
+    4:         v := (1 - (w_y - w_j).x_i) / |x_i|^2 + b_ij + sum b_i    Proposition 3.5
+    5:         b := Walrus(v, C)                                        Algorithm 2
+    6:         W := W - x_i delta', where delta_j = b_j - b_ij          (1), (2), (3)
     7:         b_i := b
 """
 
@@ -45,17 +45,19 @@ def ww_walrus(
 ) -> Iterator[WWState]:
     """Minimise 1/2 |W|^2 + C sum_i sum_{j != y_i} max(0, 1 - (w_{y_i} - w_j).x_i).
 
-    The paper's method: a round visits every row once, in a new random order, and solves
-    its block of the dual exactly by :func:`~workbench.weston_watkins.walrus.sweep`.
-    Rows of zeros are skipped: no W changes their loss. As in the paper's experiments,
-    the evaluation of primal and dual after a round is not timed. The stream ends when
-    no gap is left, or no block changes any more.
+    This is the paper's method: a round visits every row once, in a new random order,
+    and solves its block of the dual exactly by
+    :func:`~workbench.weston_watkins.walrus.sweep`. Rows of zeros are skipped: no W
+    changes their loss. As in the paper's experiments, the evaluation of primal and dual
+    after a round is not timed. The stream ends when no gap is left, or no block changes
+    any more.
 
     Parameters
     ----------
-    C : positive, the weight of each pair of a row and a wrong class; divided by
-        nothing. The paper prints no default: 1 is in its grid, 2^-6 to 2^3 (section 5)
-    seed : int, seeds the order of the rows, which the paper leaves open
+    C : float > 0, the weight of each pair of a row and a wrong class, not divided by
+        the number of rows. The paper prints no default: 1 is in its grid, 2^-6 to 2^3
+        (section 5)
+    seed : int >= 0, seeds the order of the rows, which the paper leaves open
 
     Raises
     ------
@@ -66,9 +68,9 @@ def ww_walrus(
 
 
 class Samples(NamedTuple):
-    """The problem as compiled code reads it, row i with the bound ``C * weights[i]``.
+    """The problem as compiled code reads it; row i has the bound ``C * weights[i]``.
 
-    W and B have zeros in the columns from k to ``len(width)``, for vector registers.
+    W and B have columns of zeros from k on, which fill up vector registers.
     """
 
     rows: Rows
@@ -96,13 +98,13 @@ def samples(problem: Problem, C: float) -> Samples:
 def descent(
     problem: Problem, C: float, seed: int, state: WWState | None, epoch: Callable
 ) -> Iterator[WWState]:
-    """Yield the outer iterations of Algorithm 1, with lines 3 to 7 by the function
-    `epoch`."""
+    """Yield the iterations of Algorithm 1; `epoch` runs its lines 3 to 7."""
     data = samples(problem, C)
     if state is None:
         s = start(problem, data.C, seed, data.norms)  # line 1
     else:
-        s = restated(problem, state, descent(problem, C, seed, None, epoch), C=data.C)
+        fresh = descent(problem, C, seed, None, epoch)
+        s = restated(problem, state, fresh, C=data.C)
     yield s
     while not s.finished(data.C):  # line 2
         order = s.rng.permutation(problem.n).astype(np.uint64)
@@ -117,7 +119,9 @@ def descent(
 @njit(cache=True, fastmath=FAST)
 def epoch(data, W, B, order):
     """Run lines 3 to 7 in place; return how many blocks have changed."""
-    v, b, delta = np.empty(W.shape[1]), np.empty(W.shape[1]), np.empty(W.shape[1])
+    v = np.empty(W.shape[1])
+    b = np.empty(W.shape[1])
+    delta = np.empty(W.shape[1])
     changed = 0
     for i in order:  # line 3
         if data.norms[i] == 0.0:
@@ -134,8 +138,7 @@ def epoch(data, W, B, order):
 
 @njit(cache=True, fastmath=FAST, inline="always")
 def margins(data, i, W, z):
-    """Put z_ij = 1 - (w_y - w_j).x_i into (lanes,) `z`, and -1 for the row's own class
-    y."""
+    """Write z_ij = 1 - (w_y - w_j).x_i to (lanes,) `z`, with -1 for class y."""
     multiply(data.rows, i, W, z, data.width)
     y = data.y[i]
     margin = 1.0 - z[y]
@@ -146,12 +149,12 @@ def margins(data, i, W, z):
 
 @njit(cache=True, fastmath=FAST, inline="always")
 def arguments(data, i, B, z):
-    """Turn the margins z_ij into the v of block i (Proposition 3.5); return the block's
-    sum.
+    """Replace the margins z_ij by the v of Proposition 3.5; return sum b_i.
 
-    The row's own class and the padding have v = 0, to which b = 0 belongs.
+    The row's own class and the padding get v = 0, for which b = 0.
     """
-    S, inverse = 0.0, 1.0 / data.norms[i]
+    S = 0.0
+    inverse = 1.0 / data.norms[i]
     for j in range(columns(data, z)):
         S += B[i, j]
     for j in range(columns(data, z)):
@@ -164,10 +167,10 @@ def arguments(data, i, B, z):
 
 @njit(cache=True, fastmath=FAST, inline="always")
 def difference(data, i, b, B, delta):
-    """Put b - b_i into `delta`, and minus its sum for the row's own class; return if it
-    is not 0.
+    """Write b - b_i to `delta`; return whether any entry is not 0.
 
-    Column y of W gains what the others lose.
+    The entry of the row's own class is minus the sum of the others: column y of W gains
+    what the others lose.
     """
     total = moved = 0.0
     for j in range(columns(data, b)):
@@ -180,6 +183,5 @@ def difference(data, i, b, B, delta):
 
 @njit(cache=True, inline="always")
 def columns(data, z):
-    """Return the number of columns of W, known to the compiler if loops are
-    unrolled."""
+    """Return the number of columns of W, a constant if loops are unrolled."""
     return np.uint64(len(data.width)) if len(data.width) else np.uint64(len(z))

@@ -1,5 +1,4 @@
-"""Walrus with less to do: block coordinate descent on the rows that the duality gap is
-made of."""
+"""Walrus with less to do: blocks are visited where the duality gap is."""
 
 from __future__ import annotations
 
@@ -12,21 +11,26 @@ from workbench.core.problem import Problem
 from workbench.core.state import resumable
 from workbench.kernels.compiled import njit
 from workbench.kernels.rows import FAST, subtract
-from workbench.weston_watkins.bcd import arguments, difference, margins, samples
+from workbench.weston_watkins.bcd import (
+    Samples,
+    arguments,
+    difference,
+    margins,
+    samples,
+)
 from workbench.weston_watkins.dual import WWState, restated, slack_of, start
 from workbench.weston_watkins.walrus import clip, sweep
 
-GAP_PART = (
-    0.05  # rows with less than this fraction of the mean part of the gap are left alone
-)
-MIN_PART = 1e-6  # lower bound of that fraction, which falls when rounds run out of rows
-VISITS = 2.0  # visits per round, in multiples of n
-SWEEPS = 100  # sweeps over the rows that still change, before all rows are judged again
-STEP = 8.0  # ratio of neighbouring C of the continuation
-EASY = 0.5  # C mean|x|^2 from which the continuation pays
-STAGE = 1e-2  # gap ratio at which an easier problem has been solved well enough
-STAGE_ROUNDS = 20  # rounds after which the next C follows in any case
-PASSES = 20  # Newton steps at most; more than five are rare
+# Rows whose part of the gap is below this fraction of the mean part are not visited.
+GAP_PART = 0.05
+MIN_PART = 1e-6  # the smallest value of that fraction, which falls when rows run out
+VISITS = 2.0  # the largest number of visits per round, in multiples of n
+SWEEPS = 100  # the largest number of sweeps per round over rows that still change
+STEP = 8.0  # the ratio of neighbouring C in the continuation
+EASY = 0.5  # C mean|x|^2 from which on the continuation pays
+STAGE = 1e-2  # the gap ratio to which an easier problem is solved
+STAGE_ROUNDS = 20  # the largest number of rounds for an easier problem
+PASSES = 20  # the largest number of Newton steps; more than five are rare
 
 
 @resumable("C")
@@ -37,25 +41,26 @@ def ww_walrus_fast(
 
     The duality gap is a sum of one part per row, none of them negative. A round
 
-    1. judges all rows at the same W, which gives the certificate and every row's part;
-    2. sweeps over the rows whose part exceeds a twentieth of the mean, in random order,
-       and drops each one that no longer does when it is met. What was left alone holds
-       no more than a twentieth of the gap, and is looked at again in the next round.
-       This fraction is divided by four after a round that ran out of rows, and grows
-       again after one that did not.
+    1. sweeps over the rows whose part exceeds a twentieth of the mean, in random order,
+       and drops each one whose part no longer does at its visit. The other rows hold at
+       most a twentieth of the gap; they are checked again in the next round. This
+       fraction is divided by four after a round that ran out of rows, and grows again
+       after one that did not;
+    2. evaluates all rows at the same W, which gives the certificate and every row's
+       part.
 
     A visit solves the block exactly, by Newton's method (:func:`threshold`) from the
     sum that the last visit found. Round 1 is one plain sweep, so that gap ratios are
-    those of the paper. For a large C the method then goes back to a C/8, C/64, ... at
-    which the problem is easy, and comes up again by steps of 8: B scaled by the ratio
-    of the two C is feasible, and close to the solution. All bounds are of the problem
-    asked for. The stream ends when no gap is left. The clock counts everything,
-    certificates too.
+    those of the paper. For a large C the method then goes back to a C/8, C/64, ... for
+    which the problem is easy, and returns in steps of 8: B scaled by the ratio of the
+    two C is feasible, and close to the solution. All bounds belong to the requested
+    problem. The stream ends when no gap is left. Everything is timed, certificates too.
 
     Parameters
     ----------
-    C : positive, the weight of each pair of a row and a wrong class; divided by nothing
-    seed : int, seeds the order of the rows
+    C : float > 0, the weight of each pair of a row and a wrong class, not divided by
+        the number of rows
+    seed : int >= 0, seeds the order of the rows
 
     Raises
     ------
@@ -68,65 +73,80 @@ def ww_walrus_fast(
 def descent(
     problem: Problem, C: float, seed: int, state: WWState | None
 ) -> Iterator[WWState]:
-    """Yield the rounds of :func:`ww_walrus_fast`, which change the given state
-    itself."""
+    """Yield the rounds of :func:`ww_walrus_fast`, which change the given state."""
     data = samples(problem, C)
-    C, norms, weights = data.C, data.norms, data.weights
+    C = data.C
+    norms = data.norms
     if state is None:
         s = replace(start(problem, C, seed, norms), share=GAP_PART)
     else:
         fresh = descent(problem, C, seed, None)
         s = restated(problem, state, fresh, C=C, level=min(C, state.level))
-    gaps = np.where(norms > 0.0, C * weights * (problem.k - 1.0), 0.0)  # of W = 0
+    gaps = np.where(norms > 0.0, C * data.weights * (problem.k - 1.0), 0.0)  # of W = 0
 
     def screened():
-        """Fill `gaps`; return the sum of all hinges, and what rounding may have taken
-        from it."""
-        return screen(data._replace(C=s.level), s.W, s.B, slack_of(norms, s.W), gaps)
+        """Fill `gaps`; return the sum of all hinges, and how much it may grow."""
+        slack = slack_of(norms, s.W)
+        return screen(data._replace(C=s.level), s.W, s.B, slack, gaps)
 
     if s.round:
         screened()
     yield s
     while not s.finished(C):
-        if s.round == 1:
-            moved = s.move_to(easiest(C, weights * norms), problem, norms)
-        else:
-            done = (
-                gaps.sum() <= STAGE * s.first * s.level / C
-                or s.round - s.since >= STAGE_ROUNDS
-            )
-            moved = done and s.move_to(min(C, STEP * s.level), problem, norms)
-        if moved:
+        if s.move_to(next_level(s, C, data, gaps), problem, norms):
             screened()
         share = s.share * gaps.mean() if s.round else 0.0
-        active = np.flatnonzero((gaps > share) & (norms > 0.0)).astype(np.uint64)
-        looked = changed = 0
-        for _ in range(SWEEPS if s.round else 1):
-            if not len(active) or (
-                looked and looked + len(active) > VISITS * problem.n
-            ):
-                break
-            s.rng.shuffle(active)
-            idle, moves = visit(data._replace(C=s.level), s.W, s.B, active, share)
-            looked += len(active)
-            changed += moves
-            active = active[~idle]
-        s.share = (
-            min(4.0 * s.share, GAP_PART)
-            if len(active)
-            else max(s.share / 4.0, MIN_PART)
-        )
+        rows = np.flatnonzero((gaps > share) & (norms > 0.0)).astype(np.uint64)
+        rows, visited, changed = sweeps(data, s, rows, share)
+        if len(rows):
+            s.share = min(4.0 * s.share, GAP_PART)
+        else:
+            s.share = max(s.share / 4.0, MIN_PART)
         s.round += 1
-        s.visits += looked / problem.n
-        s.updates = changed / max(looked, 1)
+        s.visits += visited / problem.n
+        s.updates = changed / max(visited, 1)
         hinge, room = screened()
         half = 0.5 * float(np.vdot(s.W, s.W))
         s.judged(norms, half + C * hinge, float(s.B.sum()) - half, C * room)
         yield s
 
 
+def next_level(s: WWState, C: float, data: Samples, gaps: np.ndarray) -> float:
+    """Return the C of the next round's problem, on the way up to `C`."""
+    if s.round == 1:
+        return easiest(C, data.weights * data.norms)
+    solved = gaps.sum() <= STAGE * s.first * s.level / C
+    if solved or s.round - s.since >= STAGE_ROUNDS:
+        return min(C, STEP * s.level)
+    return s.level
+
+
+def sweeps(
+    data: Samples, s: WWState, rows: np.ndarray, share: float
+) -> tuple[np.ndarray, int, int]:
+    """Visit rows, again and again as long as their part of the gap exceeds `share`.
+
+    Returns
+    -------
+    the rows that are left, and the numbers of visits and of changed blocks
+    """
+    data = data._replace(C=s.level)
+    count = SWEEPS if s.round else 1
+    visited = changed = 0
+    for _ in range(count):
+        too_many = visited + len(rows) > VISITS * len(data.y)
+        if not len(rows) or (visited and too_many):
+            break
+        s.rng.shuffle(rows)
+        idle, changes = visit(data, s.W, s.B, rows, share)
+        visited += len(rows)
+        changed += changes
+        rows = rows[~idle]
+    return rows, visited, changed
+
+
 def easiest(C: float, norms: np.ndarray) -> float:
-    """Return the first C of the continuation, `C` itself if it is small."""
+    """Return the first C of the continuation, which is `C` itself if it is small."""
     size = norms.mean()
     while C / STEP * size >= EASY:
         C /= STEP
@@ -135,11 +155,11 @@ def easiest(C: float, norms: np.ndarray) -> float:
 
 @njit(cache=True, fastmath=FAST)
 def screen(data, W, B, slack, gaps):
-    """Fill ``gaps[i] = sum_j (C_i max(0, z_ij) - B_ij z_ij)``; return the sum of all
-    hinges.
+    """Fill `gaps`, each row's part of the gap; return the sum of all hinges.
 
-    Return, too, by how much the sum may grow if every z_ij does by up to slack_i.
-    Row i has ``C_i = weights[i] C``, and its hinges count `weights[i]` times.
+    Row i has the part ``gaps[i] = sum_j (C_i max(0, z_ij) - B_ij z_ij)``. Here
+    ``C_i = weights[i] C``, and the hinges of row i count `weights[i]` times. Also
+    return how much the sum may grow if every z_ij grows by up to slack_i.
     """
     z = np.empty(W.shape[1])
     total = room = 0.0
@@ -159,7 +179,8 @@ def screen(data, W, B, slack, gaps):
 @njit(cache=True, fastmath=FAST, inline="always")
 def part(data, i, z, B):
     """Return row i's sums of max(0, z_ij) and of B_ij z_ij over the wrong classes j."""
-    hinge, linear = 0.0, 0.0
+    hinge = 0.0
+    linear = 0.0
     for j in range(data.k):
         hinge += max(0.0, z[j])
         linear += B[i, j] * z[j]
@@ -170,18 +191,20 @@ def part(data, i, z, B):
 def visit(data, W, B, order, share):
     """Solve the blocks of these rows whose part of the gap exceeds `share`.
 
-    Return which did not, and how many blocks changed.
+    Return which rows had a smaller part, and how many blocks changed.
     """
-    v, b, delta = np.empty(W.shape[1]), np.empty(W.shape[1]), np.empty(W.shape[1])
+    v = np.empty(W.shape[1])
+    b = np.empty(W.shape[1])
+    delta = np.empty(W.shape[1])
     idle = np.zeros(len(order), np.bool_)
     changed = 0
-    for at in range(np.uint64(len(order))):
-        i = order[at]
+    for place in range(np.uint64(len(order))):
+        i = order[place]
         margins(data, i, W, v)
         hinge, linear = part(data, i, v, B)
         C = data.C * data.weights[i]
         if C * hinge - linear <= share:
-            idle[at] = True
+            idle[place] = True
             continue
         S = arguments(data, i, B, v)
         clip(v, threshold(v, C, S), C, b)
@@ -196,10 +219,12 @@ def visit(data, W, B, order, share):
 def threshold(v, C, guess):
     """Return the root of F by Newton's method from `guess`, with the sweep in reserve.
 
-    F is neither convex nor concave, so plain Newton steps can cycle: a step must fall
-    strictly inside the bracket that the signs of F have left, else the sweep decides.
+    F is neither convex nor concave, so plain Newton steps can cycle: each step must end
+    strictly inside the bracket that the signs of F have left, otherwise the sweep finds
+    the root.
     """
-    low, high = -1.0, np.inf
+    low = -1.0
+    high = np.inf
     g = max(guess, 0.0)
     for _ in range(PASSES):
         excess, free = evaluate(v, C, g)

@@ -1,5 +1,4 @@
-"""The whole regularisation path of a Weston-Watkins SVM, each solution started from the
-last."""
+"""The regularisation path of a Weston-Watkins SVM, with warm starts."""
 
 from __future__ import annotations
 
@@ -23,33 +22,33 @@ def ww_path(
     max_rounds: int = 1000,
     seed: int = 0,
 ) -> Iterator[WWState]:
-    """Yield the solution for every C, from the smallest up; ``state.level`` and rows
-    say which.
+    """Yield the solution for every C, from the smallest up; ``state.level`` is its C.
 
-    From C to C' > C the dual point scaled by C'/C is feasible, since B <= C, and close
-    to the new solution: rows at their bound stay there. Each solution has a gap of at
-    most `gap_ratio` times that of one cold sweep at its C, as for the solvers
-    themselves; these sweeps are timed.
+    For C' > C, the dual point for C scaled by C'/C is feasible, since B <= C, and close
+    to the new solution: rows at their bound stay there. The gap of each solution is at
+    most `gap_ratio` times the gap after one sweep from zero at the same C, as for the
+    solvers themselves; these sweeps are timed.
 
     Parameters
     ----------
-    Cs : positive numbers in any order; equal ones are solved once
-    gap_ratio : positive
-    max_rounds : at least 1, for each C; ``state.gap_ratio`` shows whether they were
-        enough
-    seed : int, seeds the order of the rows
+    Cs : sequence of floats > 0 in any order; duplicates are solved once
+    gap_ratio : float > 0, the largest gap of a solution, relative to the first gap
+    max_rounds : int >= 1, the largest number of rounds for each C; ``state.gap_ratio``
+        shows whether they were enough
+    seed : int >= 0, seeds the order of the rows
 
     Raises
     ------
     ValueError
-        If a C or `gap_ratio` is not a positive number, there is no C, or no round.
+        If a parameter is outside its range, or there is no C.
     """
     Cs = sorted({check_positive(C, "C") for C in Cs})
     if not Cs:
         raise ValueError("Cs: must contain at least one C")
     check_positive(gap_ratio, "gap_ratio")
     check_whole(max_rounds, "max_rounds")
-    s, norms = None, squared_norms(problem.X)
+    s = None
+    norms = squared_norms(problem.X)
     for C in Cs:
         if s is not None:  # the sweep that measures the first gap at this C is a round
             s.round += 1
@@ -58,6 +57,6 @@ def ww_path(
         for s in islice(steps, 1 + max_rounds):
             if s.round and s.gap_ratio <= gap_ratio:
                 break
-        if s.move_to(C, problem, norms):  # the rounds ended on the way to this C
+        if s.move_to(C, problem, norms):  # the rounds ended before this C was reached
             s.judged(norms, *objectives(problem, s.W, s.B, C))
         yield s

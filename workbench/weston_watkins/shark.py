@@ -1,8 +1,7 @@
-"""Shark's subproblem solver as reimplemented by the authors of Walrus: greedy
-coordinate ascent.
+"""Shark's subproblem solver as reimplemented by the authors of Walrus.
 
-It is not Shark: that adapts how often each row is visited, may shrink, and stops on its
-own rule.
+It is greedy coordinate ascent. It is not Shark itself, which adapts the number of
+visits of each row, may shrink, and has its own stopping rule.
 """
 
 from __future__ import annotations
@@ -18,25 +17,23 @@ from workbench.kernels.rows import FAST, subtract
 from workbench.weston_watkins.bcd import descent, difference, margins
 from workbench.weston_watkins.dual import WWState
 
-TOLERANCE = 1e-6  # largest violation of an optimality condition that is left
-STEPS_PER_CLASS = 10
+TOLERANCE = 1e-6  # the largest violation of an optimality condition at the end
+STEPS_PER_CLASS = 10  # the largest number of steps per block, in multiples of m
 
 
 @resumable("C")
 def ww_shark(
     problem: Problem, *, C: float = 1.0, seed: int = 0, state: WWState | None = None
 ) -> Iterator[WWState]:
-    """Minimise as `ww_walrus`, with Shark's subproblem solver as Walrus's authors
-    reimplemented it.
+    """Minimise the objective of `ww_walrus` with Shark's subproblem solver.
 
-    The solver of one block is :func:`greedy`; errors are those of
-    :func:`~workbench.weston_watkins.bcd.ww_walrus`.
+    Walrus's authors reimplemented this solver, which is :func:`greedy` here. Errors are
+    those of :func:`~workbench.weston_watkins.bcd.ww_walrus`.
 
     Parameters
     ----------
-    C : positive weight of a row's loss. A given `state` has its own, from which it goes
-        on
-    seed : int, seeds the orders of the rows
+    C : float > 0, the weight of a row's loss; a given `state` may have another C
+    seed : int >= 0, seeds the orders of the rows
     """
     return descent(problem, C, seed, state, epoch)
 
@@ -44,7 +41,9 @@ def ww_shark(
 @njit(cache=True, fastmath=FAST)
 def epoch(data, W, B, order):
     """Run lines 3 to 7 of Algorithm 1, with :func:`greedy` instead of lines 4 and 5."""
-    z, b, delta = np.empty(W.shape[1]), np.zeros(W.shape[1]), np.empty(W.shape[1])
+    z = np.empty(W.shape[1])
+    b = np.zeros(W.shape[1])
+    delta = np.empty(W.shape[1])
     changed = 0
     for i in order:
         if data.norms[i] == 0.0:
@@ -62,36 +61,38 @@ def epoch(data, W, B, order):
 
 @njit(cache=True)
 def greedy(gradient, C, norm, b):
-    """Maximise the dual over one row's block (m,) `b` in place; return the number of
-    steps.
+    """Maximise the dual over one row's block `b`; return the number of steps.
 
     Each step moves the coordinate whose optimality condition is violated most to its
-    best value, in O(m), until none is violated by more than 1e-6, at most 10 m times:
-    the paper says that the threshold is hard-coded, the numbers are those of the
-    authors' code. Shark states the problem with margin 1/2: its C is 4 C here, its W is
-    2 W, its dual variables are 4 b and its gradient is the same (the paper, A.6.1).
+    best value, in O(m), until no violation exceeds 1e-6, at most 10 m times: the paper
+    says that the threshold is hard-coded, and both numbers are those of the authors'
+    code. Shark states the problem with margin 1/2: its C is 4 C here, its W is 2 W, its
+    dual variables are 4 b and its gradient is the same (the paper, A.6.1).
 
     Parameters
     ----------
-    b : (m,) array, one entry per class; the row's own, with a gradient of minus
-        infinity, never moves
-    gradient : (m,) array, z_j = 1 - (w_y - w_j).x at the block's values on entry;
+    gradient : (m,) array, z_j = 1 - (w_y - w_j).x at the block's values on entry; it is
         overwritten
-    norm : |x|^2 > 0
+    C : float > 0, the bound of the block's variables
+    norm : float > 0, |x|^2
+    b : (m,) array, one entry per class; the entry of the row's own class, whose
+        gradient is minus infinity, never moves
     """
     m = len(b)
     for step in range(STEPS_PER_CLASS * m):
-        worst, at = 0.0, -1
+        worst = 0.0
+        moving = -1
         for j in range(m):
             g = gradient[j]
             if (g > worst and b[j] < C) or (-g > worst and b[j] > 0.0):
-                worst, at = abs(g), j
+                worst = abs(g)
+                moving = j
         if worst < TOLERANCE:
             return step
-        new = min(max(b[at] + gradient[at] / (2.0 * norm), 0.0), C)
-        move = norm * (new - b[at])
-        b[at] = new
+        best = min(max(b[moving] + gradient[moving] / (2.0 * norm), 0.0), C)
+        change = norm * (best - b[moving])
+        b[moving] = best
         for j in range(m):
-            gradient[j] -= move
-        gradient[at] -= move
+            gradient[j] -= change
+        gradient[moving] -= change
     return STEPS_PER_CLASS * m

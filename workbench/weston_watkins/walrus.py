@@ -1,5 +1,4 @@
-"""Walrus: the exact solution of the Weston-Watkins subproblem (Wang, Scott; Algorithm
-2).
+"""Walrus: the exact solution of the Weston-Watkins subproblem (Algorithm 2).
 
 The subproblem of one training row is problem (4) of the paper,
 
@@ -11,7 +10,7 @@ piecewise linear
     F(g) = sum_j clip(v_j - g, 0, C) - g,
 
 whose slope is -1 - #{free j} <= -1. The paper sweeps over the breakpoints of F from
-above; the root is 0 where no v_j is positive. Comments bear the box's line numbers,
+above; the root is 0 if no v_j is positive. Comments bear the box's line numbers,
 after section 4.2.
 """
 
@@ -23,14 +22,14 @@ from workbench.core.checks import check_positive
 from workbench.kernels.compiled import njit
 from workbench.kernels.rows import FAST
 
-MAX_INSERTION = 200  # entries up to which insertion sort is quicker
+MAX_INSERTION = 200  # the largest number of entries for which insertion sort is faster
 
 
 def subproblem(v: np.ndarray, C: float) -> np.ndarray:
-    """Return the (m,) minimiser of problem (4) for (m,) finite `v` and ``C > 0`` by the
-    sweep.
+    """Return the (m,) minimiser of problem (4), computed by the sweep.
 
-    A ValueError names the argument that is not as above.
+    A ValueError names the argument that is not valid: `v` (m,) must be finite, C
+    positive.
     """
     v = np.asarray(v, dtype=np.float64)
     if v.ndim != 1 or not len(v) or not np.isfinite(v).all():
@@ -59,15 +58,16 @@ def clip(v, g, C, b):
 def sweep(v, C):
     """Return the root of F by Algorithm 2: O(m log m) for sorting, O(1) per breakpoint.
 
-    Sweeping g down from infinity, j enters the free set at g = v_j and leaves it, to
-    stay at its bound C, at g = v_j - C. Between two breakpoints F is linear, and its
-    root there is (C n_u + S) / (n_m + 1), with n_u indices at C and n_m free ones whose
-    v sum up to S.
+    As g falls from infinity, j enters the free set at g = v_j and leaves it at g = v_j
+    - C, to stay at its bound C. Between two breakpoints F is linear, and its root there
+    is (C n_u + S) / (n_m + 1), with n_u indices at C and n_m free ones whose v sum up
+    to S.
     """
     v = descending(v)  # line 2
     if len(v) == 0:  # line 3
         return 0.0
-    n_u, n_m, S = 0, 0, 0.0  # line 4
+    n_u = n_m = 0  # line 4
+    S = 0.0
     _, enters = breakpoint(v, C, n_u, n_m)  # line 5
     while True:  # line 6
         if enters:  # line 7, Subroutine 4 (Entry): (11)
@@ -80,8 +80,8 @@ def sweep(v, C):
         if n_m == 0:
             S = 0.0
         g = (C * n_u + S) / (n_m + 1)
-        # Line 8, Subroutine 5. So far F < 0 at each breakpoint passed; the root lies in
-        # this segment when it is not below the next one.
+        # Line 8, Subroutine 5. F < 0 at each breakpoint so far; the root lies in this
+        # segment if it is not below the next breakpoint.
         following, enters = breakpoint(v, C, n_u, n_m)
         if g >= max(following, 0.0):
             return g
@@ -89,33 +89,36 @@ def sweep(v, C):
 
 @njit(cache=True)
 def descending(v):
-    """Return the positive entries of `v`, the largest first: no breakpoint below 0 is
-    needed."""
-    found, m = np.empty(len(v)), 0
+    """Return the positive entries of `v`, the largest first.
+
+    No breakpoint below 0 is needed.
+    """
+    positive = np.empty(len(v))
+    m = 0
     for entry in v:
         if entry > 0.0:
-            found[m] = entry
+            positive[m] = entry
             m += 1
-    found = found[:m]
+    positive = positive[:m]
     if m > MAX_INSERTION:
-        return np.sort(found)[::-1].copy()
+        return np.sort(positive)[::-1].copy()
     for j in range(1, m):
-        entry, at = found[j], j
-        while at > 0 and found[at - 1] < entry:
-            found[at] = found[at - 1]
-            at -= 1
-        found[at] = entry
-    return found
+        entry = positive[j]
+        place = j
+        while place > 0 and positive[place - 1] < entry:
+            positive[place] = positive[place - 1]
+            place -= 1
+        positive[place] = entry
+    return positive
 
 
 @njit(cache=True, inline="always")
 def breakpoint(v, C, n_u, n_m):
-    """Return the largest breakpoint below those passed, and whether an index enters
-    there.
+    """Return the next breakpoint below those passed, and whether an index enters there.
 
-    Subroutine 3 lists all in descending order: those of entries are `v`, which is
-    sorted, those of exits v - C. Here they are merged one by one, as n_u + n_m have
-    entered and n_u have left.
+    Subroutine 3 lists all breakpoints in descending order. The entries are `v`, which
+    is sorted, and the exits are v - C; here they are merged one by one. So far, n_u +
+    n_m indices have entered, and n_u have left.
     """
     entered = n_u + n_m
     entry = v[entered] if entered < len(v) else -np.inf
