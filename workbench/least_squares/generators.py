@@ -29,7 +29,7 @@ Map = Callable[[Matrix, np.ndarray], None]
 HALF = np.float32(0.5)
 # sqrt(2) cos(2 pi t) in powers of t^2, |t| <= 1/2
 COEFFICIENTS = tuple(
-    np.float32(
+    np.array(
         [
             1.414213546900218,
             -27.91545071358391,
@@ -38,7 +38,8 @@ COEFFICIENTS = tuple(
             85.08987970707877,
             -36.72373104043279,
             9.23291691669159,
-        ]
+        ],
+        np.float32,
     )
 )
 # Added to the diagonal of the landmarks' kernel matrix, which may be singular.
