@@ -57,7 +57,7 @@ KERNELS = {
     "memoir": Kernel(
         {
             steps: "visit best_wrong project fold truncate square_of squared",
-            products: "add_scores set_scores add_outer lacks_room",
+            products: "span add_scores set_scores add_outer lacks_room",
             blocks: "soft position slots_for length_of reserve insert",
         },
         ["kernels/test_kernels_memoir.py"],

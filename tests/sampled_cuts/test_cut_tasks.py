@@ -33,7 +33,7 @@ def multiclass(rng):
 
 def chain(rng, K=3):
     y = rng.integers(K, size=17).astype("i4")
-    return Chain(rng.permutation(ROWS)[:17], y, STARTS, K)
+    return Chain(rng.permutation(ROWS)[:17], y, STARTS, K, mean_length=17 / 5)
 
 
 def test_the_first_of_equally_violating_labels_answers(rng):

@@ -1,2 +1,1 @@
-"""Least squares revisited (Agarwal, Kakade, Karampatziakis, Song, Valiant): Algorithms
-1, 2, 3."""
+"""Least squares revisited (Agarwal, Kakade, Karampatziakis, Song, Valiant)."""

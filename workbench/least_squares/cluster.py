@@ -13,8 +13,8 @@ from workbench.core.blocks import pieces
 from workbench.core.problem import Problem, noted
 from workbench.least_squares.products import GRAM_ROWS
 
-# The clusters of problems whose rows are elsewhere. What is made from such a problem
-# has none.
+# The clusters of problems whose rows are on workers. A problem that is made from such a
+# problem has none.
 CLUSTERS: WeakKeyDictionary[Problem, Cluster] = WeakKeyDictionary()
 
 
@@ -22,25 +22,24 @@ def on_cluster(problem: Problem, client) -> Problem:
     """Return the problem with its rows on the workers of a ``distributed.Client``.
 
     ls_generalized and ls_accelerated leave every pass over the rows to the workers;
-    other solvers use the rows here. The rows are a memory-mapped .npy file, which the
-    workers map under the same path. Dask rebuilds the parts of a lost worker. A
-    ConnectionError ends a run whose scheduler is gone; a copy of its last state can
-    resume with another cluster or none.
+    other solvers use the rows in this process. The rows are a memory-mapped .npy file,
+    which the workers map under the same path. Dask rebuilds the parts of a lost worker.
+    A ConnectionError ends a run whose scheduler is gone; a copy of its last state can
+    be resumed with another cluster or none.
 
     Raises
     ------
     ValueError
         For rows that are not memory-mapped.
     """
-    there = replace(problem)
-    noted(there, problem.recipe)
-    CLUSTERS[there] = Cluster(client, problem)
-    return there
+    distributed = replace(problem)
+    noted(distributed, problem.recipe)
+    CLUSTERS[distributed] = Cluster(client, problem)
+    return distributed
 
 
 def summed(function: Callable, problem: Problem):
-    """Return function(problem); on a cluster, the sum over the parts that its workers
-    hold."""
+    """Return function(problem); on a cluster, the sum over its parts."""
     cluster = CLUSTERS.get(problem)
     return cluster.ask(function) if cluster else function(problem)
 
@@ -50,31 +49,27 @@ class Cluster:
 
     def __init__(self, client, problem: Problem):
         self.client = client
-        threads = (
-            sum(client.nthreads().values()) or 1
-        )  # without a worker, wait for the first
+        # Without a worker, one part waits for the first.
+        threads = sum(client.nthreads().values()) or 1
         size = -(-problem.n // (GRAM_ROWS * threads)) * GRAM_ROWS
         parts = list(pieces(problem.n, size))
-        files = [_file(problem.X, at) for at in parts]
-        labels, weights = (
-            [a[at] for at in parts] for a in (problem.y, problem.weights)
-        )
+        files = [_file(problem.X, rows) for rows in parts]
+        labels = [problem.y[rows] for rows in parts]
+        weights = [problem.weights[rows] for rows in parts]
         self.parts = self._reach(client.map, Part, files, labels, weights, pure=False)
 
     def ask(self, function: Callable):
-        """Return the sum of function(part) over the parts; tuples are summed entry by
-        entry."""
+        """Return the sum of function(part) over the parts, by entry for tuples."""
         futures = self._reach(self.client.map, function, self.parts, pure=False)
         return reduce(_add, self._reach(self.client.gather, futures))
 
-    def _reach(self, request: Callable, *given, **options):
+    def _reach(self, request: Callable, *arguments, **options):
         try:
             if self.client.status == "running":  # a closing client never answers
-                return request(*given, **options)
+                return request(*arguments, **options)
         except FileNotFoundError as error:
-            raise ValueError(
-                f"cluster: a worker finds no file {error.filename}"
-            ) from None
+            message = f"cluster: a worker finds no file {error.filename}"
+            raise ValueError(message) from None
         except Exception:
             if self.client.status == "running":
                 raise
@@ -83,8 +78,7 @@ class Cluster:
 
 @dataclass(frozen=True)
 class Part:
-    """Some rows of a file, which ``numpy.memmap(*file)`` maps, their labels and
-    weights."""
+    """Some rows that ``numpy.memmap(*file)`` maps, with labels and weights."""
 
     file: tuple
     y: np.ndarray
@@ -92,7 +86,7 @@ class Part:
 
     @property
     def X(self) -> np.ndarray:
-        """The rows: pickle takes the arguments along, and each process maps its own."""
+        """The rows; pickle saves only the arguments, and each process maps its own."""
         return np.asarray(np.memmap(*self.file))
 
 
@@ -100,16 +94,15 @@ def _add(a, b):
     return tuple(map(_add, a, b)) if isinstance(a, tuple) else a + b
 
 
-def _file(X: np.ndarray, at: slice) -> tuple:
+def _file(X: np.ndarray, rows: slice) -> tuple:
+    """Return the arguments of ``numpy.memmap`` for some rows."""
     file = X if isinstance(X, np.memmap) else getattr(X, "base", None)
-    if (
-        not isinstance(file, np.memmap)
-        or file.shape != X.shape
-        or file.dtype != X.dtype
-    ):
+    mapped = isinstance(file, np.memmap)
+    if not mapped or file.shape != X.shape or file.dtype != X.dtype:
         raise ValueError(
             "problem: must have the rows of a memory-mapped .npy file, float32 or "
             "float64 in C order, for the workers of a cluster to map"
         )
-    offset = file.offset + at.start * X.strides[0]
-    return file.filename, X.dtype, "r", offset, (at.stop - at.start, X.shape[1])
+    offset = file.offset + rows.start * X.strides[0]
+    shape = rows.stop - rows.start, X.shape[1]
+    return file.filename, X.dtype, "r", offset, shape

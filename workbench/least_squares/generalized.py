@@ -21,9 +21,9 @@ from workbench.least_squares.products import Factor, check_size
 class Iterate:
     """The weights ``W`` (d, k) of Algorithm 1 after ``round`` updates.
 
-    ``stepped`` (d, k) is where the last step ended, from which the accelerated method
-    goes on to ``W``, and ``theta`` is its momentum's counter; the plain method keeps
-    ``stepped`` equal to ``W``.
+    ``stepped`` (d, k) is where the last step ended. The accelerated method extrapolates
+    from there to ``W``, and ``theta`` is the counter of its momentum. In the plain
+    method ``stepped`` equals ``W``.
     """
 
     round: int
@@ -34,10 +34,10 @@ class Iterate:
 
 @dataclass
 class GeneralizedState(Iterate, State):
-    """An iterate, its mean ``loss`` and objective ``primal``, and both best bounds.
+    """An iterate, its mean ``loss`` and objective ``primal``, and the best bounds.
 
-    ``primal`` is at least P(W): the largest error that rounding can make is added. All
-    is for this ``alpha``.
+    ``primal`` is at least P(W), because the largest possible rounding error is added.
+    All numbers are for this ``alpha``.
     """
 
     loss: float
@@ -50,10 +50,8 @@ class GeneralizedState(Iterate, State):
         return np.asarray(check_sparse(X) @ self.W)
 
     def info(self) -> Row:
-        return bounds(self.lower, self.upper) | {
-            "primal": self.primal,
-            "loss": self.loss,
-        }
+        objective = {"primal": self.primal, "loss": self.loss}
+        return bounds(self.lower, self.upper) | objective
 
 
 @resumable("alpha")
@@ -66,22 +64,22 @@ def ls_generalized(
 ) -> Iterator[GeneralizedState]:
     """Minimise P(W) = mean_i (Phi(W'x_i) - y_i.W'x_i) + alpha/2 |W|^2 by Algorithm 1.
 
-    Every round solves one least squares problem, all of them with the same Cholesky
-    factor. L is 1 for the identity link and 1/2 for the softmax (footnote 3). The paper
-    has no formula for its regulariser; here L (S + alpha/L I) majorises the Hessian,
-    with S the second moment of the rows, which makes the identity link ridge regression
-    in one step. P is alpha-strongly convex, so that P(W) - |grad P(W)|^2 / (2 alpha) is
-    a lower bound. Both bounds allow for rounding: in single precision some 1e-5 times
-    |W| and the root mean squares of the rows' lengths and residuals. Centre features
-    that are far from zero, or take double.
+    Every round solves one least squares problem, always with the same Cholesky factor.
+    L is 1 for the identity link and 1/2 for the softmax (footnote 3). The paper has no
+    formula for its regulariser. Here L (S + alpha/L I) majorises the Hessian, with S
+    the second moment of the rows, so that the identity link is ridge regression in one
+    step. P is alpha-strongly convex, so that P(W) - |grad P(W)|^2 / (2 alpha) is a
+    lower bound. Both bounds allow for rounding: in single precision about 1e-5 times
+    |W| times the root mean squares of the rows' lengths and residuals. Centre features
+    that are far from zero, or use double precision.
 
     Parameters
     ----------
     alpha : positive ridge penalty, for the mean loss of a row, weighted by the
         problem's weights (the paper's lambda for text is n alpha). The paper prints
         none for dense rows: the default hardly changes its numbers on MNIST
-    link : of scores to predictions: "identity", "softmax" or "squared_hinge", which is
-        ours
+    link : maps scores to predictions: "identity", "softmax" or "squared_hinge", which
+        is ours
 
     Raises
     ------
@@ -100,11 +98,11 @@ def ls_accelerated(
     link: str = "softmax",
     state: GeneralizedState | None = None,
 ) -> Iterator[GeneralizedState]:
-    """Minimise the objective of :func:`ls_generalized` with Nesterov's momentum, in S's
-    distances.
+    """Minimise the objective of :func:`ls_generalized` with Nesterov's momentum, in the
+    norm of S.
 
     The paper names this variant in Section 4, with an error of O(1/t^2), and prints no
-    steps. Here they are those of Beck and Teboulle (2009). Ours is the restart of the
+    steps. These are the steps of Beck and Teboulle (2009). We add a restart of the
     momentum when it points uphill (O'Donoghue, Candes, 2015). The state's W is the
     extrapolated point, whose loss and gradient are known.
     """
@@ -119,16 +117,30 @@ def descend(
     state: GeneralizedState | None,
 ) -> Iterator[GeneralizedState]:
     """Do the rounds of both methods."""
-    alpha, L = check_positive(alpha, "alpha"), check_link(link).L
+    alpha = check_positive(alpha, "alpha")
+    L = check_link(link).L
     check_size(problem.d)
     H = second_moment(problem)  # E[x x']
     objective = Objective(problem, alpha, link, H)
     H.flat[:: problem.d + 1] += alpha / L
     R = Factor(H)
     zeros = np.zeros((problem.d, problem.k))
-    s = state or GeneralizedState(0, zeros, zeros, 1.0, 0.0, 0.0, 0.0, np.inf, alpha)
-    if s.alpha != alpha:  # resumed with another, without momentum and bounds
-        s.alpha, s.theta, s.lower, s.upper = alpha, 1.0, 0.0, np.inf
+    s = state or GeneralizedState(
+        round=0,
+        W=zeros,
+        stepped=zeros,
+        theta=1.0,
+        loss=0.0,
+        primal=0.0,
+        lower=0.0,
+        upper=np.inf,
+        alpha=alpha,
+    )
+    if s.alpha != alpha:  # momentum and bounds are of no use for another alpha
+        s.alpha = alpha
+        s.theta = 1.0
+        s.lower = 0.0
+        s.upper = np.inf
     objective.certify(s)
     yield s
     for _ in updates(s, objective.gradient, R, L, accelerated):
@@ -163,13 +175,13 @@ def updates(
 def extrapolated(
     W: np.ndarray, before: np.ndarray, gradient: np.ndarray, theta: float
 ) -> tuple[np.ndarray, float]:
-    """Return the point from which Nesterov's method takes its next step, and its next
-    counter.
+    """Return the point for the next step of Nesterov's method, and the next counter.
 
     The last two steps ended at `W` and `before`. If the last step's gradient points
     along their difference, the momentum leads uphill and restarts. The counter `theta`
     begins at 1.
     """
-    theta = 1.0 if np.vdot(gradient, W - before) > 0 else theta
-    after = (1 + np.sqrt(1 + 4 * theta**2)) / 2
-    return W + (theta - 1) / after * (W - before), after
+    if np.vdot(gradient, W - before) > 0:
+        theta = 1.0
+    next_theta = (1 + np.sqrt(1 + 4 * theta**2)) / 2
+    return W + (theta - 1) / next_theta * (W - before), next_theta

@@ -1,9 +1,9 @@
 """Random features made block by block from a seed: the GEN of stagewise regression.
 
-No block depends on another, and none is stored: a prediction needs a
-:class:`Generator`, a few numbers and, for kernels, landmarks. Features are float32. On
-rows like the training rows, waves, logits and polynomials of centred rows have a mean
-square of order one; kernel values lie in [0, 1].
+No block depends on another, and none is stored: a prediction needs only a
+:class:`Generator`, which is a few numbers and, for kernels, landmarks. Features are
+float32. On rows like the training rows, waves, logits and polynomials of centred rows
+have a mean square of order one; kernel values lie in [0, 1].
 """
 
 from __future__ import annotations
@@ -24,27 +24,31 @@ from workbench.kernels.compiled import njit
 from workbench.kernels.rows import write_product
 from workbench.least_squares.products import check_size
 
-Map = Callable[
-    [Matrix, np.ndarray], None
-]  # rows (m, d), and where their (m, p) features go
+# A function of (m, d) rows and of the (m, p) array to which it writes their features.
+Map = Callable[[Matrix, np.ndarray], None]
 HALF = np.float32(0.5)
 # sqrt(2) cos(2 pi t) in powers of t^2, |t| <= 1/2
-COEFFICIENTS = (
-    1.414213546900218,
-    -27.91545071358391,
-    91.83778064032919,
-    -120.84474623131669,
+COEFFICIENTS = tuple(
+    np.array(
+        [
+            1.414213546900218,
+            -27.91545071358391,
+            91.83778064032919,
+            -120.84474623131669,
+            85.08987970707877,
+            -36.72373104043279,
+            9.23291691669159,
+        ],
+        np.float32,
+    )
 )
-COEFFICIENTS += (85.08987970707877, -36.72373104043279, 9.23291691669159)
-COEFFICIENTS = tuple(map(np.float32, COEFFICIENTS))
-JITTER = (
-    1e-6  # added to the diagonal of the landmarks' kernel matrix, which may be singular
-)
+# Added to the diagonal of the landmarks' kernel matrix, which may be singular.
+JITTER = 1e-6
 
 
 @dataclass(frozen=True, eq=False)
 class Generator:
-    """A recipe of `n_features` features of rows with `d` entries, `block` at a time."""
+    """A recipe for `n_features` features of rows with `d` entries, made in blocks."""
 
     kind: str  # a name of KINDS
     d: int
@@ -52,7 +56,7 @@ class Generator:
     block: int
     seed: int
     s: float  # the kernel is exp(-|x - x'|^2 / s)
-    # Landmarks of all blocks, one below the other, or no rows; of columns, their order.
+    # Landmarks of all blocks, one below the other, or no rows; the order of columns.
     anchors: np.ndarray = field(default_factory=lambda: np.zeros((0, 0), np.float32))
 
     @property
@@ -61,25 +65,28 @@ class Generator:
         return -(-self.n_features // self.block)
 
     def part(self, b: int) -> slice:
-        """Return the slice of all features that block `b` has."""
+        """Return which of all features are in block `b`."""
         return slice(b * self.block, min((b + 1) * self.block, self.n_features))
 
     def width(self, b: int) -> int:
         """Return the number of features of block `b`."""
-        return self.part(b).stop - self.part(b).start
+        part = self.part(b)
+        return part.stop - part.start
 
     def own(self, b: int) -> slice | np.ndarray:
-        """Return the index of the weights of block `b`; those of columns are in X's
-        order."""
-        return self.anchors[self.part(b)] if self.kind == "columns" else self.part(b)
+        """Return the index of the weights of block `b`.
+
+        The weights of columns are in the order of X.
+        """
+        part = self.part(b)
+        return self.anchors[part] if self.kind == "columns" else part
 
     def rng(self, b: int) -> np.random.Generator:
         """Return the random number generator of block `b`."""
         return np.random.default_rng([self.seed, b])
 
     def make(self, b: int) -> Map:
-        """Return the function that writes block `b`'s features of (m, d) rows to (m,
-        width) `Z`."""
+        """Return the function that writes the features of block `b` to an array."""
         return KINDS[self.kind](self, b)
 
     @cached_property
@@ -88,8 +95,7 @@ class Generator:
         return self.anchors.mean(axis=0, dtype=np.float64).astype(np.float32)
 
     def penalty(self, b: int) -> np.ndarray | None:
-        """Return the matrix M of block `b`'s regulariser tr(W'M W); None is the
-        identity."""
+        """Return M of block `b`'s regulariser tr(W'M W); None is the identity."""
         if self.kind != "nystroem":
             return None
         landmarks = self.anchors[self.part(b)].astype(np.float64)
@@ -112,26 +118,26 @@ def fitted(
     ----------
     kind : "fourier", sqrt(2) cos(w.x + b) (Rahimi, Recht, 2007); "orthogonal_fourier",
         the same with w orthogonal in groups of d (Yu et al., 2016); "poly2", "poly3",
-        "poly4", the product of that many factors w.x + b; "logits", 1 / (1 + exp(-u))
-        of one such factor u; "nystroem", the kernel with random training rows as
+        "poly4", products of 2, 3 or 4 factors w.x + b; "logits", 1 / (1 + exp(-u)) of
+        one such factor u; "nystroem", the kernel with random training rows as
         landmarks, which repeat if there are too few. The paper prints neither the
         variance of logits nor the degree of polynomials (appendix A.2.1)
     n_features, block : int, at least 1; a `block` above `n_features` means `n_features`
     bandwidth : positive; the kernel is exp(-|x - x'|^2 / (bandwidth m^2)) with the
         median distance m of training rows that differ, or 1 if all are equal
-    seed : int, at least 0, seeds all that is random
+    seed : int, at least 0, seeds the features
     """
-    if kind not in [*RANDOM]:
+    if kind not in [*RANDOM]:  # a list also accepts what has no hash
         raise ValueError(f"features: unknown name {kind!r}; {hint(str(kind), RANDOM)}")
     n_features = check_whole(n_features, "n_features")
     block = min(check_whole(block, "block"), n_features)
     check_size(block, "block: its")
     seed = check_whole(seed, "seed", least=0)
     bandwidth = check_positive(bandwidth, "bandwidth")
-    held = n_features if kind == "nystroem" else block
-    check_memory(
-        f"{held} {kind} features of {problem.d} columns, which", 4 * held * problem.d
-    )
+    kernel = kind == "nystroem"
+    stored = n_features if kernel else block
+    what = f"{stored} {kind} features of {problem.d} columns, which"
+    check_memory(what, 4 * stored * problem.d)
     distances = sampled_distances(problem, seed)
     distances = distances[distances > 0]
     square = float(np.median(distances)) ** 2 if len(distances) else 1.0
@@ -142,28 +148,30 @@ def fitted(
             f"must lie between 1e-36 and 1e36, got {bandwidth:.3g}"
         )
     anchors = np.zeros((0, 0), np.float32)
-    if kind == "nystroem":
-        rows = np.resize(np.random.default_rng(seed).permutation(problem.n), n_features)
-        anchors = problem.X[rows]
-        anchors = (anchors.toarray() if sp.issparse(anchors) else anchors).astype(
-            np.float32
-        )
+    if kernel:
+        order = np.random.default_rng(seed).permutation(problem.n)
+        landmarks = problem.X[np.resize(order, n_features)]
+        if sp.issparse(landmarks):
+            landmarks = landmarks.toarray()
+        anchors = landmarks.astype(np.float32)
     return Generator(kind, problem.d, n_features, block, seed, s, anchors)
 
 
 def fourier(generator: Generator, b: int) -> Map:
     """Return sqrt(2) cos(w.x + b), w ~ N(0, 2/s I), b uniform over a period."""
-    rng, p = generator.rng(b), generator.width(b)
-    return _waves(generator, rng.standard_normal((generator.d, p), np.float32), rng)
+    rng = generator.rng(b)
+    shape = generator.d, generator.width(b)
+    return _waves(generator, rng.standard_normal(shape, np.float32), rng)
 
 
 def orthogonal_fourier(generator: Generator, b: int) -> Map:
-    """Return features as :func:`fourier` with w orthogonal in groups of d, of the same
-    lengths."""
-    rng, p, d = generator.rng(b), generator.width(b), generator.d
+    """Return features as in :func:`fourier`, with w orthogonal in groups of d."""
+    rng = generator.rng(b)
+    p = generator.width(b)
+    d = generator.d
     groups = []
     for first in range(0, p, d):
-        # Q of a QR factorisation is uniform once its signs are those of R's diagonal.
+        # With the signs of R's diagonal, Q of a QR factorisation is uniform.
         Q, R = np.linalg.qr(rng.standard_normal((d, min(d, p - first))))
         lengths = np.sqrt(rng.chisquare(d, Q.shape[1]))
         groups.append(Q * (np.sign(np.diag(R)) * lengths))
@@ -176,7 +184,7 @@ def polynomial(generator: Generator, b: int) -> Map:
 
 
 def logits(generator: Generator, b: int) -> Map:
-    """Return 1 / (1 + exp(-u)) of factors u as those of :func:`polynomial`."""
+    """Return 1 / (1 + exp(-u)) of the factors u in :func:`polynomial`."""
     factors = _products(generator, b, 1)
 
     def make(X: Matrix, Z: np.ndarray) -> None:
@@ -189,10 +197,10 @@ def logits(generator: Generator, b: int) -> Map:
 def nystroem(generator: Generator, b: int) -> Map:
     """Return the kernel exp(-|x - c|^2 / s) with the landmarks c of the block."""
     landmarks = generator.anchors[generator.part(b)]
-    centre, scale = generator.centre, np.float32(1 / generator.s)
+    scale = np.float32(1 / generator.s)
 
     def make(X: Matrix, Z: np.ndarray) -> None:
-        Z[...] = _squared_distances(X, landmarks, centre)
+        Z[...] = _squared_distances(X, landmarks, generator.centre)
         Z *= -scale
         np.exp(Z, out=Z)
 
@@ -200,7 +208,7 @@ def nystroem(generator: Generator, b: int) -> Map:
 
 
 def columns(generator: Generator, b: int) -> Map:
-    """Return columns of the rows themselves, in the order that the anchors name."""
+    """Return columns of the rows themselves, in the order of the anchors."""
     order = generator.own(b)
 
     def make(X: Matrix, Z: np.ndarray) -> None:
@@ -212,7 +220,9 @@ def columns(generator: Generator, b: int) -> Map:
 RANDOM: dict[str, Callable[[Generator, int], Map]] = {
     "fourier": fourier,
     "orthogonal_fourier": orthogonal_fourier,
-    **dict.fromkeys(("poly2", "poly3", "poly4"), polynomial),
+    "poly2": polynomial,
+    "poly3": polynomial,
+    "poly4": polynomial,
     "logits": logits,
     "nystroem": nystroem,
 }
@@ -221,8 +231,10 @@ KINDS = RANDOM | {"columns": columns}
 
 def _products(generator: Generator, b: int, degree: int) -> Map:
     rng = generator.rng(b)
-    scale, (d, p) = np.sqrt(2 / generator.s), (generator.d, generator.width(b))
-    W = [_scaled(rng.standard_normal((d, p)), scale) for _ in range(degree)]
+    d = generator.d
+    p = generator.width(b)
+    scale = np.sqrt(2 / generator.s)
+    W = [(rng.standard_normal((d, p)) * scale).astype("f4") for _ in range(degree)]
     shifts = rng.standard_normal((degree, p), np.float32) * np.float32(0.7)
 
     def make(X: Matrix, Z: np.ndarray) -> None:
@@ -238,9 +250,8 @@ def _products(generator: Generator, b: int, degree: int) -> Map:
 
 
 def _waves(generator: Generator, W: np.ndarray, rng: np.random.Generator) -> Map:
-    W = _scaled(
-        W, np.sqrt(2 / generator.s) / (2 * np.pi)
-    )  # phases in turns, not radians
+    turns = np.sqrt(2 / generator.s) / (2 * np.pi)  # instead of radians
+    W = np.ascontiguousarray(W * turns, np.float32)
     shift = rng.random(W.shape[1], np.float32)
 
     def make(X: Matrix, Z: np.ndarray) -> None:
@@ -254,9 +265,9 @@ def _waves(generator: Generator, W: np.ndarray, rng: np.random.Generator) -> Map
 def cosines(Z, shift):
     """Replace the float32 (m, p) `Z` by sqrt(2) cos(2 pi (z + shift)), to within 1e-6.
 
-    This interpolates the cosine at Chebyshev points by a polynomial of the squared
-    distance to the nearest whole turn. Vector instructions make it several times as
-    fast as a library's cosine.
+    A polynomial of the squared distance to the nearest whole turn interpolates the
+    cosine at Chebyshev points. With vector instructions it is several times as fast as
+    a library's cosine.
     """
     c0, c1, c2, c3, c4, c5, c6 = COEFFICIENTS
     for i in range(Z.shape[0]):
@@ -271,20 +282,16 @@ def cosines(Z, shift):
 def _squared_distances(X: Matrix, C: np.ndarray, centre: np.ndarray) -> np.ndarray:
     """Return |x - c|^2 of rows and landmarks, in the landmarks' type."""
     if sp.issparse(X):
-        # Sparse rows are not centred: that would fill them, and most entries are zero
-        # anyway.
+        # Sparse rows are not centred, which would make them dense.
         squares = np.asarray(X.multiply(X).sum(axis=1)).ravel()
         D = np.asarray(X.astype(C.dtype, copy=False) @ C.T)
     else:
         # Centre in the rows' own type: squares of an offset would swamp the distances.
-        X, C = np.asarray(X - centre, C.dtype), C - centre
+        X = np.asarray(X - centre, C.dtype)
+        C = C - centre
         squares = np.einsum("ij,ij->i", X, X)
         D = X @ C.T
     D *= -2
     D += squares.astype(C.dtype)[:, None]
     D += np.einsum("ij,ij->i", C, C)
     return np.maximum(D, 0, out=D)
-
-
-def _scaled(W: np.ndarray, scale: float) -> np.ndarray:
-    return np.ascontiguousarray(W * scale, np.float32)

@@ -1,10 +1,10 @@
 """The losses Phi(u) - y.u of generalized linear models with the link g = grad Phi
 (Section 2.2).
 
-Each link is one compiled function of scores ``F`` (m, k), targets ``y``, residuals
-``R`` (m, k) and weights (m,). It writes g(F) - y into ``R``, which may be ``F``, and
-returns the sum of the losses, each row's residuals and loss multiplied by its weight.
-Targets are (m,) class codes.
+Each link is one compiled function of scores ``F`` (m, k), class codes ``y`` (m,),
+residuals ``R`` (m, k) and ``weights`` (m,). It writes g(F) - y to ``R``, which may be
+``F``, and returns the sum of the losses. The residuals and the loss of a row are
+multiplied by its weight.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from workbench.kernels.compiled import njit
 
 
 class Link(NamedTuple):
-    """The Lipschitz constant of a link and its compiled residuals."""
+    """A link's Lipschitz constant and its compiled function."""
 
     L: float
     residuals: Callable
@@ -28,8 +28,7 @@ class Link(NamedTuple):
 
 @njit(nogil=True)
 def target(y, i, c):
-    """Return 1 where row i has label c, else 0, in single precision: F keeps its
-    type."""
+    """Return 1 if row i has label c, else 0, in single precision: F keeps its type."""
     return np.float32(y[i] == c)
 
 
@@ -61,7 +60,8 @@ def softmax(F, y, R, weights):
     total = 0.0
     for i in range(F.shape[0]):
         largest = F[i].max()
-        own, mass = F[i, 0] - F[i, 0], 0.0  # the first is a zero of F's type
+        own = F[i, 0] - F[i, 0]  # zero, in F's type
+        mass = 0.0
         for c in range(F.shape[1]):
             u = F[i, c] - largest
             own += target(y, i, c) * u
@@ -76,8 +76,7 @@ def softmax(F, y, R, weights):
 
 @njit(cache=True, nogil=True)
 def squared_hinge(F, y, R, weights):
-    """sum_c max(0, 1 - t_c u_c)^2 with t_c = 2 y_c - 1: the L2-loss SVM, one against
-    the rest."""
+    """sum_c max(0, 1 - t_c u_c)^2, t_c = 2 y_c - 1: the L2-loss SVM, one-vs-rest."""
     total = 0.0
     for i in range(F.shape[0]):
         loss = 0.0

@@ -37,13 +37,14 @@ def ls_stagewise_passes(
     block.
 
     Ours: :func:`workbench.least_squares.stagewise.ls_stagewise` fits a block as if no
-    later one came. Here every block is visited `passes` times, with its Cholesky factor
-    kept, which is block descent to the solution for all features at once, and the steps
-    are those of :func:`workbench.least_squares.generalized.ls_accelerated`.
+    other one followed. Here every block is visited `passes` times, with its Cholesky
+    factor kept. This is block descent to the solution for all features together. The
+    steps are those of :func:`workbench.least_squares.generalized.ls_accelerated`.
 
     Parameters
     ----------
-    passes, inner : visits of every block, and steps per visit, at least 1
+    passes, inner : number of visits of every block, and number of steps per visit, at
+        least 1
     alpha, features, n_features, block, link, bandwidth, seed : as in `ls_stagewise`
 
     Raises
@@ -55,9 +56,8 @@ def ls_stagewise_passes(
     s = state or start(
         fitted(problem, features, n_features, block, bandwidth, seed), problem
     )
-    yield from stages(
-        BlockVisits(problem, s, alpha, link, keep=passes > 1), passes, inner, True
-    )
+    visits = BlockVisits(problem, s, alpha, link, keep=passes > 1)
+    yield from stages(visits, passes, inner, accelerated=True)
 
 
 @resumable("alpha", "passes", "inner")
@@ -70,15 +70,15 @@ def ls_columns_logistic(
     inner: int = 4,
     state: ColumnsState | None = None,
 ) -> Iterator[StagewiseState]:
-    """Minimise the mean logistic loss + alpha/2 |W|^2, a block of columns of X at a
+    """Minimise the mean logistic loss + alpha/2 |W|^2, one block of columns of X at a
     time.
 
     Ours: :func:`workbench.least_squares.stagewise.ls_columns` with the softmax and
-    `inner` accelerated steps per visit, which the paper has for dense features only.
+    `inner` accelerated steps per visit. The paper has these for dense features only.
 
     Parameters
     ----------
     alpha, block, passes : as in `ls_columns`
-    inner : steps per visit, at least 1
+    inner : number of steps per visit, at least 1
     """
     yield from column_stages(problem, state, alpha, block, passes, "softmax", inner)

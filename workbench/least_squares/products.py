@@ -1,5 +1,4 @@
-"""Sums over rows that the algorithms are made of: products in the rows' type, sums in
-float64."""
+"""The sums over rows in the algorithms: products in the rows' type, sums in float64."""
 
 from __future__ import annotations
 
@@ -13,18 +12,16 @@ from workbench.core.blocks import pieces
 from workbench.core.problem import Matrix
 from workbench.kernels.rows import write_product
 
-GRAM_ROWS = (
-    4096  # rows of one product of a Gram matrix: long enough for BLAS to be at its best
-)
+# Rows of one product of a Gram matrix: enough for BLAS to reach its full speed.
+GRAM_ROWS = 4096
 TOGETHER = 128  # rows whose products with residuals are summed in single precision
-CACHED = (
-    2**19
-)  # bytes of rows that are read twice, and the second time from the processor's cache
+# Bytes of rows that are read twice, the second time from the processor's cache.
+CACHED = 2**19
 LARGEST = 20_000  # features: their Gram matrix, its summands and its factor take 10 GB
 
 
 def gram(X: Matrix, weights: np.ndarray, total: float | None = None) -> np.ndarray:
-    """Return X' diag(weights) X / sum(weights) of (n, d) rows, in float64; or over
+    """Return X' diag(weights) X / sum(weights) of (n, d) rows in float64, or divided by
     `total`.
 
     Products are of double precision too: errors of single precision in directions that
@@ -34,20 +31,25 @@ def gram(X: Matrix, weights: np.ndarray, total: float | None = None) -> np.ndarr
     total = total or weights.sum()
     if sp.issparse(X):
         X = X.astype(np.float64, copy=False)
-        each = X.data * np.repeat(weights, np.diff(X.indptr))
-        heavy = sp.csr_matrix((each, X.indices, X.indptr), X.shape)
+        data = X.data * np.repeat(weights, np.diff(X.indptr))
+        heavy = sp.csr_matrix((data, X.indices, X.indptr), X.shape)
         return (X.T @ heavy).toarray() / total
-    S, product = np.zeros(X.shape[1:] * 2), np.empty(X.shape[1:] * 2)
+    d = X.shape[1]
+    S = np.zeros((d, d))
+    part = np.empty((d, d))
     for rows in pieces(len(X), GRAM_ROWS):
-        exact = by_root(X[rows].astype(np.float64, copy=False), weights[rows])
-        S += np.dot(exact.T, exact, out=product)  # a symmetric one: NumPy does half
+        heavy = by_root(X[rows].astype(np.float64, copy=False), weights[rows])
+        # NumPy computes half of a product with the same matrix.
+        S += np.dot(heavy.T, heavy, out=part)
     S /= total
     return S
 
 
 def by_root(Z: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """Return (m, p) rows times the roots of their weights, in their own type; Z itself
-    for ones."""
+    """Return (m, p) rows times the roots of their weights, in their own type.
+
+    The result is Z itself if all weights are 1.
+    """
     if (weights == 1.0).all():
         return Z
     return (Z * np.sqrt(weights)[:, None]).astype(Z.dtype, copy=False)
@@ -65,43 +67,48 @@ def residuals(
     residuals R.
 
     `of` is the compiled function of a link. Sums are of double precision, except those
-    of :func:`product`.
+    in :func:`product`.
     """
     W = W.astype(X.dtype, copy=False)
-    loss, inner, G = 0.0, 0.0, np.zeros(W.shape)
+    loss = 0.0
+    inner = 0.0
+    G = np.zeros(W.shape)
     for rows in pieces(X.shape[0], cached_rows(X)):
-        x = X[rows]
+        part = X[rows]
         F = np.empty((rows.stop - rows.start, W.shape[1]), X.dtype)
-        write_product(x, W, F)
+        write_product(part, W, F)
         if offset is not None:
             F += offset[rows]
         R = np.empty_like(F)
         loss += of(F, y[rows], R, weights[rows])
         inner += float(np.einsum("ij,ij->", F, R, dtype=np.float64))
-        G += product(x, R)
+        G += product(part, R)
     return loss, inner, G
 
 
 def product(X: Matrix, R: np.ndarray) -> np.ndarray:
-    """Return X'R; that of dense rows of single precision is summed in double, every 128
-    rows."""
-    whole = len(R) // TOGETHER * TOGETHER
-    if sp.issparse(X) or X.dtype != np.float32 or len(R) <= TOGETHER:
+    """Return X'R.
+
+    For dense rows of single precision, the products of 128 rows at a time are summed in
+    double precision.
+    """
+    n = len(R)
+    if sp.issparse(X) or X.dtype != np.float32 or n <= TOGETHER:
         return X.T @ R
-    Z, S = (M[:whole].reshape(-1, TOGETHER, M.shape[1]) for M in (X, R))
-    summed = (
-        np.matmul(S.transpose(0, 2, 1), Z).sum(axis=0, dtype=np.float64).T
-    )  # faster so
-    return summed if whole == len(R) else summed + X[whole:].T @ R[whole:]
+    whole = n // TOGETHER * TOGETHER
+    Z = X[:whole].reshape(-1, TOGETHER, X.shape[1])
+    S = R[:whole].reshape(-1, TOGETHER, R.shape[1])
+    transposed = np.matmul(S.transpose(0, 2, 1), Z)  # faster than the product itself
+    summed = transposed.sum(axis=0, dtype=np.float64).T
+    return summed if whole == n else summed + X[whole:].T @ R[whole:]
 
 
 def terms(X: Matrix) -> np.ndarray:
-    """Return how many products :func:`residuals` sums at most in the rows' type, by
-    feature."""
+    """Return by feature how many products :func:`residuals` sums in the rows' type."""
     if sp.issparse(X):
         return np.minimum(np.bincount(X.indices, minlength=X.shape[1]), GRAM_ROWS)
-    most = TOGETHER if X.dtype == np.float32 else cached_rows(X)
-    return np.full(X.shape[1], min(len(X), most))
+    rows = TOGETHER if X.dtype == np.float32 else cached_rows(X)
+    return np.full(X.shape[1], min(len(X), rows))
 
 
 def cached_rows(X: Matrix) -> int:
@@ -112,8 +119,7 @@ def cached_rows(X: Matrix) -> int:
 
 
 class Factor:
-    """The Cholesky factor of a (p, p) `H` that is positive definite except for
-    rounding."""
+    """The Cholesky factor of a (p, p) `H`, positive definite except for rounding."""
 
     def __init__(self, H: np.ndarray):
         if not np.isfinite(H).all():
@@ -121,10 +127,8 @@ class Factor:
                 "problem: products of its features are not finite; scale the rows"
             )
         mean = np.trace(H) / len(H)
-        for jitter in (
-            0.0,
-            *np.logspace(-9, 0, 10),
-        ):  # rounding puts eigenvalues below zero
+        # Rounding may make eigenvalues negative.
+        for jitter in (0.0, *np.logspace(-9, 0, 10)):
             raised = H + jitter * mean * np.eye(len(H)) if jitter else H
             try:
                 self.factor = sla.cho_factor(raised, lower=True, check_finite=False)
@@ -137,20 +141,20 @@ class Factor:
         """Return the solution D of H D = G."""
         return sla.cho_solve(self.factor, G, check_finite=False)
 
-    def raised(self, share: float) -> Factor:
-        """Return the factor of H plus that fraction of its trace times I."""
+    def raised(self, fraction: float) -> Factor:
+        """Return the factor of H plus this fraction of its trace times I."""
         R = np.tril(self.factor[0])
         H = R @ R.T
-        H.flat[:: len(H) + 1] += share * float(np.vdot(R, R))
+        H.flat[:: len(H) + 1] += fraction * float(np.vdot(R, R))
         return Factor(H)
 
 
 def check_size(features: int, of: str = "problem: its") -> None:
     """Refuse more features than the Gram matrix of a common machine can hold."""
     if features > LARGEST:
-        advice = "; ls_columns and ls_stagewise take them in smaller blocks" * (
-            of[:7] == "problem"
-        )
+        advice = ""
+        if of.startswith("problem"):
+            advice = "; ls_columns and ls_stagewise take them in smaller blocks"
         raise ValueError(
             f"{of} {features} features are too many for one Gram matrix, at most "
             f"{LARGEST}{advice}"

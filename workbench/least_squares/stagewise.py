@@ -25,11 +25,11 @@ from workbench.least_squares.products import GRAM_ROWS, check_size
 
 @dataclass
 class StagewiseState(State):
-    """Weights ``W`` (n_features, k), the scores ``F`` (n, k) of the training rows, the
-    objective.
+    """Weights ``W`` (n_features, k), the scores ``F`` (n, k) of the training rows, and
+    the objective.
 
-    ``loss`` is the mean loss, ``primal`` adds the penalty. The model keeps the
-    ``generator`` of its features, a seed, instead of these.
+    ``loss`` is the mean loss, and ``primal`` adds the penalty. The model keeps the
+    ``generator`` of its features, a seed, instead of the features.
     """
 
     round: int
@@ -61,33 +61,35 @@ def ls_stagewise(
     seed: int = 0,
     state: StagewiseState | None = None,
 ) -> Iterator[StagewiseState]:
-    """Fit W'z of random features z, block by block, each to what the earlier ones left.
+    """Fit W'z of random features z, block by block, each to the rest of the earlier
+    ones.
 
     Algorithm 3: a round makes one block of features and fits it by Algorithm 1 from
     zero, with the penalty alpha/2 |W|^2. For the softmax the scores of the earlier
-    blocks are added to the logits: the paper writes residuals, which are the same for
-    the identity link only. The stream ends after the last block; `ls_stagewise_passes`
-    is ours and goes on. Products are of single precision, sums over rows of double.
+    blocks are added to the logits; the paper writes residuals, which are the same for
+    the identity link only. The stream ends after the last block; `ls_stagewise_passes`,
+    which is ours, visits the blocks again. Products are of single precision, sums over
+    rows of double.
 
     Parameters
     ----------
     alpha : positive ridge penalty, for the mean loss of a row, weighted by the
         problem's weights. The paper prints none for dense rows: the default is small
-        compared with the features' mean square of 1, and lets each block be fitted
+        compared with the features' mean square of 1, so that each block can be fitted
     features : kind of the features, see
-        :func:`workbench.least_squares.generators.fitted`; Fourier features are those of
-        section 3.1
-    n_features, block : random features, in all and per visit; 8000 in Table 1, 512 and
-        1024 in section 3.1
-    link : of scores to predictions: "softmax" and "identity" are logistic and linear
+        :func:`workbench.least_squares.generators.fitted`; section 3.1 has Fourier
+        features
+    n_features, block : number of random features, in all and per visit; 8000 in Table
+        1, 512 and 1024 in section 3.1
+    link : maps scores to predictions: "softmax" and "identity" are logistic and linear
         regression in section 3.1, "squared_hinge" is ours
-    inner : steps of Algorithm 1 per visit, 50 in section 3.1; the identity link takes
-        one, which is exact
+    inner : number of steps of Algorithm 1 per visit, 50 in section 3.1; the identity
+        link takes one, which is exact
     bandwidth : positive, the kernel is exp(-|x - x'|^2 / (bandwidth m^2)), m the median
-        distance. Appendix A.2.1 prints s = m; a square has the unit of |x - x'|^2
+        distance. Appendix A.2.1 prints s = m, but a square has the unit of |x - x'|^2
     calibrate : take the scores so far as k more features of every block (linear
-        calibration in section 3.1); the model stays linear in its features
-    seed : int, seeds the features; a `state` that is given has its own
+        calibration in section 3.1); the model remains linear in its features
+    seed : int, seeds the features; a given `state` has its own
 
     Raises
     ------
@@ -99,9 +101,8 @@ def ls_stagewise(
     s = state or start(
         fitted(problem, features, n_features, block, bandwidth, seed), problem
     )
-    yield from stages(
-        BlockVisits(problem, s, alpha, link, calibrate=calibrate), 1, inner
-    )
+    visits = BlockVisits(problem, s, alpha, link, calibrate=calibrate)
+    yield from stages(visits, 1, inner)
 
 
 def check_stages(alpha, link, **counts) -> None:
@@ -121,43 +122,42 @@ def start(generator: Generator, problem: Problem) -> StagewiseState:
 def stages(
     visits: BlockVisits, passes: int, inner: int, accelerated: bool = False
 ) -> Iterator[StagewiseState]:
-    """Do the rounds of Algorithm 3, in which the scores F are the printed predictions
-    y^.
+    """Do the rounds of Algorithm 3, where the scores F are the printed predictions y^.
 
-    T is the number of blocks in the first pass; later passes visit them again.
+    The first pass has as many rounds as there are blocks, T; later passes visit them
+    again.
     """
     s = visits.s
     yield s  # Initialize predictions: y^_i^(1) = 0
     while s.round < passes * visits.blocks:  # for t = 1, ..., T do
-        visits.generate(
-            s.round % visits.blocks
-        )  # Generate p features: {x~_i} = GEN({x_i}, p)
-        W = visits.output(
-            inner, accelerated
-        )  # of Algorithm 1 on {(x~_i, y_i - y^_i^(t))}
-        visits.update(W)  # Update predictions: y^_i^(t+1) = y^_i^(t) + W_t x~_i
+        # Generate p features: {x~_i} = GEN({x_i}, p)
+        visits.generate(s.round % visits.blocks)
+        # W_t = Output of Algorithm 1 on {(x~_i, y_i - y^_i^(t))}
+        W = visits.output(inner, accelerated)
+        # Update predictions: y^_i^(t+1) = y^_i^(t) + W_t x~_i
+        visits.update(W)
         s.round += 1
         yield s
 
 
 @dataclass
 class ColumnsState(StagewiseState):
-    """A state of columns: ``W`` is (d, k), and the generator has their order in this
-    pass."""
+    """A state of columns: ``W`` is (d, k); the generator has the pass's order."""
 
     def scores(self, X: Matrix) -> np.ndarray:
         return np.asarray(check_sparse(X) @ self.W)
 
 
 class ColumnVisits(BlockVisits):
-    """Visits of columns, which every pass orders by the length of their gradient,
-    longest first."""
+    """Visits of columns; a pass sorts them by the length of their gradient."""
 
     def generate(self, b: int) -> None:
         if b == 0:
-            s, rows = self.s, self.rows
-            rows.loss(s.F, slice(None), rows.aside)  # writes the residuals there
-            gradient = rows.problem.X.T @ rows.aside / rows.total + self.alpha * s.W
+            s = self.s
+            rows = self.rows
+            residuals = np.empty_like(s.F)
+            rows.loss(s.F, slice(None), residuals)
+            gradient = rows.problem.X.T @ residuals / rows.total + self.alpha * s.W
             order = np.argsort(-np.linalg.norm(gradient, axis=1), kind="stable")
             s.generator = rows.generator = replace(s.generator, anchors=order)
             self.restart()
@@ -173,21 +173,21 @@ def ls_columns(
     passes: int = 2,
     state: ColumnsState | None = None,
 ) -> Iterator[StagewiseState]:
-    """Minimise mean_i |W'x_i - y_i|^2 / 2 + alpha/2 |W|^2, a block of columns of X at a
-    time.
+    """Minimise mean_i |W'x_i - y_i|^2 / 2 + alpha/2 |W|^2, one block of columns of X at
+    a time.
 
-    Algorithm 3 as the paper uses it for text (appendix A.2.2): a pass orders the
-    columns by the length of their gradient, cuts them into blocks and fits each by one
-    exact step. A round is a visit. Sparse rows become dense a block of columns and some
-    rows at a time. The stream ends after the last pass. The defaults are those of
+    Algorithm 3 as the paper uses it for text (appendix A.2.2): a pass sorts the columns
+    by the length of their gradient, cuts them into blocks and fits each block by one
+    exact step. A round is a visit. Sparse rows become dense for a block of columns and
+    some rows at a time. The stream ends after the last pass. The defaults are those for
     NEWS20.
 
     Parameters
     ----------
     alpha : positive ridge penalty, for the mean loss of a row: lambda / n, 30 / 15,000
         for NEWS20
-    block : columns per visit, at least 1; more than d are all
-    passes : visits of every block, at least 1
+    block : number of columns per visit, at least 1; all if there are no more
+    passes : number of visits of every block, at least 1
     """
     yield from column_stages(problem, state, alpha, block, passes)
 
@@ -197,25 +197,24 @@ def column_stages(
 ) -> Iterator[StagewiseState]:
     """Do the rounds of Algorithm 3 on columns, with accelerated steps."""
     check_stages(alpha, link, passes=passes, inner=inner, block=block)
-    d, block = problem.d, min(block, problem.d)
+    d = problem.d
+    block = min(block, d)
     check_size(block, "block: its")
-    generator = Generator("columns", d, d, block, 0, 1.0, np.arange(d))
+    generator = Generator("columns", d, d, block, seed=0, s=1.0, anchors=np.arange(d))
     s = state or ColumnsState(**vars(start(generator, problem)))
-    yield from stages(
-        ColumnVisits(problem, s, alpha, link), passes, inner, accelerated=True
-    )
+    visits = ColumnVisits(problem, s, alpha, link)
+    yield from stages(visits, passes, inner, accelerated=True)
 
 
 def scores(generator: Generator, X: Matrix, W: np.ndarray) -> np.ndarray:
-    """Return the (m, k) scores of `X`; the features of a block are made some rows at a
-    time."""
+    """Return the (m, k) scores of `X`; features are made for some rows at a time."""
     F = np.zeros((X.shape[0], W.shape[1]), np.float32)
     W = W.astype(np.float32)
     for b in range(generator.blocks):
         make = generator.make(b)
         Z = np.empty((min(GRAM_ROWS, len(F)), generator.width(b)), np.float32)
-        for piece in pieces(len(F), GRAM_ROWS):
-            part = Z[: piece.stop - piece.start]
-            make(X[piece], part)
-            F[piece] += part @ W[generator.own(b)]
+        for rows in pieces(len(F), GRAM_ROWS):
+            part = Z[: rows.stop - rows.start]
+            make(X[rows], part)
+            F[rows] += part @ W[generator.own(b)]
     return F

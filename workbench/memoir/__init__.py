@@ -1,2 +1,1 @@
-"""MEMOIR, extreme classification with inexact margin (Belyy, Sholokhov): one file per
-method."""
+"""MEMOIR, extreme classification with inexact margin (Belyy, Sholokhov)."""

@@ -4,10 +4,10 @@ Comments number the lines of the printed boxes. Lines 5 to 11 are compiled
 (:func:`workbench.memoir.steps.visit`); W is dense or sparse.
 
 About (13) the paper says that a truncation is applied "only in the case of the
-resulting l1/l2 norm of the truncated elements is sufficiently small", and not how
-small. Its box truncates after every batch, and so does :func:`memoir_l1`. The text
-leaves open what a batch of Algorithm 2 is; rows are drawn uniformly, as in Algorithm 1.
-The defaults are those of Table 4. The steps of Theorem 2 are in
+resulting l1/l2 norm of the truncated elements is sufficiently small", but not how small
+it must be. Its box truncates after every batch, and so does :func:`memoir_l1`. The text
+leaves open what a batch of Algorithm 2 is; here rows are drawn uniformly, as in
+Algorithm 1. The defaults are those of Table 4. The steps of Theorem 2 are in
 :func:`workbench.memoir.pegasos.memoir_pegasos`, which is ours.
 """
 
@@ -26,7 +26,7 @@ from workbench.memoir.mips import Oracle, make_oracle
 from workbench.memoir.state import MemoirState, default_batch, objective, start
 from workbench.memoir.steps import SCALE, Batch
 
-MAX_BATCHES = 50  # if a pass over the rows has fewer batches, each is a round
+MAX_BATCHES = 50  # if a pass over the rows has at most so many batches, each is a round
 
 
 @resumable("lam", "eta0", "eta_step", "batch_size", "mips")
@@ -48,34 +48,34 @@ def memoir_l2(
 
     Algorithm 1 with the settings of Table 4, which are the defaults. Step t has the
     size eta_t = eta0 / (1 + eta_step t). A round is a batch, or the batches of a pass
-    over the rows if these are more than fifty. There is no certificate.
+    over the rows if there are more than fifty. There is no certificate.
 
-    The box leaves the search of line 6 open ("compute approximately"). The default is
-    exact, with an inexactness of zero: the paper's experiments use "sw_graph", whose
-    edges nmslib can no longer insert and delete, so that a graph has to be built for
-    each batch, and the same answers take longer. With "simple_lsh" it is
-    :func:`memoir_lsh`.
+    The box does not say how to search in line 6 ("compute approximately"). The default
+    is exact, with an inexactness of zero. The paper's experiments use "sw_graph".
+    Current versions of nmslib cannot insert and delete the edges of a graph, so that a
+    graph has to be built for each batch, and the same answers take longer. With
+    "simple_lsh" this is :func:`memoir_lsh`.
 
-    An approximate search uses an index of the weights before the batch; ``recall`` and
-    ``epsilon``, its shortfall in score, are measured on a round's last batch, off the
-    clock. nmslib draws from a generator of its own: such runs cannot be repeated bit
-    for bit.
+    An approximate search uses an index of the weights before the batch. ``recall`` and
+    ``epsilon``, its shortfall in score, are measured on the last batch of a round, and
+    this is not timed. nmslib has its own random number generator: such runs cannot be
+    repeated bit for bit.
 
     Parameters
     ----------
-    eta0, eta_step : length of the first step, positive, and how fast steps shrink, not
+    eta0, eta_step : size of the first step, positive, and how fast steps shrink, not
         negative
     lam : weight of the regularisation, not negative; lam eta_1 must be below 1
     batch_size : rows per step, drawn independently; by default 100 sqrt(C), or n if
         that is less
     mips : search for the best wrong class: "exact", "sw_graph", "hnsw", "simple_lsh" or
         "random"
-    ef : candidates that a search of a graph keeps; not printed, 50 is what the graph is
-        built with
-    bits : length of a hash
+    ef : number of candidates that a search of a graph keeps; the paper prints none, and
+        50 is the number with which the graph is built
+    bits : number of bits of a hash
     dense : keep W dense, 4 d C bytes, or sparse, about 10 bytes per entry, which
-        changes nothing but time and memory; the paper's W is sparse. By default dense
-        up to 256 MB
+        changes only time and memory; the paper's W is sparse. By default dense up to
+        256 MB
     seed : int, seeds the rows drawn
 
     Raises
@@ -84,17 +84,19 @@ def memoir_l2(
         If an argument is out of its range; the message names it.
     """
     check_steps(lam, eta0, eta_step)
-    size, many = batches_of(problem, batch_size)
+    size, batches = batches_of(problem, batch_size)
     s = begun(problem, "l2", lam, dense, seed, state)
+    eta_1 = eta0 / (1 + eta_step)
     if lam * eta0 >= 1 + eta_step:
         raise ValueError(
             "lam: lam * eta_1 must be below 1, or the first step erases W; got "
-            f"{lam!r} * {eta0 / (1 + eta_step):g}"
+            f"{lam!r} * {eta_1:g}"
         )
-    rows, oracle = rows_of(problem.X), oracle_of(s, mips, ef, bits)
+    rows = rows_of(problem.X)
+    oracle = oracle_of(s, mips, ef, bits)
     yield s  # line 1: W^0 = 0
     while True:
-        end = s.step + many
+        end = s.step + batches
         for t in range(s.step + 1, end + 1):  # line 2
             eta = eta0 / (1 + eta_step * t)
             b = s.rng.integers(problem.n, size=size)  # line 3
@@ -104,7 +106,7 @@ def memoir_l2(
             s.project(lam)  # lines 12 and 13
             s.step = t
         with off_the_clock():
-            s.end_round(problem, size * many, "l2")
+            s.end_round(problem, size * batches, "l2")
         yield s
 
 
@@ -126,8 +128,8 @@ def memoir_l1(
     """Lower P(W) = lam/2 |W|_1 + mean_i max(0, 1 + max_{r != y_i} x_i.(w_r - w_{y_i})).
 
     Algorithm 2: after each batch, the weights of the classes R_t in it (every label and
-    every answer) are taken towards zero by C / |R_t| lam eta_t, as printed in (13); the
-    objective (11) counts half of lam. Every batch sweeps all weights, so that small
+    every answer) move towards zero by C / |R_t| lam eta_t, as printed in (13); the
+    objective (11) contains half of lam. Every batch sweeps all weights, so that small
     batches are slow. Everything else is as in :func:`memoir_l2`.
 
     Parameters
@@ -140,25 +142,25 @@ def memoir_l1(
         If an argument is out of its range; the message names it.
     """
     check_steps(lam, eta0, eta_step)
-    size, many = batches_of(problem, batch_size)
+    size, batches = batches_of(problem, batch_size)
     s = begun(problem, "l1", lam, dense, seed, state)
-    rows, oracle = rows_of(problem.X), oracle_of(s, mips, ef, bits)
+    rows = rows_of(problem.X)
+    oracle = oracle_of(s, mips, ef, bits)
     yield s  # line 1: W^0 = 0
     while True:
-        end = s.step + many
+        end = s.step + batches
         for t in range(s.step + 1, end + 1):  # line 2
             eta = eta0 / (1 + eta_step * t)
             b = s.rng.integers(problem.n, size=size)  # line 3
             r = s.search(oracle, problem, b, t == end)  # line 6, unless it is exact
-            r = s.visit(
-                Batch(rows, problem.y, b, r, np.full(size, eta))
-            )  # lines 5 to 10
+            # Lines 5 to 10
+            r = s.visit(Batch(rows, problem.y, b, r, np.full(size, eta)))
             R = np.union1d(problem.y[b], r)  # lines 4 and 11
             if lam:
                 s.truncate(R, problem.k / len(R) * lam * eta)  # lines 13 to 15: (13)
             s.step = t
         with off_the_clock():
-            s.end_round(problem, size * many, "l1")
+            s.end_round(problem, size * batches, "l1")
         yield s
 
 
@@ -175,22 +177,24 @@ def memoir_lsh(
     seed: int = 0,
     state: MemoirState | None = None,
 ) -> Iterator[MemoirState]:
-    """Run Algorithm 1 with SimpleLSH, the paper's MEMOIR-LSH, with the settings of
-    Table 4.
+    """Run Algorithm 1 with SimpleLSH, the paper's MEMOIR-LSH.
 
-    The paper speaks of a "reduced feature space", and its authors' code hashes a
-    truncated SVD: give it such features (``| 128 pca``). Everything else is as in
-    :func:`memoir_l2`.
+    The defaults are the settings of Table 4. The paper mentions a "reduced feature
+    space", and its authors' code hashes a truncated SVD: use such features (``| 128
+    pca``). Everything else is as in :func:`memoir_l2`.
     """
-    steps = {"lam": lam, "eta0": eta0, "eta_step": eta_step, "batch_size": batch_size}
-    how = {
-        "mips": "simple_lsh",
-        "bits": bits,
-        "dense": dense,
-        "seed": seed,
-        "state": state,
-    }
-    return memoir_l2.__wrapped__(problem, **steps, **how)  # type: ignore[attr-defined]
+    return memoir_l2.__wrapped__(  # type: ignore[attr-defined]
+        problem,
+        lam=lam,
+        eta0=eta0,
+        eta_step=eta_step,
+        batch_size=batch_size,
+        mips="simple_lsh",
+        bits=bits,
+        dense=dense,
+        seed=seed,
+        state=state,
+    )
 
 
 def check_steps(lam: float, eta0: float, eta_step: float) -> None:
@@ -200,15 +204,16 @@ def check_steps(lam: float, eta0: float, eta_step: float) -> None:
 
 
 def batches_of(problem: Problem, batch_size: int | None) -> tuple[int, int]:
-    """Return the rows of a batch, and the batches of a round."""
+    """Return the number of rows of a batch, and of batches in a round."""
     size = default_batch(problem, batch_size)
-    return size, 1 if size * MAX_BATCHES >= problem.n else -(-problem.n // size)
+    if size * MAX_BATCHES >= problem.n:
+        return size, 1
+    return size, -(-problem.n // size)
 
 
 def begun(problem, penalty, lam, dense, seed, state) -> MemoirState:
-    """Return the state of round 0, or the given one with the objective of this
-    `lam`."""
-    s = start(problem, lam, dense, seed) if state is None else state
+    """Return the first state, or the given one with the objective for `lam`."""
+    s = state or start(problem, lam, dense, seed)
     if s.weight != lam:
         s.weight = lam
         with off_the_clock():
@@ -217,11 +222,18 @@ def begun(problem, penalty, lam, dense, seed, state) -> MemoirState:
 
 
 def oracle_of(s: MemoirState, mips: str, ef: int, bits: int) -> Oracle | None:
-    """Return a search for line 6; None for exact answers, which `visit` finds."""
-    if mips == "exact":
-        s.recall, s.epsilon, s.build_seconds, s.query_seconds = 1.0, 0.0, 0.0, 0.0
-        return None
-    if mips == "simple_lsh":  # keeps the hyperplanes that the run began with
-        return make_oracle(mips, k=s.k, d=len(s.starts), seed=[s.seed, 1], bits=bits)
-    options = {} if mips == "random" else {"ef": ef}
-    return make_oracle(mips, k=s.k, d=len(s.starts), seed=s.rng, **options)
+    """Return a search for line 6, or None for exact answers, which `visit` finds."""
+    d = len(s.starts)
+    match mips:
+        case "exact":
+            s.recall = 1.0
+            s.epsilon = 0.0
+            s.build_seconds = 0.0
+            s.query_seconds = 0.0
+            return None
+        case "simple_lsh":  # a resumed run has the hyperplanes of its beginning
+            return make_oracle(mips, k=s.k, d=d, seed=[s.seed, 1], bits=bits)
+        case "random":
+            return make_oracle(mips, k=s.k, d=d, seed=s.rng)
+        case _:
+            return make_oracle(mips, k=s.k, d=d, seed=s.rng, ef=ef)

@@ -1,4 +1,4 @@
-"""Averaged steps, ours: what is left of MEMOIR once everything unnecessary is gone.
+"""Averaged steps, ours: MEMOIR without everything that is unnecessary.
 
     W := 0
     for t = 1, 2, ..., over the rows in a new random order in each pass:
@@ -6,8 +6,8 @@
         if 1 + x.(w_r - w_y) > 0:  w_y += eta_t x,  w_r -= eta_t x
     predict by the mean of all W
 
-With S the sum of all changes of W, each times the number of steps before it, W^1 + .. +
-W^t = t W^t - S: the mean costs a second value for each weight, and nothing else.
+Let S be the sum of all changes of W, each times the number of steps before it. Then W^1
++ .. + W^t = t W^t - S, so that the mean needs only a second value for each weight.
 """
 
 from __future__ import annotations
@@ -38,14 +38,15 @@ def memoir_averaged(
     """Lower mean_i max(0, 1 + max_{r != y_i} x_i.(w_r - w_{y_i})) by averaged steps,
     one per row.
 
-    Nothing is regularised. A round is a pass over the rows; ``primal`` is the
-    average's, and there is no certificate. On every data set of `memoir_comparison` it
-    is more accurate than the paper's algorithms and their authors' code.
+    There is no regularisation. A round is a pass over the rows. ``primal`` is the
+    objective of the average, and there is no certificate. On every data set of
+    `memoir_comparison` the method is more accurate than the paper's algorithms and
+    their authors' code.
 
     Parameters
     ----------
     eta0, eta_step : positive, and not negative; step t is eta0 / sqrt(1 + eta_step t).
-        The defaults are ours, as the method
+        The defaults are ours, like the method
     dense : keep weights dense, 8 d C bytes, or sparse, about 14 bytes per entry; by
         default dense up to 256 MB
     seed : int, seeds the order of the rows
@@ -57,8 +58,9 @@ def memoir_averaged(
     """
     check_positive(eta0, "eta0")
     check_not_negative(eta_step=eta_step)
-    s = start(problem, 0.0, dense, seed, sums=True) if state is None else state
-    rows, n = rows_of(problem.X), problem.n
+    s = state or start(problem, 0.0, dense, seed, sums=True)
+    rows = rows_of(problem.X)
+    n = problem.n
     yield s
     while True:
         order = s.rng.permutation(n)

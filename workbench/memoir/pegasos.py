@@ -1,5 +1,4 @@
-"""Multiclass Pegasos with a certificate, ours: Algorithm 1 with the steps of Theorem
-2."""
+"""Multiclass Pegasos with a certificate (ours): Algorithm 1, steps of Theorem 2."""
 
 from __future__ import annotations
 
@@ -37,13 +36,13 @@ MIN_UNIT = 1e-20  # a smaller unit is multiplied into the dual point
 
 @dataclass
 class PegasosState(State):
-    """The last iterate ``W`` (d, k), the step counter, the random generator and both
-    bounds.
+    """The last iterate ``W`` (d, k), the step counter, the generator and both bounds.
 
-    The dual point behind ``W`` is ``unit`` times ``dual`` (n, k), which is not kept,
-    and (0, 0), if it takes more than a gigabyte; ``mass`` in [0, 1] is its sum.
-    ``primal`` is P(W), ``upper`` the least so far; ``updates`` is the fraction of rows
-    that violated their margin in the last round. All are for this ``lam``.
+    The dual point of ``W`` is ``unit`` times ``dual`` (n, k); ``mass`` in [0, 1] is the
+    sum of its entries. It is not stored, and ``dual`` is (0, 0), if it takes more than
+    a gigabyte. ``primal`` is P(W), and ``upper`` the smallest so far. ``updates`` is
+    the fraction of rows that violated their margin in the last round. All numbers are
+    for this ``lam``.
     """
 
     round: int
@@ -84,33 +83,34 @@ def memoir_pegasos(
 
     Algorithm 1 of Belyy and Sholokhov with an exact argmax, changed so that it has a
     certificate (:func:`workbench.memoir.algorithms.memoir_l2` is the printed one). A
-    round takes every training row once, in a new random order cut into ceil(n /
-    batch_size) batches whose sizes differ by at most one. Where the box leaves a
-    choice: eta_t = 1 / (lam t), as in Theorem 2; the "uniformly random" batch is the
+    round visits every training row once, in a new random order that is cut into ceil(n
+    / batch_size) batches whose sizes differ by at most one. The box leaves some
+    choices: eta_t is 1 / (lam t), as in Theorem 2; the "uniformly random" batch is the
     next of that order; a row's step is eta_t over the mean batch size b, because eta_t
     alone would minimise lam/2 |W|^2 + b mean_i max(0, ...); the next step shrinks the
-    projected W, while the printed indices drop the projection.
+    projected W, while the printed indices ignore the projection.
 
-    The sum over steps is a dual point, so each round carries a certificate. Crammer and
-    Singer's dual has weights a_ic >= 0, c != y_i, with sum_c a_ic <= 1/n for every row,
-    and
+    The sum over steps is a dual point, so that each round has a certificate. Crammer
+    and Singer's dual has weights a_ic >= 0, c != y_i, with sum_c a_ic <= 1/n for every
+    row, and
 
         D(a) = sum_ic a_ic - lam/2 |W_a|^2 <= min P,
         W_a = (1/lam) sum_ic a_ic (phi(x_i, y_i) - phi(x_i, c)),
 
     where phi(x, c) puts x into column c. A violated margin adds m / (t n), for m
-    batches per round, to one a_ic; shrinking scales all weights by 1 - 1/t, a
-    projection by at most 1. So W = W_a at every step, whatever class c the search
-    returned. After E rounds, T = m E steps, what step t added is at most m / (T n), and
-    every row was met E times: sum_c a_ic <= E m / (T n) = 1/n. (Batches drawn with
-    replacement would break this.) D needs only |W|^2 and the sum of the weights,
-    `mass`; s a is feasible for s in [0, 1] too, and ``lower`` takes the best. Both
-    bounds leave room for the n roundings of W in each round.
+    batches per round, to one a_ic. Shrinking scales all weights by 1 - 1/t, and a
+    projection scales them by at most 1. So W = W_a at every step, whatever class c the
+    search returned. After E rounds, T = m E steps, the addition of step t has become at
+    most m / (T n), and every row was visited E times: sum_c a_ic <= E m / (T n) = 1/n.
+    (Batches drawn with replacement would break this.) D needs only |W|^2 and the sum of
+    the weights, `mass`. The point s a is feasible for s in [0, 1] too, and ``lower`` is
+    the largest of their values. Both bounds allow for the n roundings of W in each
+    round.
 
     Parameters
     ----------
-    lam : positive weight of the regularisation lam/2 |W|^2; the printed 1 leaves every
-        margin of rows of unit length violated, so that the default is ours
+    lam : positive weight of the regularisation lam/2 |W|^2; with the printed 1 every
+        margin of rows of unit length is violated, so that the default is ours
     batch_size : rows per step, at least 1, as in Theorem 2; n or more is one batch per
         round
     seed : int, seeds the row order
@@ -124,29 +124,32 @@ def memoir_pegasos(
     batches = -(-problem.n // check_whole(batch_size, "batch_size"))
     seed = check_whole(seed, "seed", least=0)
     problem.refuse_weights()
-    s = start(problem, lam, seed) if state is None else state
-    rows, n = rows_of(problem.X), problem.n
+    s = state or start(problem, lam, seed)
+    rows = rows_of(problem.X)
+    n = problem.n
     ends = np.arange(1, batches + 1) * n // batches
     length = float(np.sqrt(squared_norms(problem.X)).mean())
     if s.lam != lam:  # the dual point is feasible for any lam
         s.W *= s.lam / lam
-        s.lam, s.lower, s.upper = lam, 0.0, 1.0
+        s.lam = lam
+        s.lower = 0.0
+        s.upper = 1.0
         evaluate(problem, s, length)
     yield s
     while True:
         t = np.arange(s.step + 1, s.step + batches + 1)
         eta = 1.0 / (lam * t)
-        shrinks = np.where(
-            t == 1, 1.0, 1.0 - lam * eta
-        )  # W^0 = 0: nothing to shrink, by 0
+        shrinks = 1.0 - lam * eta
+        shrinks[t == 1] = 1.0  # W^0 = 0 needs no shrinking, which would be by 0
         order = s.rng.permutation(n)
-        numbers, taken = np.array(NUMBERS), none_taken(n)
+        taken = none_taken(n)
+        numbers = np.array(NUMBERS)
         numbers[SQUARE] = float(np.vdot(s.W, s.W))
         steps = np.repeat(eta * batches / n, np.diff(ends, prepend=0))
         batch = Batch(rows, problem.y, order, NO_ANSWERS, steps)
         blocks = dense(s.W)
-        noted = numbers, taken, scratch_of(blocks)
-        shrunk = epoch(blocks, batch, ends, shrinks, lam, *noted)
+        scratch = scratch_of(blocks)
+        shrunk = epoch(blocks, batch, ends, shrinks, lam, numbers, taken, scratch)
         s.W *= numbers[SCALE]
         s.unit *= shrunk
         if s.unit < MIN_UNIT:
@@ -166,18 +169,18 @@ def memoir_pegasos(
 
 @njit(cache=True)
 def epoch(blocks, batch, ends, shrinks, lam, numbers, taken, scratch):
-    """Take all batches of a pass, lines 2 to 14; return by how much it shrinks what was
-    before.
+    """Visit all batches of a pass, lines 2 to 14; return the factor by which the pass
+    shrinks the W before it.
 
     Step b ends before place ``ends[b]`` of the pass; it first multiplies W by
     ``shrinks[b]``.
     """
-    folded, at = 1.0, 0
+    folded = 1.0
+    at = 0
     for b in range(len(ends)):
         numbers[SCALE] *= shrinks[b]  # line 4
-        at, _ = visit(
-            blocks, at, ends[b], batch, numbers, taken, scratch
-        )  # lines 5 to 11
+        # Lines 5 to 11
+        at, _ = visit(blocks, at, ends[b], batch, numbers, taken, scratch)
         project(numbers, lam)  # lines 12 and 13
         scale = numbers[SCALE]
         if scale < MIN_SCALE:
@@ -190,14 +193,27 @@ def epoch(blocks, batch, ends, shrinks, lam, numbers, taken, scratch):
 
 def start(problem: Problem, lam: float, seed: int) -> PegasosState:
     """Return round 0: weights of zero, whose objective is 1."""
-    n, k = problem.n, problem.k
-    W, shape = np.zeros((problem.d, k)), (n, k) if 4 * n * k <= DUAL_BYTES else (0, 0)
-    dual, rng = np.zeros(shape, np.float32), np.random.default_rng(seed)
-    return PegasosState(0, 0, rng, W, dual, 1.0, 0.0, 0.0, 1.0, 0.0, 1.0, lam)
+    n = problem.n
+    k = problem.k
+    shape = (n, k) if 4 * n * k <= DUAL_BYTES else (0, 0)
+    return PegasosState(
+        round=0,
+        step=0,
+        rng=np.random.default_rng(seed),
+        W=np.zeros((problem.d, k)),
+        dual=np.zeros(shape, np.float32),
+        unit=1.0,
+        mass=0.0,
+        updates=0.0,
+        primal=1.0,
+        lower=0.0,
+        upper=1.0,
+        lam=lam,
+    )
 
 
 def evaluate(problem: Problem, s: PegasosState, length: float) -> None:
-    """Put P(W), and bounds no worse than the earlier ones, into the state.
+    """Write P(W) and the bounds, which never become worse, into the state.
 
     `length` is the mean length of a row.
     """
@@ -206,23 +222,25 @@ def evaluate(problem: Problem, s: PegasosState, length: float) -> None:
     units = EPS * (problem.n + problem.d + problem.k)
     s.primal += units * (s.primal + 1.0 + 2.0 * length * square**0.5)
     s.upper = min(s.upper, s.primal)
-    if s.mass > 0.0:  # after round 0: the first row of all violates its margin
+    if s.mass > 0.0:  # after round 0: the very first row violates its margin
         shrink = s.mass / max(s.mass, s.lam * square)
-        linear, square = shrink * s.mass, shrink**2 * s.lam * square
+        linear = shrink * s.mass
+        square = shrink**2 * s.lam * square
         size = linear + square + shrink * square**0.5
-        lost = 2.0 * (units + EPS * problem.n * s.round) * size
-        s.lower = max(s.lower, linear - square / 2 - lost)
+        rounding = 2.0 * (units + EPS * problem.n * s.round) * size
+        s.lower = max(s.lower, linear - square / 2 - rounding)
 
 
 def mean_hinge(
     X: Matrix, y: np.ndarray, W: Matrix, rows: np.ndarray | None = None
 ) -> float:
-    """Return the mean of max(0, 1 + max_{r != y_i} x_i.(w_r - w_{y_i})) over these
-    rows, or all."""
-    rows, total = np.arange(len(y)) if rows is None else rows, 0.0
+    """Return the mean over rows of max(0, 1 + max_{r != y_i} x_i.(w_r - w_{y_i}))."""
+    if rows is None:
+        rows = np.arange(len(y))
+    total = 0.0
     for part, V in score_blocks(X, W, rows):
-        at = np.arange(len(V)), y[rows[part]]
-        own = V[at].astype(float)
-        V[at] = -np.inf
-        total += float(np.maximum(0.0, 1.0 + V.max(axis=1) - own).sum())
+        own = np.arange(len(V)), y[rows[part]]
+        scores = V[own].astype(float)
+        V[own] = -np.inf
+        total += float(np.maximum(0.0, 1.0 + V.max(axis=1) - scores).sum())
     return total / len(rows)

@@ -2,7 +2,7 @@
 it.
 
 Indices are unsigned and blocks are sliced before they are swept: for a signed index,
-compiled code checks at each access whether it counts from the end, and no longer uses
+compiled code checks at each access whether it counts from the end, and cannot use
 vector instructions.
 """
 
@@ -22,77 +22,89 @@ from workbench.memoir.blocks import (
 )
 
 
+@njit(cache=True, inline="always")
+def span(rows, i):
+    """Return where the entries of row i begin and end, and how much less the index of
+    an entry is than its place."""
+    start = rows.starts[i]
+    return start, rows.starts[i + np.uint64(1)], rows.shift * start
+
+
 @njit(cache=True, fastmath={"reassoc", "contract", "nsz", "arcp"})
 def add_scores(blocks, rows, i, l1, out):
-    """Add row i times the matrix to (k + 1,) `out`, its values taken l1 (or None)
-    towards zero."""
+    """Add row i times the matrix, moved l1 (or None) towards 0, to (k + 1,) `out`."""
     starts, sizes, _, classes, values, _, _, k = blocks
-    data, indices = rows.data, rows.indices
-    start, end = rows.starts[i], rows.starts[i + np.uint64(1)]
-    shift = rows.shift * start
+    data = rows.data
+    indices = rows.indices
+    start, end, shift = span(rows, i)
     if not len(classes):
-        add_dense_scores(
-            data, indices, start, end, shift, values.reshape(len(starts), k), l1, out
-        )
+        W = values.reshape(len(starts), k)
+        add_dense_scores(data, indices, start, end, shift, W, l1, out)
         return
     for p in range(start, end):
-        f, x = np.uint64(indices[p - shift]), out.dtype.type(data[p])
+        f = np.uint64(indices[p - shift])
+        x = out.dtype.type(data[p])
         size = sizes[f]
         if size == 0:
             continue
         first = np.uint64(starts[f])
         if size == WHOLE:
-            some = values[first : first + np.uint64(k)]
+            block = values[first : first + np.uint64(k)]
             for c in range(np.uint64(k)):
-                out[c] += x * soft(some[c], l1)
+                out[c] += x * soft(block[c], l1)
             continue
-        length = np.uint64(1) << np.uint64(size)
-        some, places = values[first : first + length], classes[first : first + length]
-        for q in range(length):
-            out[np.uint64(places[q])] += x * soft(some[q], l1)
+        last = first + (np.uint64(1) << np.uint64(size))
+        block = values[first:last]
+        labels = classes[first:last]
+        for q in range(last - first):
+            out[np.uint64(labels[q])] += x * soft(block[q], l1)
 
 
 @njit(cache=True, fastmath={"reassoc", "contract", "nsz", "arcp"}, inline="always")
 def add_dense_scores(data, indices, start, end, shift, W, l1, out):
-    """Do the same for a dense W, four features at a time, to read and write `out` less
-    often."""
-    kind, four = out.dtype.type, np.uint64(4)
+    """Do the same for a dense W, by four features, to access `out` less often."""
+    kind = out.dtype.type
+    four = np.uint64(4)
     while start + four <= end:
-        p, q = start, start - shift
-        a, b = np.uint64(indices[q]), np.uint64(indices[q + np.uint64(1)])
-        e, f = (
-            np.uint64(indices[q + np.uint64(2)]),
-            np.uint64(indices[q + np.uint64(3)]),
-        )
-        one, two, three, last = W[a], W[b], W[e], W[f]
-        x, y = kind(data[p]), kind(data[p + np.uint64(1)])
-        z, v = kind(data[p + np.uint64(2)]), kind(data[p + np.uint64(3)])
+        p = start
+        q = start - shift
+        a = W[np.uint64(indices[q])]
+        b = W[np.uint64(indices[q + np.uint64(1)])]
+        e = W[np.uint64(indices[q + np.uint64(2)])]
+        f = W[np.uint64(indices[q + np.uint64(3)])]
+        x = kind(data[p])
+        y = kind(data[p + np.uint64(1)])
+        z = kind(data[p + np.uint64(2)])
+        v = kind(data[p + np.uint64(3)])
         for c in range(np.uint64(W.shape[1])):
-            front = x * soft(one[c], l1) + y * soft(two[c], l1)
-            out[c] += front + z * soft(three[c], l1) + v * soft(last[c], l1)
+            front = x * soft(a[c], l1) + y * soft(b[c], l1)
+            out[c] += front + z * soft(e[c], l1) + v * soft(f[c], l1)
         start += four
     for p in range(start, end):
-        x, one = kind(data[p]), W[np.uint64(indices[p - shift])]
+        x = kind(data[p])
+        a = W[np.uint64(indices[p - shift])]
         for c in range(np.uint64(W.shape[1])):
-            out[c] += x * soft(one[c], l1)
+            out[c] += x * soft(a[c], l1)
 
 
 @njit(cache=True)
 def set_scores(blocks, rows, i, members, l1, g):
-    """Put row i times the columns of these classes, taken l1 towards zero, into `g`."""
+    """Write row i times the columns of these classes, moved l1 towards zero, to `g`."""
     starts, sizes, _, classes, values, _, _, k = blocks
-    data, indices = rows.data, rows.indices
-    start, end = rows.starts[i], rows.starts[i + np.uint64(1)]
-    shift = rows.shift * start
+    data = rows.data
+    indices = rows.indices
+    start, end, shift = span(rows, i)
     g[:] = 0.0
     if not len(classes):
         for p in range(start, end):
-            first, x = np.uint64(indices[p - shift]) * np.uint64(k), np.float64(data[p])
+            first = np.uint64(indices[p - shift]) * np.uint64(k)
+            x = np.float64(data[p])
             for j in range(np.uint64(len(members))):
                 g[j] += x * soft(values[first + np.uint64(members[j])], l1)
         return
     for p in range(start, end):
-        f, x = indices[p - shift], np.float64(data[p])
+        f = indices[p - shift]
+        x = np.float64(data[p])
         if sizes[f] == 0:
             continue
         for j in range(len(members)):
@@ -103,15 +115,15 @@ def set_scores(blocks, rows, i, members, l1, g):
 
 @njit(cache=True)
 def add_outer(blocks, rows, i, steps, members, mass):
-    """Add row i times these steps to the columns of these classes, and `mass` times it
-    to sums."""
+    """Add row i times steps to the classes' columns, and `mass` times it to sums."""
     starts, sizes, used, classes, values, sums, _, k = blocks
-    data, indices = rows.data, rows.indices
-    start, end = rows.starts[i], rows.starts[i + np.uint64(1)]
-    shift = rows.shift * start
+    data = rows.data
+    indices = rows.indices
+    start, end, shift = span(rows, i)
     if not len(classes) and not len(sums):
         for p in range(start, end):
-            first, x = np.uint64(indices[p - shift]) * np.uint64(k), np.float64(data[p])
+            first = np.uint64(indices[p - shift]) * np.uint64(k)
+            x = np.float64(data[p])
             for m in range(np.uint64(len(steps))):
                 values[first + np.uint64(members[m])] += values.dtype.type(steps[m] * x)
         return
@@ -131,23 +143,21 @@ def add_outer(blocks, rows, i, steps, members, mass):
 
 @njit(cache=True)
 def lacks_room(blocks, rows, i, more):
-    """Return how many slots `more` further classes take in the blocks of row i's
-    features.
+    """Return how many slots row i's features need for `more` further classes.
 
-    The number is 0 if the pool has as many free, or the matrix is dense.
+    The number is 0 if the pool has enough free slots, or the matrix is dense.
     """
     if not len(blocks.classes):
         return 0
     k = blocks.k
-    start, end = rows.starts[i], rows.starts[i + np.uint64(1)]
+    start, end, shift = span(rows, i)
     free = len(blocks.values) - blocks.end[0]
-    if free >= np.int64(end - start) * max(
-        k, 4 * more
-    ):  # a bound, which saves the count
+    bound = np.int64(end - start) * max(k, 4 * more)  # it often saves the count
+    if free >= bound:
         return 0
     need = 0
     for p in range(start, end):
-        f = rows.indices[p - rows.shift * start]
+        f = rows.indices[p - shift]
         size = slots_for(blocks.sizes[f], blocks.used[f] + more, k)
         if size != blocks.sizes[f]:
             need += length_of(size, k)

@@ -32,22 +32,23 @@ from workbench.memoir.steps import (
 
 DENSE_BYTES = 2**28  # weights up to this size are dense by default
 MIN_SCALE = 1e-3  # a smaller scale of W is multiplied into the weights
-LOADED = (
-    0.2  # fraction of non-zeros below which truncated weights move to smaller blocks
+# Truncated weights move to smaller blocks if a smaller fraction of them is not zero.
+LOADED = 0.2
+SAMPLED = (
+    200  # number of rows on which answers of a search are compared with exact ones
 )
-SAMPLED = 200  # rows on which the answers of a search are compared with the exact ones
-OBJECTIVE_ROWS = 5_000  # rows on which the objective is evaluated if there are more
+OBJECTIVE_ROWS = 5_000  # the objective is evaluated on so many rows if there are more
 
 
 @dataclass
 class MemoirState(InBlocks, State):
     """Weights W = scale U after a round, with U (d, k) in blocks.
 
-    An averaged state predicts by the mean of all iterates, U - S / step with the S of
+    An averaged state predicts by the mean of all iterates, U - S / step with S in
     ``sums`` (see `averaged.py`). ``primal`` is the objective of the weights that
-    predict, on all rows or a sample, with this ``weight`` of its penalty; ``updates``
-    is the fraction of the round's rows that violated their margin; ``recall`` and
-    ``epsilon`` are those of :func:`workbench.memoir.mips.inexactness`.
+    predict, on all rows or a sample, where ``weight`` is the weight of the penalty.
+    ``updates`` is the fraction of the round's rows that violated their margin.
+    ``recall`` and ``epsilon`` come from :func:`workbench.memoir.mips.inexactness`.
     """
 
     round: int
@@ -55,10 +56,10 @@ class MemoirState(InBlocks, State):
     step: int
     numbers: np.ndarray
     rng: np.random.Generator
-    # of `rng` and, alone, of the hyperplanes of a hash, which must outlive a pause
+    # It seeds `rng`, and the hyperplanes of a hash, which a resumed run makes again.
     seed: int
     weight: float
-    moved: int = 0  # rows of this round that violated their margin
+    moved: int = 0  # number of rows of this round that violated their margin
     # Fields that a trace records.
     primal: float = 1.0
     updates: float = 0.0
@@ -69,11 +70,10 @@ class MemoirState(InBlocks, State):
 
     def model(self) -> sp.csr_array | np.ndarray:
         """Return the (d, k) weights that predict: W, or the average of all iterates."""
-        U, S = self.values, self.sums
-        if len(S) and self.step:
-            values = U - S.astype(float) / self.step
+        if len(self.sums) and self.step:
+            values = self.values - self.sums.astype(float) / self.step
         else:
-            values = np.float32(self.numbers[SCALE]) * U
+            values = np.float32(self.numbers[SCALE]) * self.values
         return matrix_of(self.blocks()._replace(values=values.astype(np.float32)))
 
     def scores(self, X: Matrix) -> np.ndarray:
@@ -95,36 +95,31 @@ class MemoirState(InBlocks, State):
     def search(
         self, oracle: Oracle | None, problem: Problem, j, measured: bool
     ) -> np.ndarray:
-        """Return the class that an index of W, as it is now, finds for each of these
-        rows.
+        """Return the class that an index of the current W finds for each of these rows.
 
-        Without an oracle there are no answers: :func:`visit` finds the best under its
-        W.
+        Without an oracle there are no answers: :func:`visit` finds the best class.
         """
         if oracle is None:
             return NO_ANSWERS
         U = matrix_of(self.blocks())
         oracle.update(U)
-        found = oracle.query(problem.X, j, problem.y[j])
-        self.build_seconds, self.query_seconds = (
-            oracle.build_seconds,
-            oracle.query_seconds,
-        )
+        answers = oracle.query(problem.X, j, problem.y[j])
+        self.build_seconds = oracle.build_seconds
+        self.query_seconds = oracle.query_seconds
         if measured:
             with off_the_clock():
-                few = j[:SAMPLED]
-                seen = inexactness(oracle, U, problem.X, few, problem.y[few])
-                self.recall = seen["recall"]
-                self.epsilon = float(self.numbers[SCALE] * seen["epsilon_mean"])
-        return found
+                sample = j[:SAMPLED]
+                y = problem.y[sample]
+                quality = inexactness(oracle, U, problem.X, sample, y)
+                self.recall = quality["recall"]
+                self.epsilon = float(self.numbers[SCALE] * quality["epsilon_mean"])
+        return answers
 
     def visit(self, batch: Batch) -> np.ndarray:
-        """Let the rows of a batch change W; return the wrong class of each. See
-        `steps.py`."""
-        taken = none_taken(len(batch.j))
-        self.run(
-            visit, len(batch.j), batch, self.numbers, taken, scratch_of(self.blocks())
-        )
+        """Let a batch change W, as in `steps.py`; return the rows' wrong classes."""
+        m = len(batch.j)
+        taken = none_taken(m)
+        self.run(visit, m, batch, self.numbers, taken, scratch_of(self.blocks()))
         self.moved += int(np.count_nonzero(taken.steps))
         return taken.classes
 
@@ -135,8 +130,7 @@ class MemoirState(InBlocks, State):
             fold(self.blocks(), self.numbers)
 
     def truncate(self, R: np.ndarray, threshold: float) -> None:
-        """Take the weights of the classes R towards zero by a threshold, as (13)
-        says."""
+        """Move the weights of the classes R towards zero by a threshold: (13)."""
         thresholds = np.zeros(self.k, np.float32)
         thresholds[R] = threshold
         truncate(self.blocks(), thresholds)
@@ -144,9 +138,10 @@ class MemoirState(InBlocks, State):
             self.hold(compacted(self.blocks(), PATCH))
 
     def end_round(self, problem: Problem, rows: int, penalty: str) -> None:
-        """Count a round that visited `rows` rows, and evaluate the objective."""
+        """End a round that visited `rows` rows, and evaluate the objective."""
         self.round += 1
-        self.updates, self.moved = self.moved / rows, 0
+        self.updates = self.moved / rows
+        self.moved = 0
         self.numbers[SQUARE] = square_of(self.blocks())
         self.primal = objective(problem, self.model(), self.weight, penalty)
 
@@ -163,25 +158,25 @@ def start(
         for weights of single precision.
     """
     problem.refuse_weights()
-    if (
-        not max(problem.X.max(), -problem.X.min()) <= LARGEST["f"]
-    ):  # abs would copy the rows
+    largest = max(problem.X.max(), -problem.X.min())  # np.abs would copy the rows
+    if not largest <= LARGEST["f"]:
         raise ValueError(
             f"problem: contains values beyond {LARGEST['f']:g}, too large for weights "
             "of single precision; scale the features"
         )
-    d, k = problem.d, problem.k
-    need = 4 * d * k * (1 + sums)
-    fold(
-        empty(1, k, sums=sums), np.array(NUMBERS)
-    )  # compiles: a warm-up does not fold these
-    if need <= DENSE_BYTES if dense_weights is None else dense_weights:
+    d = problem.d
+    k = problem.k
+    numbers = np.array(NUMBERS)
+    fold(empty(1, k, sums=sums), numbers)  # to compile it: a warm-up would not
+    need = 8 * d * k if sums else 4 * d * k
+    if dense_weights is None:
+        dense_weights = need <= DENSE_BYTES
+    if dense_weights:
         check_memory(f"dense weights of {d} features and {k} classes, which", need)
         blocks = dense(np.zeros((d, k), np.float32), sums=sums)
     else:
         blocks = empty(d, k, sums=sums, slots=PATCH)
     rng = np.random.default_rng(check_whole(seed, "seed", least=0))
-    numbers = np.array(NUMBERS)
     return MemoirState(
         **blocks._asdict(),
         round=0,
@@ -194,8 +189,7 @@ def start(
 
 
 def default_batch(problem: Problem, size: int | None = None) -> int:
-    """Return `size`, or for None the paper's 100 sqrt(C), or n if there are fewer
-    rows."""
+    """Return `size`, or if it is None the paper's 100 sqrt(C), at most n."""
     if size is None:
         return min(problem.n, round(100 * sqrt(problem.k)))
     check_counts(batch_size=size)
@@ -203,14 +197,15 @@ def default_batch(problem: Problem, size: int | None = None) -> int:
 
 
 def objective(problem: Problem, W, weight: float, penalty: str) -> float:
-    """Return the penalty, weight/2 |W|^2 or weight/2 |W|_1, and the mean hinge of some
-    rows."""
+    """Return weight/2 |W|^2, or weight/2 |W|_1, plus the mean hinge of rows."""
     rows = np.arange(problem.n)
     if problem.n > OBJECTIVE_ROWS:
-        rows = np.sort(
-            np.random.default_rng(0).choice(problem.n, OBJECTIVE_ROWS, replace=False)
-        )
-    values = (W.data if sp.issparse(W) else W).astype(np.float64).ravel()
-    size = values @ values if penalty == "l2" else np.abs(values).sum()
+        rng = np.random.default_rng(0)
+        rows = np.sort(rng.choice(problem.n, OBJECTIVE_ROWS, replace=False))
     loss = mean_hinge(problem.X, problem.y, W, rows)
-    return float((weight / 2 * size if weight else 0.0) + loss)
+    if not weight:
+        return loss
+    values = W.data if sp.issparse(W) else W.ravel()
+    values = values.astype(np.float64)
+    size = values @ values if penalty == "l2" else np.abs(values).sum()
+    return float(weight / 2 * size + loss)

@@ -1,6 +1,6 @@
 """The compiled core of MEMOIR's solvers: the updates of W by the rows of a batch.
 
-W is held as scale * U, so that shrinking and projecting it cost O(1).
+W is stored as scale * U, so that shrinking and projecting it cost O(1).
 """
 
 from __future__ import annotations
@@ -12,36 +12,38 @@ import numpy as np
 from workbench.kernels.compiled import njit
 from workbench.kernels.rows import Rows
 from workbench.memoir.blocks import Blocks, length_of, soft
-from workbench.memoir.products import add_outer, add_scores, lacks_room, set_scores
+from workbench.memoir.products import (
+    add_outer,
+    add_scores,
+    lacks_room,
+    set_scores,
+    span,
+)
 
-# The numbers that a run carries along: the scale, and |U|^2, which the projection
-# needs.
+# The numbers of a run: the scale, and |U|^2, which the projection needs.
 SCALE, SQUARE = range(2)
 NUMBERS = 1.0, 0.0  # the numbers of W = 0
 NO_ANSWERS = np.zeros(0, np.int32)
 
 
 class Batch(NamedTuple):
-    """A batch b_t: some rows in the order of their visits, with what their steps depend
-    on."""
+    """A batch b_t: some rows in the order of their visits, and their step sizes."""
 
     x: Rows  # all rows of the problem
-    y: np.ndarray  # (n,) their labels
+    y: np.ndarray  # (n,) labels of all rows
     j: np.ndarray  # (m,) the rows of this batch
-    r: (
-        np.ndarray
-    )  # (m,) int32, wrong classes that a search found; (0,) for the best under W
+    # (m,) int32, wrong classes that a search found; (0,) to take the best under W
+    r: np.ndarray
     eta: np.ndarray  # (m,) step sizes
-    before: int = 0  # rows visited before these, for the average of iterates
+    before: int = 0  # number of earlier rows, for the average of iterates
 
 
 class Taken(NamedTuple):
-    """The steps that the rows of a batch took."""
+    """The steps of the rows of a batch."""
 
     classes: np.ndarray  # (m,) int32, the wrong class r of each row
-    steps: (
-        np.ndarray
-    )  # (m,) float64, how far it moved two columns of U, 0 if it did not
+    # (m,) float64, how far each row moved two columns of U, 0 if it did not
+    steps: np.ndarray
 
 
 class Scratch(NamedTuple):
@@ -49,32 +51,31 @@ class Scratch(NamedTuple):
 
     out: np.ndarray  # (k + 1,) the scores of all classes
     pair: np.ndarray  # (2,) the classes of a step
-    moves: np.ndarray  # (2,) how far they move, or their scores
+    moves: np.ndarray  # (2,) how far these classes move, or their scores
 
 
 def none_taken(m: int) -> Taken:
-    """Return room for the steps of `m` rows."""
+    """Return arrays for the steps of `m` rows."""
     return Taken(np.empty(m, np.int32), np.zeros(m))
 
 
 def scratch_of(blocks: Blocks) -> Scratch:
-    """Return the memory of a step, with scores in the precision of the blocks."""
+    """Return the memory of a step, for scores in the precision of the blocks."""
     out = np.empty(blocks.k + 1, blocks.values.dtype)
     return Scratch(out, np.empty(2, np.int64), np.empty(2))
 
 
 @njit(cache=True, inline="always")
 def visit(blocks, at, end, batch, numbers, taken, scratch):
-    """Take the rows of a batch in turn, from place `at` to `end`: the inner loop of
-    both boxes.
+    """Visit a batch's rows from place `at` to `end`: the inner loop of both boxes.
 
     The comments have the line numbers of both boxes. The blocks of U, its `numbers` and
-    `taken` are changed in place.
+    `taken` change in place.
 
     Returns
     -------
     at : the place of the next row
-    need : free slots that the blocks lack for it, 0 at the end
+    need : number of free slots that the blocks lack for it, 0 at the end
     """
     x, labels, rows, answers, etas, before = batch
     out, pair, moves = scratch
@@ -85,22 +86,25 @@ def visit(blocks, at, end, batch, numbers, taken, scratch):
         if need:
             return at, need
         y = np.int64(labels[j])
-        if len(answers):  # line 6, of a search
-            pair[0], pair[1] = y, answers[at]
+        if len(answers):  # line 6, by a search
+            r = np.int64(answers[at])
+            pair[0] = y
+            pair[1] = r
             set_scores(blocks, x, j, pair, None, moves)
-            r, margin = pair[1], moves[0] - moves[1]
+            margin = moves[0] - moves[1]
         else:  # line 6, exactly
             out[:] = 0.0
             add_scores(blocks, x, j, None, out)
             r, margin = best_wrong(out, y)
         if numbers[SCALE] * margin < 1.0:  # line 7
             eta = etas[at] / numbers[SCALE]  # W = scale U moves by the printed step
-            pair[0], moves[0] = r, -eta  # line 8
-            pair[1], moves[1] = y, eta  # line 9
+            pair[0] = r  # line 8
+            moves[0] = -eta
+            pair[1] = y  # line 9
+            moves[1] = eta
             add_outer(blocks, x, j, moves, pair, np.float64(before + at))
-            numbers[SQUARE] += (
-                2 * eta * (margin + eta * squared(x, j))
-            )  # |U|^2, for line 12
+            # |U|^2, for line 12
+            numbers[SQUARE] += 2 * eta * (margin + eta * squared(x, j))
             steps[at] = eta
         classes[at] = r
         at += 1
@@ -109,10 +113,11 @@ def visit(blocks, at, end, batch, numbers, taken, scratch):
 
 @njit(cache=True, inline="always")
 def best_wrong(out, y):
-    """Return the class r != y of the largest score, the lowest of equals, and y's
-    margin over it.
+    """Return the class r != y of the largest score, the first if several are equal, and
+    y's margin over it.
 
-    `out` has the scores of all classes, and one more; that of y is overwritten.
+    `out` contains the scores of all classes, and one more; the score of y is
+    overwritten.
     """
     score = np.float64(out[y])
     out[y] = -np.inf
@@ -132,7 +137,7 @@ def project(numbers, lam):
 
 @njit(cache=True)
 def fold(blocks, numbers):
-    """Multiply the scale into U, before its digits are lost."""
+    """Multiply the scale into U, before it becomes too small."""
     scale = numbers[SCALE]
     for p in range(blocks.end[0]):
         blocks.values[p] *= blocks.values.dtype.type(scale)
@@ -142,18 +147,15 @@ def fold(blocks, numbers):
 
 @njit(cache=True)
 def truncate(blocks, thresholds):
-    """Take the values of each class towards zero by its (k,) float32 threshold, as in
-    (13)."""
+    """Move each class towards zero by its threshold, (k,) float32: (13)."""
     k = blocks.k
     for f in range(len(blocks.starts)):
         start = blocks.starts[f]
         for p in range(start, start + length_of(blocks.sizes[f], k)):
             if blocks.values[p] != 0.0:
-                c = (
-                    p - start
-                    if len(blocks.classes) == 0
-                    else np.int64(blocks.classes[p])
-                )
+                c = p - start
+                if len(blocks.classes):
+                    c = np.int64(blocks.classes[p])
                 blocks.values[p] = soft(blocks.values[p], thresholds[c])
 
 
@@ -169,7 +171,8 @@ def square_of(blocks):
 @njit(cache=True)
 def squared(rows, i):
     """Return |x_i|^2."""
+    start, end, _ = span(rows, i)
     total = 0.0
-    for p in range(rows.starts[i], rows.starts[i + np.uint64(1)]):
+    for p in range(start, end):
         total += np.float64(rows.data[p]) ** 2
     return total

@@ -1,8 +1,8 @@
 """Dual ascent on working sets, for Crammer and Singer's loss with an l1 norm: ours.
 
-One idea of MEMOIR is kept: an inexact argmax is good enough for most steps. Here it
-comes from each row's own short list of classes, so that no step needs an index of
-approximate answers, and no step can do harm: it ascends a dual whatever the list holds.
+One idea of MEMOIR remains: an inexact argmax is good enough for most steps. Here it
+comes from a short list of classes that each row has. So no step needs an index of
+approximate answers, and no step can do harm: it ascends a dual whatever is in the list.
 """
 
 from __future__ import annotations
@@ -29,28 +29,24 @@ from workbench.memoir.ascent import Data, Rule, Sets, losses, norms, visit_rows
 from workbench.memoir.blocks import PATCH, InBlocks, dense, empty, matrix_of
 from workbench.memoir.mips import scores
 
-EPS = 0.01  # rows that violate by less are left alone at first, in units of the margin
-EPS_FALL = 4.0  # factor by which eps falls after a full pass that took few steps
+EPS = 0.01  # first tolerance, in units of the margin: smaller violations are ignored
+EPS_FALL = 4.0  # eps falls by this factor after a full pass that took few steps
 MIN_EPS = 1e-6  # single precision has no more digits
-FEW_STEPS = (
-    0.5  # steps of a full pass, as a fraction of the rows, below which eps falls
-)
-CALM = 2  # visits without a step after which a row is left out of passes over the sets
-DENSE_ENTRIES = (
-    2**23
-)  # size of V up to which it is dense: a pass takes a third to half of the time
+FEW_STEPS = 0.5  # eps falls if a full pass took fewer steps than this fraction of rows
+CALM = 2  # passes over the sets leave out a row after so many visits without a step
+# V is dense up to this number of entries: a pass takes a third to half of the time.
+DENSE_ENTRIES = 2**23
 ENTRIES = 2**21  # about how many entries of X's columns the certificate reads together
 
 
 @dataclass
 class WorkingSetState(InBlocks, State):
-    """The dual point: V = sum_i alpha_i x_i in blocks, and each row's set with its
-    alpha.
+    """The dual point: V = sum_i alpha_i x_i in blocks, and the sets of the rows.
 
     ``sets`` to ``calm`` are the fields of :class:`workbench.memoir.ascent.Sets`. W =
-    soft(V, ``l1``). ``primal`` is P(W) for this ``C``; ``updates`` the steps of the
-    last full pass over n, ``full`` how often in it a violating class found no place in
-    a set.
+    soft(V, ``l1``). ``primal`` is P(W) for this ``C``. ``updates`` is the number of
+    steps in the last full pass, divided by n, and ``full`` is how often a violating
+    class had no place in a set, divided by n.
     """
 
     round: int
@@ -60,7 +56,7 @@ class WorkingSetState(InBlocks, State):
     eps: float
     sets: np.ndarray
     alpha: np.ndarray
-    held: np.ndarray
+    set_sizes: np.ndarray
     calm: np.ndarray
     primal: float
     upper: float
@@ -69,11 +65,8 @@ class WorkingSetState(InBlocks, State):
     full: float = 0.0
 
     def model(self, truncate: float = 0.0) -> sp.csr_array:
-        """Return W (d, k) without the entries that are below `truncate` times their
-        rms."""
-        W = matrix_of(self.blocks(), self.l1)
-        if not sp.issparse(W):
-            W = sp.csr_array(W - W.clip(-np.float32(self.l1), np.float32(self.l1)))
+        """Return W (d, k) without entries below `truncate` root mean squares."""
+        W = sp.csr_array(matrix_of(self.blocks(), self.l1))
         return truncated(W, truncate)
 
     def scores(self, X: Matrix) -> np.ndarray:
@@ -106,31 +99,33 @@ def cs_working_set(
     With alpha_ic <= C [c = y_i] and sum_c alpha_ic = 0, the dual of this elastic net
     for many classes is
 
-        D(alpha) = - 1/2 |soft(V, l1)|^2 - sum_{i, c != y_i} alpha_ic,    V = sum_i x_i alpha_i^T,
+        D(alpha) = - 1/2 |soft(V, l1)|^2 - sum_{i, c != y_i} alpha_ic,
+        V = sum_i x_i alpha_i^T,
 
-    and W = soft(V, l1). Visiting a row with a block of classes maximises D over their
-    alpha, with
-    |x_i|^2 as curvature, which is exact for l1 = 0, up to rounding, and a bound of D otherwise.
+    and W = soft(V, l1). A visit of a row with a block of classes maximises D over their
+    alpha, with |x_i|^2 as curvature. This is exact for l1 = 0, up to rounding, and a
+    bound of D otherwise.
 
-    A round is `inner` passes over the rows' working sets (none in the first), then one
-    over all rows, in random order, with the scores of all classes: its `added` largest
-    violators enter the row's set, and at most three of them the block of a visit. A
-    full set gives up a class that is not in use. Rows that violate by less than eps are
-    left alone; eps begins at 0.01, and is divided by four whenever a full pass took
-    steps for fewer than half of the rows.
+    A round is `inner` passes over the rows' working sets (none in the first round),
+    then one pass over all rows, in random order, with the scores of all classes. Its
+    `added` largest violators enter the row's set, and at most three of them enter the
+    block of a visit. A full set gives up a class that is not in use. Rows that violate
+    by less than eps are left alone. eps begins at 0.01, and is divided by four whenever
+    a full pass took steps for fewer than half of the rows.
 
-    Each round's certificate is for its W and alpha, evaluated off the clock, in double
-    precision and with V computed again from alpha. If ``full`` stays above 0, the sets
-    are too small for the optimum. A row's C is multiplied by its weight.
+    Each round's certificate is for its W and alpha. It is evaluated in double precision
+    with V computed again from alpha, and this is not timed. If ``full`` remains above
+    0, the sets are too small for the optimum. A row's C is multiplied by its weight.
 
     Parameters
     ----------
-    C : weight of a row's loss, as in LIBLINEAR, positive
-    l1 : weight of the l1 norm, not negative; rows of unit length suit 0.02 to 0.05
-    working_set : classes of a row, its own among them, from 2 to 255; memory is 6 bytes
-        for each
-    inner : passes over the sets before a full one
-    added : classes that may enter a set in a full pass, at least 1
+    C : positive weight of a row's loss, as in LIBLINEAR
+    l1 : weight of the l1 norm, not negative; 0.02 to 0.05 is suitable for rows of unit
+        length
+    working_set : number of classes of a row, including its own, from 2 to 255; each
+        takes 6 bytes
+    inner : number of passes over the sets before a full pass
+    added : number of classes that may enter a set in a full pass, at least 1
     seed : int, seeds the row order
 
     Raises
@@ -144,7 +139,8 @@ def cs_working_set(
     if not 2 <= working_set <= 255:
         raise ValueError(f"working_set: must be from 2 to 255, got {working_set!r}")
     check_whole(inner, "inner", least=0)
-    n, costs = problem.n, C * problem.weights
+    n = problem.n
+    costs = C * problem.weights
     squares = squared_norms(problem.X)
     data = Data(rows_of(problem.X), problem.y, rounded_down(costs), squares)
     if state is None:
@@ -153,36 +149,42 @@ def cs_working_set(
         s = change_weights(problem, state, C=C, l1=l1)
     yield s
     while True:
-        sets = Sets(s.sets, s.alpha, s.held, s.calm)
-        rule = Rule(threshold_of(s), s.eps, 0)
-        for _ in range(inner if s.round else 0):
+        sets = Sets(s.sets, s.alpha, s.set_sizes, s.calm)
+        rule = Rule(threshold_of(s), s.eps, added=0)
+        passes = inner if s.round else 0
+        for _ in range(passes):
             order = s.rng.permutation(n)
-            order = order[((s.held > 1) & (s.calm < CALM))[order]]
-            s.run(visit_rows, data, order, sets, rule, np.zeros(2))
-        counts = np.zeros(2)  # steps, and classes that found no place
+            active = (s.set_sizes > 1) & (s.calm < CALM)
+            s.run(visit_rows, data, order[active[order]], sets, rule, np.zeros(2))
+        counts = np.zeros(2)  # steps, and classes for which there was no place
         full = rule._replace(added=min(added, problem.k - 1))
         s.run(visit_rows, data, s.rng.permutation(n), sets, full, counts)
-        s.updates, s.full = (float(count) / n for count in counts)
+        s.updates = float(counts[0]) / n
+        s.full = float(counts[1]) / n
         if s.updates < FEW_STEPS:
             s.eps = max(s.eps / EPS_FALL, MIN_EPS)
         with off_the_clock():
             dual, s.primal = certificate(problem, s, costs)
-            s.lower, s.upper = max(s.lower, dual), min(s.upper, s.primal)
+            s.lower = max(s.lower, dual)
+            s.upper = min(s.upper, s.primal)
         s.round += 1
         yield s
 
 
 def start(problem: Problem, M: int, C: float, l1: float, seed: int) -> WorkingSetState:
     """Return round 0: alpha = 0, and the loss of W = 0 as upper bound."""
-    n, k, loss = problem.n, problem.k, float((C * problem.weights).sum())
-    if problem.d * k <= DENSE_ENTRIES:
-        b = dense(np.zeros((problem.d, k), np.float32))
+    n = problem.n
+    d = problem.d
+    k = problem.k
+    loss = float((C * problem.weights).sum())
+    if d * k <= DENSE_ENTRIES:
+        V = dense(np.zeros((d, k), np.float32))
     else:
-        b = empty(problem.d, k, slots=PATCH)
-    sets = np.zeros((n, M), b.classes.dtype)
+        V = empty(d, k, slots=PATCH)
+    sets = np.zeros((n, M), V.classes.dtype)
     sets[:, 0] = problem.y
     return WorkingSetState(
-        **b._asdict(),
+        **V._asdict(),
         round=0,
         rng=np.random.default_rng(check_whole(seed, "seed", least=0)),
         C=float(C),
@@ -190,7 +192,7 @@ def start(problem: Problem, M: int, C: float, l1: float, seed: int) -> WorkingSe
         eps=EPS,
         sets=sets,
         alpha=np.zeros((n, M), np.float32),
-        held=np.ones(n, np.uint8),
+        set_sizes=np.ones(n, np.uint8),
         calm=np.zeros(n, np.uint8),
         primal=loss,
         upper=loss,
@@ -200,31 +202,30 @@ def start(problem: Problem, M: int, C: float, l1: float, seed: int) -> WorkingSe
 def change_weights(
     problem: Problem, s: WorkingSetState, *, C: float, l1: float
 ) -> WorkingSetState:
-    """Return the same dual point, scaled down to a smaller `C`, with its W and its
-    bounds."""
+    """Return the dual point for this `C` and `l1`, with its W and its bounds."""
     if (s.C, s.l1) != (C, l1):
-        share = min(1.0, C / s.C)  # a larger C leaves alpha feasible
+        scale = min(1.0, C / s.C)  # with a larger C, alpha is still feasible
         costs = C * problem.weights
-        s.values *= np.float32(share)
-        s.alpha = np.maximum(share * s.alpha, -rounded_down(costs)[:, None]).astype(
-            np.float32
-        )
+        s.values *= np.float32(scale)
+        alpha = np.maximum(scale * s.alpha, -rounded_down(costs)[:, None])
+        s.alpha = alpha.astype(np.float32)
         s.calm[:] = 0
-        s.C, s.l1 = float(C), float(l1)
+        s.C = float(C)
+        s.l1 = float(l1)
         with off_the_clock():
             dual, s.primal = certificate(problem, s, costs)
-        s.lower, s.upper = max(0.0, dual), min(float(costs.sum()), s.primal)
+        s.lower = max(0.0, dual)
+        s.upper = min(float(costs.sum()), s.primal)
     return s
 
 
 def threshold_of(s: WorkingSetState) -> np.float32 | None:
-    """Return l1 as compiled code takes it: None is 0, and saves a third of the time."""
+    """Return l1 for compiled code: None is 0, and saves a third of the time."""
     return np.float32(s.l1) if s.l1 else None
 
 
 def rounded_down(costs: np.ndarray) -> np.ndarray:
-    """Return the largest numbers of single precision up to these: alpha is held in
-    it."""
+    """Return the largest numbers of single precision, alpha's type, up to these."""
     single = costs.astype(np.float32)
     below = np.nextafter(single, np.float32(0.0))
     return np.where(single > costs, below, single).astype(float)
@@ -234,25 +235,31 @@ def certificate(
     problem: Problem, s: WorkingSetState, costs: np.ndarray
 ) -> tuple[float, float]:
     """Return D(alpha) and P(W), moved apart by the possible rounding errors."""
-    X, b, l1, d = problem.X, s.blocks(), threshold_of(s), problem.d
-    one, two = norms(b.values[: b.end[0]], l1)
-    loss = losses(b, rows_of(X), problem.y, costs, l1)
+    X = problem.X
+    d = problem.d
+    V = s.blocks()
+    l1 = threshold_of(s)
+    one, two = norms(V.values[: V.end[0]], l1)
+    loss = losses(V, rows_of(X), problem.y, costs, l1)
     alpha = s.alpha.astype(float)
-    alpha[:, 0] = -alpha[:, 1:].sum(
-        axis=1
-    )  # a row's alpha sums to zero except for rounding
+    # A row's alpha sums to zero except for rounding.
+    alpha[:, 0] = -alpha[:, 1:].sum(axis=1)
     alpha *= np.minimum(1.0, costs / np.maximum(alpha[:, 0], costs))[:, None]
-    ends, own = np.arange(0, alpha.size + 1, alpha.shape[1]), alpha[:, 0].copy()
-    A = sp.csr_matrix(
-        (alpha.ravel(), s.sets.ravel().astype(int), ends), shape=(len(own), s.k)
-    )
+    own = alpha[:, 0].copy()
+    ends = np.arange(0, alpha.size + 1, alpha.shape[1])
+    classes = s.sets.ravel().astype(int)
+    A = sp.csr_matrix((alpha.ravel(), classes, ends), (problem.n, s.k))
     A.eliminate_zeros()
-    lengths, square = np.sqrt(squared_norms(X)), 0.0
-    columns = ENTRIES * d // (X.nnz if problem.is_sparse else d * s.k)
-    X = X.tocsc() if problem.is_sparse else X
+    lengths = np.sqrt(squared_norms(X))
+    square = 0.0
+    columns = ENTRIES // s.k
+    if problem.is_sparse:
+        columns = ENTRIES * d // X.nnz
+        X = X.tocsc()
     for some in pieces(d, columns):
-        V = A.T @ X[:, some]
-        excess = np.maximum(np.abs(V.data if problem.is_sparse else V) - s.l1, 0.0)
+        part = A.T @ X[:, some]
+        values = part.data if problem.is_sparse else part
+        excess = np.maximum(np.abs(values) - s.l1, 0.0)
         square += float(np.vdot(excess, excess))
     return svm_bounds(
         float(two / 2 + s.l1 * one + loss),
@@ -266,12 +273,10 @@ def certificate(
     )
 
 
-def truncated(W: sp.csr_array, share: float) -> sp.csr_array:
-    """Return W without the entries that are below `share` times their root mean
-    square."""
-    if share and W.nnz:
-        W.data[np.abs(W.data) < share * np.sqrt(np.mean(W.data.astype(float) ** 2))] = (
-            0.0
-        )
+def truncated(W: sp.csr_array, fraction: float) -> sp.csr_array:
+    """Return W without the entries below this fraction of their root mean square."""
+    if fraction and W.nnz:
+        threshold = fraction * np.sqrt(np.mean(W.data.astype(float) ** 2))
+        W.data[np.abs(W.data) < threshold] = 0.0
         W.eliminate_zeros()
     return W

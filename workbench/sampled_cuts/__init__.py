@@ -1,2 +1,1 @@
-"""Kernel structural SVMs by cutting planes made of random samples (Yu, Joachims, KDD
-2008)."""
+"""Kernel structural SVMs by sampled cutting planes (Yu, Joachims, KDD 2008)."""

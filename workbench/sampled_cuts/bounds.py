@@ -1,9 +1,9 @@
-"""The paper's bounds on rounds and on the objective (sections 4.1 and 4.2), to hold
-against runs.
+"""The paper's bounds on rounds and on the objective (sections 4.1 and 4.2), to compare
+with runs.
 
-The paper's C is the weight of the mean loss, n times the solvers' `C`. Its ``loss`` is
-the largest loss Delta, and R the longest dPsi. An excess is in units of the loss: over
-the optimum, and over C.
+The paper's C is the weight of the mean loss, which is n times the solvers' `C`. Here
+``loss`` is the largest loss Delta, and R is the largest length of dPsi. An excess is
+measured from the optimum, and divided by C, so that its unit is that of the loss.
 """
 
 from __future__ import annotations
@@ -12,12 +12,11 @@ import math
 
 
 def rounds(C: float, eps: float, R: float = 1.0, loss: float = 1.0) -> float:
-    """Return how many cuts can be violated by more than `eps` (Theorem 1, Corollaries 1
-    and 2).
+    """Return how many cuts can be violated by more than `eps` (Theorem 1).
 
-    Each of them adds min(eps^2 / 8 R^2, C eps / 2) to the dual, which is C Delta at
-    most. Printed is the first of the two, 8 C Delta R^2 / eps^2, which is too small if
-    eps > 4 C R^2.
+    Each of them raises the dual by at least min(eps^2 / 8 R^2, C eps / 2), and the dual
+    is at most C Delta. The paper prints only the first of the two numbers, 8 C Delta
+    R^2 / eps^2, which is too small if eps > 4 C R^2.
     """
     return max(8.0 * C * R**2 / eps**2, 2.0 / eps) * loss
 
@@ -25,12 +24,11 @@ def rounds(C: float, eps: float, R: float = 1.0, loss: float = 1.0) -> float:
 def deviation(
     C: float, r: int, failure: float, R: float = 1.0, loss: float = 1.0
 ) -> float:
-    """Return by how much a cut of `r` violators exceeds the exact cut at a fixed v
-    (Lemma 3).
+    """Return by how much a cut of `r` violators may exceed the exact cut (Lemma 3).
 
-    It exceeds it by more with a probability of `failure` at most, if |v|^2 <= 2 C
-    Delta: Hoeffding, as every v.dPsi is within sqrt(2 C Delta) R of 0, and the share of
-    violators is 1 at most.
+    The probability of a larger excess is at most `failure` if |v|^2 <= 2 C Delta. This
+    is Hoeffding's inequality: |v.dPsi| is at most sqrt(2 C Delta) R, and the fraction
+    of violators is at most 1.
     """
     return math.sqrt(4.0 * C * loss * R**2 / r * math.log(1.0 / failure))
 
@@ -38,11 +36,11 @@ def deviation(
 def linear_time_excess(
     C: float, eps: float, r: int, failure: float, R: float = 1.0, loss: float = 1.0
 ) -> float:
-    """Return the excess of Algorithm 3 (Theorem 2), which a run exceeds as seldom as
-    `failure`.
+    """Return the excess that a run of Algorithm 3 exceeds with a probability of at most
+    `failure` (Theorem 2).
 
-    The proof takes the samples as uniform, although those are drawn again whose cut is
-    satisfied.
+    The proof assumes uniform samples, although the algorithm draws a sample again if
+    its cut is satisfied.
     """
     return eps + deviation(C, r, failure / rounds(C, eps, R, loss), R, loss)
 
@@ -56,16 +54,16 @@ def constant_time_excess(
     R: float = 1.0,
     loss: float = 1.0,
 ) -> float:
-    """Return the excess of Algorithm 2 (Theorem 3), exceeded as seldom as twice
-    `failure`.
+    """Return the excess that a run of Algorithm 2 exceeds with a probability of at most
+    twice `failure` (Theorem 3).
 
-    The constants are lost in our copy; these are Hoeffding's. A sampled cut at the
-    optimum, and the loss of the last sample, are means of numbers in intervals of these
-    two lengths, once in each round, of which there are p times one more than
-    :func:`rounds`.
+    The constants are lost in our copy of the paper; these are Hoeffding's. A sampled
+    cut at the optimum and the loss of the last sample are means of numbers in intervals
+    of two lengths, and there is one of each in every round. The number of rounds is p
+    times one more than :func:`rounds`.
     """
     reach = math.sqrt(2.0 * C * loss) * R
-    most = p * (rounds(C, eps, R, loss) + 1.0)
+    samples = p * (rounds(C, eps, R, loss) + 1.0)
     return eps + (2.0 * loss + 3.0 * reach) * math.sqrt(
-        math.log(most / failure) / (2.0 * r)
+        math.log(samples / failure) / (2.0 * r)
     )

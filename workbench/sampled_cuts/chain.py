@@ -1,4 +1,4 @@
-"""Linear chains: labels of highest score, by Viterbi's algorithm."""
+"""Linear chains: the labels of highest score, by Viterbi's algorithm."""
 
 from __future__ import annotations
 
@@ -8,47 +8,52 @@ from workbench.kernels.compiled import njit
 
 
 def decode(F: np.ndarray, v: np.ndarray, starts: np.ndarray) -> np.ndarray:
-    """Return the (N,) labels of highest score, sequence by sequence.
+    """Return the (N,) labels of highest score of each sequence.
 
     Parameters
     ----------
-    F : (N, K) scores of positions
-    v : (K * K,) explicit weights; entry (a, b) is for b after a
-    starts : as of :class:`~workbench.sampled_cuts.tasks.Chain`
+    F : (N, K) scores of the positions
+    v : (K * K,) explicit weights; entry (a, b) is the score of label b after label a
+    starts : (n + 1,) sequence i is the positions ``starts[i]:starts[i + 1]``
     """
-    labels, K = np.empty(len(F), np.int32), F.shape[1]
+    labels = np.empty(len(F), np.int32)
+    K = F.shape[1]
     viterbi(F, v.reshape(K, K), starts, labels, 0.0, labels)
     return labels
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def viterbi(F, moves, starts, y, loss, labels):
-    """Fill `labels` with the path of highest score, which gains `loss` wherever it is
-    not `y`."""
+    """Write the path of highest score to `labels`, where each label that differs from
+    `y` adds `loss` to the score."""
     K = F.shape[1]
     longest = 0
     for i in range(len(starts) - 1):
         longest = max(longest, starts[i + 1] - starts[i])
-    best, here = np.empty(K), np.empty(K)
+    best = np.empty(K)  # the best score of a path that ends at each label
+    extended = np.empty(K)
     back = np.empty((longest, K), np.int32)
     for i in range(len(starts) - 1):
-        first, last = starts[i], starts[i + 1]
+        first = starts[i]
+        last = starts[i + 1]
         for t in range(first, last):
             for b in range(K):
                 score = F[t, b]
                 if loss > 0.0 and b != y[t]:
                     score += loss
                 if t > first:
-                    most, source = best[0] + moves[0, b], 0
+                    highest = best[0] + moves[0, b]
+                    source = 0
                     for a in range(1, K):
                         value = best[a] + moves[a, b]
-                        if value > most:
-                            most, source = value, a
-                    score += most
+                        if value > highest:
+                            highest = value
+                            source = a
+                    score += highest
                     back[t - first, b] = source
-                here[b] = score
+                extended[b] = score
             for b in range(K):
-                best[b] = here[b]
+                best[b] = extended[b]
         label = np.argmax(best)
         for t in range(last - 1, first - 1, -1):
             labels[t] = label

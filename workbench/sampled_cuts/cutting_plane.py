@@ -1,5 +1,4 @@
-"""Algorithms 1, 2 and 3: one slack, one cut per round, whatever the task and the space
-of cuts.
+"""Algorithms 1, 2 and 3: one slack and one cut per round, for every task and space.
 
 The problem is OP1 with C for each unit, as LIBSVM has it (the paper's C is n times
 ours):
@@ -7,7 +6,7 @@ ours):
     min_w  1/2 |w|^2 + C n R(w),  R(w) = mean_i max_y [Delta(y_i, y) - w.dPsi_i(y)].
 
 A cut (c, g) is an affine function c + w.g below R, made of the most violating outputs
-at some w. Here v = -g is what is kept. If the units of a cut are sampled, it need not
+at some w. The program keeps v = -g. If the units of a cut are sampled, the cut need not
 lie below R.
 """
 
@@ -29,9 +28,9 @@ from workbench.sampled_cuts.spaces import KernelSpace, NystroemSpace
 from workbench.sampled_cuts.state import CutState
 from workbench.sampled_cuts.tasks import Answers, Task
 
-# calm rounds after which exact cuts end, if rounding keeps the violation above eps
+# Exact cuts end after so many calm rounds: rounding may keep the violation above eps.
 STALLED = 100
-DRAWS = 1000  # draws after which a sampled cut is taken even if it is not violated
+DRAWS = 1000  # number of draws after which a sampled cut is taken even if satisfied
 
 Space = KernelSpace | NystroemSpace
 
@@ -39,9 +38,10 @@ Space = KernelSpace | NystroemSpace
 def exact(task: Task, space: Space, s: CutState, eps: float) -> Iterator[CutState]:
     """Algorithm 1: the cut is made of all units that violate.
 
-    The stream ends when the exact cut is violated by `eps` at most.
+    The stream ends when the exact cut is violated by at most `eps`.
     """
-    n, precision = task.n, precision_of(task, space)
+    n = task.n
+    precision = precision_of(task, space)
     answers = find(task, space, s, s.w)
     yield s
     while s.violation > eps and s.calm < STALLED:  # c + w.g > xi + eps
@@ -61,18 +61,21 @@ def linear_time(
     """Algorithm 3: the cut is made of `r` units among those that violate.
 
     The exact cut (c', g') is the stopping criterion: the stream ends when it is
-    violated by `eps` at most. Units are drawn again until the sampled cut is violated
+    violated by at most `eps`. Units are drawn again until the sampled cut is violated
     by more.
     """
-    n, precision = task.n, precision_of(task, space)
+    n = task.n
+    precision = precision_of(task, space)
     answers = find(task, space, s, s.w)
     yield s
     while s.violation > eps:  # c' + w.g' > xi + eps
-        c, bound = answers.losses.mean(), slack(s) + eps
+        c = answers.losses.mean()
+        bound = slack(s) + eps
         for _ in range(DRAWS):
             units, weight = some_violators(answers, s.rng, r)
-            if weight * n <= 1.0 or c - weight * answers.gains[units].sum() > bound:
-                break  # all are taken, or c + w.g > xi + eps
+            all_taken = weight * n <= 1.0
+            if all_taken or c - weight * answers.gains[units].sum() > bound:
+                break  # c + w.g > xi + eps
         space.add(task.cut(answers, units, weight), c)
         model = solve(s, n)  # (w, xi) := solve_QP(J)
         w = s.alpha.copy()
@@ -85,11 +88,10 @@ def linear_time(
 def constant_time(
     task: Task, space: KernelSpace, s: CutState, eps: float, r: int, p: int
 ) -> Iterator[CutState]:
-    """Algorithm 2: only `r` random units are looked at in a round, whatever their
-    number.
+    """Algorithm 2: a round evaluates only `r` random units, however many there are.
 
     Their cut joins the model and is the stopping criterion: the stream ends when p of
-    them in a row were violated by `eps` at most.
+    them in a row were violated by at most `eps`.
     """
     if not len(s.sample):
         s.sample = s.rng.integers(task.n, size=r)  # sample r examples uniformly for s
@@ -104,7 +106,9 @@ def constant_time(
         s.sample = s.rng.integers(task.n, size=r)  # sample r examples uniformly for s
         units, answers = find_sampled(task, space, s)  # (c, g) := find_cutting_plane(w)
         estimate(s, task.n, model, answers)
-        s.calm = s.calm + 1 if s.violation <= eps else 0
+        s.calm += 1
+        if s.violation > eps:
+            s.calm = 0
         yield s
 
 
@@ -114,8 +118,7 @@ def find(task: Task, space: Space, s: CutState, w: np.ndarray) -> Answers:
 
 
 def find_sampled(task: Task, space: KernelSpace, s: CutState) -> tuple[Task, Answers]:
-    """Return the task of the sampled units, and their most violating outputs at the
-    iterate."""
+    """Return the task of the sampled units, and their answers at the iterate."""
     units = task.of(s.sample)
     return units, units.answers(space.combine_at(units.parts, s.w), s.w @ s.explicit)
 
@@ -128,8 +131,7 @@ def violators(answers: Answers) -> tuple[np.ndarray, float]:
 def some_violators(
     answers: Answers, rng: np.random.Generator, r: int
 ) -> tuple[np.ndarray, float]:
-    """Return `r` random units that violate, all if they are no more, and the weight of
-    each."""
+    """Return `r` random units that violate, or all if fewer, and the weight of each."""
     I, weight = violators(answers)
     if len(I) <= r:
         return I, weight
@@ -137,6 +139,6 @@ def some_violators(
 
 
 def precision_of(task: Task, space: Space) -> tuple[float, float]:
-    """Return the relative error of a score, and the mean length of dPsi, at most."""
+    """Return bounds on a score's relative error and on the mean length of dPsi."""
     units, longest = space.precision()
     return units, 2.0 * longest * len(task.parts) / task.n

@@ -1,4 +1,4 @@
-"""Our solvers: with a line search from the best point, and in the span of landmarks."""
+"""Our solvers: a line search from the best point, and cuts in the span of landmarks."""
 
 from __future__ import annotations
 
@@ -29,23 +29,21 @@ def cuts_exact_fast(
     seed: int = 0,
     state: CutState | None = None,
 ) -> Iterator[CutState]:
-    """Minimise as `cuts_exact`, with the same certificate, by a line search from the
-    best point.
+    """Minimise as `cuts_exact`, certified too, by a line search from the best point.
 
     See :func:`~workbench.sampled_cuts.stabilised.stabilised_cuts`.
 
     Parameters
     ----------
-    C, eps, kernel, gamma, seed : as of
+    C, eps, kernel, gamma, seed : see
         :func:`~workbench.sampled_cuts.solvers.cuts_exact`
 
     Raises
     ------
     ValueError
-        As of :func:`~workbench.sampled_cuts.solvers.cuts_exact`.
+        As for :func:`~workbench.sampled_cuts.solvers.cuts_exact`.
     """
-    given = problem, state, C, eps, kernel, gamma, seed, np.float64
-    task, made, s = prepared(*given, certified=True)
+    task, made, s = prepared(problem, state, C, eps, kernel, gamma, seed, True)
     space = exact_space("cuts_exact_fast", problem, task, made, s)
     yield from counted(
         stabilised_cuts(task, space, s, eps, violators, STALLED), made, state
@@ -68,42 +66,44 @@ def cuts_linear_time_fast(
 ) -> Iterator[CutState]:
     """Minimise as `cuts_linear_time`, by a line search from the best point: fewer cuts.
 
-    The model of sampled cuts is not a lower bound, so that the stream ends also when
-    the violation of the exact cut no longer falls.
+    The model of sampled cuts is not a lower bound. So the stream ends also when the
+    violation of the exact cut no longer falls.
 
     Parameters
     ----------
-    C, kernel, gamma, seed : as of
+    C, kernel, gamma, seed : see
         :func:`~workbench.sampled_cuts.solvers.cuts_linear_time`
     r : rows (or sequences) of a cut, at least 1. None is 400 sequences, or 400 sqrt(k /
-        2) rows of k classes: a round's other work grows with k, and larger cuts are
-        fewer. All that violate are taken if they are no more, or up to twice as many if
-        rows of the kernel matrix are kept
+        2) rows of k classes: a round's other work grows with k, and fewer cuts are
+        needed if they are larger. All that violate are taken if there are no more, or
+        up to twice as many if rows of the kernel matrix are kept
     eps : positive tolerance, in units of the loss
-    p : rounds after which it ends if they lowered the violation by less than eps / 5 in
-        all
-    cache_mb : megabytes for scores of all rows by cuts. At least half of it holds rows
-        of the kernel matrix, if a quarter of all fit
+    p : number of rounds; the stream also ends after so many that lowered the violation
+        by less than eps / 5 in all
+    cache_mb : megabytes for scores of all rows by cuts. At least half of it is for rows
+        of the kernel matrix if at least a quarter of these fit
 
     Raises
     ------
     ValueError
-        If an argument is not as above; the message names it.
+        If an argument is out of its range; the message names it.
     """
-    if r is None:
-        sequences = isinstance(problem, SequenceProblem)
-        r = 400 if sequences else round(400 * np.sqrt(problem.k / 2))
+    if r is None and isinstance(problem, SequenceProblem):
+        r = 400
+    elif r is None:
+        r = round(400 * np.sqrt(problem.k / 2))
     check_counts(r=r, p=p)
     check_not_negative(cache_mb=cache_mb)
-    task, made, s = prepared(problem, state, C, eps, kernel, gamma, seed, np.float32)
+    task, made, s = prepared(problem, state, C, eps, kernel, gamma, seed, False)
     space = KernelSpace(s, made, made.points(problem.X), task.K, cache_mb, gram=True)
-    spare = (
-        0 if space.gram is None else r
-    )  # they cost less if rows of the kernel are kept
+    # A cut of more rows costs less if rows of the kernel matrix are kept.
+    largest = r if space.gram is None else 2 * r
 
     def choose(answers: Answers) -> tuple[np.ndarray, float]:
         I, weight = violators(answers)
-        return (I, weight) if len(I) <= r + spare else some_violators(answers, s.rng, r)
+        if len(I) <= largest:
+            return I, weight
+        return some_violators(answers, s.rng, r)
 
     yield from counted(stabilised_cuts(task, space, s, eps, choose, p), made, state)
 
@@ -120,31 +120,29 @@ def cuts_nystroem(
     seed: int = 0,
     state: CutState | None = None,
 ) -> Iterator[CutState]:
-    """Minimise as `cuts_exact`, in the span of random rows (ours), certified for that
-    space.
+    """Minimise as `cuts_exact` in the span of random rows (ours), certified there.
 
-    The bounds ``span_lower`` and ``span_upper`` hold the least objective in the span.
-    It is not below the optimum of the whole problem, for which only the upper bound
-    holds.
+    The bounds ``span_lower`` and ``span_upper`` enclose the smallest objective in the
+    span. It is not below the optimum of the whole problem, for which only the upper
+    bound is valid.
 
     Parameters
     ----------
-    C, eps, kernel, gamma : as of :func:`~workbench.sampled_cuts.solvers.cuts_exact`
-    landmarks : rows that span the space, at least 1; all if there are no more. A
-        `state` that is given has its own
+    C, eps, kernel, gamma : see :func:`~workbench.sampled_cuts.solvers.cuts_exact`
+    landmarks : rows that span the space, at least 1; all rows if there are no more. A
+        given `state` has its own
     seed : int, seeds the landmarks
 
     Raises
     ------
     ValueError
-        If an argument, which is named, is not as above, or the features do not fit into
-        memory.
+        If an argument is out of its range, or the features do not fit into memory; the
+        message names it.
     """
     check_counts(landmarks=landmarks)
     m = min(landmarks, problem.n)
     check_memory(f"cuts_nystroem, {m} landmarks", m * (8 * problem.n + 32 * m))
-    given = problem, state, C, eps, kernel, gamma, seed, np.float64
-    task, made, s = prepared(*given, certified=True)
+    task, made, s = prepared(problem, state, C, eps, kernel, gamma, seed, True)
     space = NystroemSpace(s, made, problem.X, landmarks)
     yield from counted(
         stabilised_cuts(task, space, s, eps, violators, STALLED), made, state

@@ -10,22 +10,15 @@ from workbench.sampled_cuts.qp import solve_qp
 from workbench.sampled_cuts.state import CutState
 from workbench.sampled_cuts.tasks import Answers
 
-IDLE = 20  # rounds without a multiplier after which a cut is dropped
-CLEAN_UP = 10  # rounds between looks for such cuts
-SOLVED = 0.01  # fraction of eps: the precision of the model's solution
-# fraction of eps: by how much the distance must fall for a round not to be calm
-LITTLE = 0.2
+IDLE = 20  # number of rounds without a multiplier after which a cut is dropped
+CLEAN_UP = 10  # idle cuts are dropped every so many rounds
+SOLVED = 0.01  # precision of the model's solution, as a fraction of eps
+LITTLE = 0.2  # a round is calm if the gap falls by no more than this fraction of eps
 
 
 def solve(s: CutState, n: int) -> float:
-    """Solve the model of `n` units, from the multipliers it has, in place; return its
-    value."""
+    """Solve the model of `n` units in place, from its multipliers; return its value."""
     return solve_qp(s.G, s.h, s.C * n, s.alpha, SOLVED * s.eps)
-
-
-def half_square(s: CutState, w: np.ndarray) -> float:
-    """Return 1/2 |sum_t w_t v_t|^2."""
-    return 0.5 * float(w @ s.G @ w)
 
 
 def mean_violation(answers: Answers) -> float:
@@ -35,66 +28,71 @@ def mean_violation(answers: Answers) -> float:
 
 def objective(s: CutState, w: np.ndarray, n: int, answers: Answers) -> float:
     """Return 1/2 |w|^2 + C n R(w), given the answers to w."""
-    return half_square(s, w) + s.C * n * mean_violation(answers)
+    return 0.5 * float(w @ s.G @ w) + s.C * n * mean_violation(answers)
 
 
 def slack(s: CutState) -> float:
     """Return xi of the model's solution: the largest violation of its cuts."""
-    return max(0.0, float((s.h - s.G @ s.alpha).max())) if len(s.h) else 0.0
+    return float((s.h - s.G @ s.alpha).max(initial=0.0))
 
 
-def rounding(s: CutState, w: np.ndarray, primal: float, C: float, precision) -> tuple:
-    """Return the most that rounding may have cost the model, and the objective at w.
+def rounding(
+    s: CutState, w: np.ndarray, primal: float, C: float, precision: tuple[float, float]
+) -> tuple[float, float]:
+    """Return bounds on the rounding errors of the model's value and the objective.
 
     Inner products of cuts are sums of values of the kernel, however short the cuts are.
 
     Parameters
     ----------
-    precision : relative error of a score, and the mean length of dPsi, at most
+    precision : bounds on the relative error of a score, and on the mean length of dPsi
     """
     units, spread = precision
     spread = max(spread, math.sqrt(s.G.diagonal().max(initial=0.0)))
     of_model = float(s.h @ s.alpha) + (spread * s.alpha.sum()) ** 2
     length = spread * w.sum()
-    return 2.0 * units * of_model, 2.0 * units * (
-        primal + length**2 + C * (1.0 + spread * length)
-    )
+    of_objective = primal + length**2 + C * (1.0 + spread * length)
+    return 2.0 * units * of_model, 2.0 * units * of_objective
 
 
 def advance(
-    s: CutState, w: np.ndarray, n: int, model: float, primal: float, precision
+    s: CutState,
+    w: np.ndarray,
+    n: int,
+    model: float,
+    primal: float,
+    precision: tuple[float, float],
 ) -> None:
-    """Take the state to the iterate w, of this `primal` and `model` value, and renew
-    its bounds."""
+    """Move the state to the iterate w with these values, and update the bounds."""
     C = s.C * n
     down, up = rounding(s, w, primal, C, precision)
-    lower, upper = max(s.lower, model - down), min(s.upper, primal + up)
-    fell = upper - lower < s.mark - LITTLE * s.eps * C
-    vars(s).update(
-        round=s.round + 1,
-        w=w,
-        primal=primal,
-        model=model,
-        violation=(primal - model) / C,
-        lower=lower,
-        upper=upper,
-        mark=upper - lower if fell else s.mark,
-        calm=0 if fell else s.calm + 1,
-    )
+    s.round += 1
+    s.w = w
+    s.primal = primal
+    s.model = model
+    s.violation = (primal - model) / C
+    s.lower = max(s.lower, model - down)
+    s.upper = min(s.upper, primal + up)
+    gap = s.upper - s.lower
+    s.calm += 1
+    if gap < s.mark - LITTLE * s.eps * C:
+        s.mark = gap
+        s.calm = 0
 
 
 def estimate(s: CutState, n: int, model: float, answers: Answers) -> None:
-    """Take the state to its next round, whose objective a sample's answers estimate."""
+    """Move the state to its next round, with an objective estimated from a sample."""
     s.round += 1
-    s.model, s.primal = model, objective(s, s.w, n, answers)
+    s.model = model
+    s.primal = objective(s, s.w, n, answers)
     s.violation = mean_violation(answers) - slack(s)
 
 
 def drop_idle(s: CutState, space) -> None:
-    """Count the rounds that cuts have had no multiplier; drop idle cuts now and
-    then."""
-    s.idle[:] = np.where(s.alpha > 0.0, 0, s.idle + 1)
+    """Count each cut's rounds without a multiplier; drop idle cuts now and then."""
+    s.idle += 1
+    s.idle[s.alpha > 0.0] = 0
     if s.round % CLEAN_UP == 0:
-        kept = (s.idle < IDLE) | (s.w > 0.0)
-        if not kept.all():
-            space.keep(kept)
+        used = (s.idle < IDLE) | (s.w > 0.0)
+        if not used.all():
+            space.keep(used)

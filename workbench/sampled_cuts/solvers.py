@@ -1,7 +1,7 @@
-"""The printed Algorithms 1, 2 and 3 as solvers: of rows, or of sequences, of a problem.
+"""The printed Algorithms 1, 2 and 3 as solvers, for rows or sequences of a problem.
 
-One eps is fixed for all of the paper's experiments, and `r` is smaller for the
-linear-time method than for the other (section 5). The digits of eps, `r` and `p` are
+All of the paper's experiments have the same eps, and `r` is smaller for the linear-time
+method than for the constant-time method (section 5). The digits of eps, `r` and `p` are
 lost in our copy of the text, so that the values of these defaults are ours.
 """
 
@@ -41,28 +41,29 @@ def cuts_exact(
     """Minimise 1/2 |w|^2 + C sum_i hinge_i by exact cuts (Algorithm 1), with a
     certificate.
 
-    Two classes have LIBSVM's hinge without a bias, more classes Crammer and Singer's,
-    sequences a chain's. A round adds a cut made of all rows that violate, which takes
-    up to n^2 values of the kernel, in double precision; the model is a lower bound. The
-    stream ends when the cut is violated by `eps` at most: the gap is C n eps then.
+    Two classes have LIBSVM's hinge without a bias, more classes have Crammer and
+    Singer's, and sequences have a chain's. A round adds a cut made of all rows that
+    violate, which takes up to n^2 values of the kernel in double precision. The model
+    is a lower bound. The stream ends when the cut is violated by at most `eps`; the gap
+    is then C n eps.
 
     Parameters
     ----------
-    C : positive, weight of a row's or a sequence's loss; the paper's C is n times as
+    C : positive weight of the loss of a row or a sequence; the paper's C is n times as
         large. A given `state` has its own
     eps : positive tolerance, in units of the loss
     kernel : "linear", x'z; "rbf", exp(-gamma |x - z|^2); or "cubic", (1 + gamma x'z)^3
-    gamma : positive, of the kernel; None for 1 / (d times the variance of all entries)
-    seed : not used, as nothing is random here
+    gamma : positive parameter of the kernel; None is 1 / (d times the variance of all
+        entries)
+    seed : not used, since nothing is random here
 
     Raises
     ------
     ValueError
-        If an argument, which is named, is not as above, or the problem does not fit
-        into memory.
+        If an argument is out of its range, or the problem does not fit into memory; the
+        message names it.
     """
-    given = problem, state, C, eps, kernel, gamma, seed, np.float64
-    task, made, s = prepared(*given, certified=True)
+    task, made, s = prepared(problem, state, C, eps, kernel, gamma, seed, True)
     space = exact_space("cuts_exact", problem, task, made, s)
     yield from counted(exact(task, space, s, eps), made, state)
 
@@ -83,26 +84,26 @@ def cuts_linear_time(
     """Minimise as `cuts_exact`, by cuts of r random rows among those that violate
     (Algorithm 3).
 
-    A round takes n r values of the kernel at most, in single precision. The exact cut
-    and the exact objective are known all the same. The stream ends when the exact cut
-    is violated by `eps` at most.
+    A round takes at most n r values of the kernel, in single precision. It still
+    computes the exact cut and the exact objective. The stream ends when the exact cut
+    is violated by at most `eps`.
 
     Parameters
     ----------
-    C, eps, kernel, gamma : as of :func:`cuts_exact`
-    r : rows (or sequences) of a cut, at least 1; all that violate if they are no more
-    cache_mb : megabytes of scores of all rows by cuts (A_ki), else computed again in
-        each round
+    C, eps, kernel, gamma : see :func:`cuts_exact`
+    r : rows (or sequences) of a cut, at least 1; all that violate if there are no more
+    cache_mb : megabytes for scores of all rows by cuts (A_ki); scores that do not fit
+        are computed again in each round
     seed : int, seeds the samples
 
     Raises
     ------
     ValueError
-        If an argument is not as above; the message names it.
+        If an argument is out of its range; the message names it.
     """
     check_counts(r=r)
     check_not_negative(cache_mb=cache_mb)
-    task, made, s = prepared(problem, state, C, eps, kernel, gamma, seed, np.float32)
+    task, made, s = prepared(problem, state, C, eps, kernel, gamma, seed, False)
     space = KernelSpace(s, made, made.points(problem.X), task.K, cache_mb)
     yield from counted(linear_time(task, space, s, eps, r), made, state)
 
@@ -120,67 +121,77 @@ def cuts_constant_time(
     seed: int = 0,
     state: CutState | None = None,
 ) -> Iterator[CutState]:
-    """Minimise as `cuts_exact`, by cuts of r random rows, not looking at others
-    (Algorithm 2).
+    """Minimise as `cuts_exact`, by cuts of r random rows, without evaluating the other
+    rows (Algorithm 2).
 
-    Round t takes t r^2 values of the kernel, in single precision, whatever n.
+    Round t takes t r^2 values of the kernel in single precision, whatever n is.
     ``primal`` is an estimate from the sample of the next cut.
 
     Parameters
     ----------
-    C, kernel, gamma : as of :func:`cuts_exact`
+    C, kernel, gamma : see :func:`cuts_exact`
     r : rows (or sequences) of a sample, at least 1
-    p : satisfied samples in a row that end the stream, at least 1
-    eps : positive, in units of the loss: a sample violated by no more counts as
-        satisfied
+    p : the stream ends after so many satisfied samples in a row, at least 1
+    eps : positive tolerance, in units of the loss: a sample is satisfied if its cut is
+        violated by at most this
     seed : int, seeds the samples
 
     Raises
     ------
     ValueError
-        If an argument is not as above; the message names it.
+        If an argument is out of its range; the message names it.
     """
     check_counts(r=r, p=p)
-    task, made, s = prepared(problem, state, C, eps, kernel, gamma, seed, np.float32)
+    task, made, s = prepared(problem, state, C, eps, kernel, gamma, seed, False)
     space = KernelSpace(s, made, made.points(problem.X), task.K, 0.0)
     yield from counted(constant_time(task, space, s, eps, r, p), made, state)
 
 
 def prepared(
-    problem: Problem, state, C, eps, kernel, gamma, seed, dtype, certified=False
+    problem: Problem, state, C, eps, kernel, gamma, seed, certified: bool
 ) -> tuple[Task, Kernel, CutState]:
-    """Return the task, the kernel and the first state; a ValueError names a bad
-    argument."""
+    """Return the task, the kernel and the first state.
+
+    The kernel is of double precision if the run is `certified`, otherwise of single
+    precision. A ValueError names an argument that is out of its range.
+    """
     check_positive(C, "C")
     check_positive(eps, "eps")
     check_kernel(kernel, gamma, POLYNOMIAL)
     problem.refuse_weights()
-    task, made = task_of(problem), kernel_of(problem, kernel, gamma, dtype)
+    task = task_of(problem)
+    precision = np.float64 if certified else np.float32
+    made = kernel_of(problem, kernel, gamma, precision)
     if state is None:
         rng = np.random.default_rng(check_whole(seed, "seed", least=0))
         state = start(problem, task, made, float(C), float(eps), certified, rng)
     elif state.eps != eps:
-        state.eps, state.calm = eps, 0
+        state.eps = eps
+        state.calm = 0
     return task, made, state
 
 
 def exact_space(
     name: str, problem: Problem, task: Task, kernel: Kernel, s: CutState
 ) -> KernelSpace:
-    """Return the space of exact cuts; ValueError if the problem does not fit into
-    memory."""
-    size = len(task.parts) * task.K
-    free = check_memory(
-        f"{name}, {len(task.parts)} rows of {task.K} labels", 160 * size
-    )
+    """Return the space of exact cuts for the solver `name`.
+
+    A ValueError is raised if the problem does not fit into memory.
+    """
+    rows = len(task.parts)
+    what = f"{name}, {rows} rows of {task.K} labels"
+    free = check_memory(what, 160 * rows * task.K)
     return KernelSpace(s, kernel, kernel.points(problem.X), task.K, free / (3 * 2**20))
 
 
 def counted(steps: Iterator[CutState], kernel: Kernel, resumed) -> Iterator[CutState]:
-    """Pass the states on with the number of kernel values, without those of a repeated
-    set-up."""
+    """Pass the states on with the number of kernel values.
+
+    The values that a resumed run needs for its set-up do not count again.
+    """
     before = None if resumed else 0.0
     for s in steps:
-        before = s.kernel_values - kernel.values if before is None else before
+        if before is None:
+            before = s.kernel_values - kernel.values
         s.kernel_values = float(before + kernel.values)
         yield s

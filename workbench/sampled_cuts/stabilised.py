@@ -8,6 +8,7 @@ ICML 2008.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from typing import NamedTuple
 
 import numpy as np
 
@@ -16,15 +17,50 @@ from workbench.sampled_cuts.model import advance, drop_idle, objective, solve
 from workbench.sampled_cuts.state import CutState
 from workbench.sampled_cuts.tasks import Answers, Task
 
-# the next cut is taken this far on the way from the best point to the model's solution
+# The next cut is taken this far on the way from the best point to the model's solution.
 MU = 0.1
-# fraction of all multipliers below which a cut no longer supports the best point
+# A cut below this fraction of all multipliers no longer supports the best point.
 SMALL = 1e-9
-SWEEPS = 8  # sweeps of a line search over the outputs, at most
-PRECISE = 0.05  # fraction of eps: how far above the minimum a line search may end
-EDGE = 0.02  # fraction of the interval that a new point keeps away from its ends
+SWEEPS = 8  # largest number of sweeps of a line search over the outputs
+PRECISE = 0.05  # a line search may end this fraction of eps above the minimum
+EDGE = 0.02  # fraction of the interval between a new point and the interval's ends
 
 Choice = Callable[[Answers], tuple[np.ndarray, float]]
+
+
+class Point(NamedTuple):
+    """A vector w, or a direction, as the scores ``F`` (N, K) of all parts and the
+    explicit weights ``v``."""
+
+    F: np.ndarray
+    v: np.ndarray
+
+    def towards(self, step: float, d: Point) -> Point:
+        """Return the point a step along the direction `d`, in the precision of F."""
+        return Point(self.F + self.F.dtype.type(step) * d.F, self.v + step * d.v)
+
+
+class Norms(NamedTuple):
+    """The inner products of w and a direction d that 1/2 |w + step d|^2 needs."""
+
+    ww: float
+    wd: float
+    dd: float
+
+
+class Tangent(NamedTuple):
+    """The tangent of R at a step along a line, and the objective there, to compare."""
+
+    value: float  # of the objective
+    step: float
+    derivative: float  # of the objective
+    risk: float
+    slope: float  # of R
+
+    @property
+    def at_zero(self) -> float:
+        """The value of the tangent at step 0."""
+        return self.risk - self.step * self.slope
 
 
 def stabilised_cuts(
@@ -33,119 +69,128 @@ def stabilised_cuts(
     """Algorithm 1 or 3, from the best point so far instead of the model's solution.
 
     A round steps from that point towards the model's solution, to where the objective
-    is least, and takes the next cut a little further on. The stream ends when the exact
-    cut is violated by `eps` at most.
+    is smallest, and takes the next cut a little further on. The stream ends when the
+    exact cut is violated by at most `eps`.
 
     Parameters
     ----------
-    choose : answers to the units of the next cut and their weight
-    p : end, too, after this many rounds that lowered the least violation by less than
-        eps / 5 in all: if cuts are sampled or numbers are rounded, it need not become
-        small. From w = 0 the first way down may take a cut for each class, so p is at
-        least :data:`STALLED` there
+    choose : function of answers that returns the units of the next cut and their weight
+    p : number of rounds; the stream also ends after so many that lowered the smallest
+        violation by less than eps / 5 in all, since it need not become small if cuts
+        are sampled or numbers are rounded. From w = 0 the first decrease may take a cut
+        for each class, so that p is at least :data:`STALLED` there
     """
-    n, precision = task.n, precision_of(task, space)
+    n = task.n
+    precision = precision_of(task, space)
     best = scored(space, s, s.w)
-    answers = task.answers(*beyond(best, scored(space, s, s.alpha)))
+    answers = beyond(task, best, scored(space, s, s.alpha))
     yield s
-    while s.violation > eps and s.calm < (p if s.w.any() else max(p, STALLED)):
+    while s.violation > eps:
+        if s.calm >= p and (s.calm >= STALLED or s.w.any()):
+            return
         units, weight = choose(answers)
         space.add(task.cut(answers, units, weight), answers.losses.mean())
         value = solve(s, n)
         model = scored(space, s, s.alpha)
-        along = model[0] - best[0], model[1] - best[1]
+        along = Point(model.F - best.F, model.v - best.v)
         d = s.alpha - s.w
-        Gw, Gd = s.G @ s.w, s.G @ d
-        norms = float(s.w @ Gw), float(d @ Gw), float(d @ Gd)
+        Gw = s.G @ s.w
+        Gd = s.G @ d
+        norms = Norms(float(s.w @ Gw), float(d @ Gw), float(d @ Gd))
         step = line_search(task, best, along, norms, s.C * n, eps)
         w = s.w + step * d
         w[w < SMALL * w.sum()] = 0.0
-        there = scored(space, s, w)
-        primal = objective(s, w, n, task.answers(*there))
+        end = scored(space, s, w)
+        primal = objective(s, w, n, task.answers(*end))
         if primal > s.primal:  # by rounding, in a direction of very long vectors
-            w, primal = s.w, s.primal
+            w = s.w
+            primal = s.primal
         else:
-            best = there
-        answers = task.answers(*beyond(best, model))
+            best = end
+        answers = beyond(task, best, model)
         advance(s, w, n, value, primal, precision)
         drop_idle(s, space)
         yield s
 
 
-def scored(space: Space, s: CutState, w: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return scores and explicit weights of w = sum_t w_t v_t."""
-    return space.combine(w), w @ s.explicit
+def scored(space: Space, s: CutState, w: np.ndarray) -> Point:
+    """Return the point w = sum_t w_t v_t."""
+    return Point(space.combine(w), w @ s.explicit)
 
 
-def beyond(best: tuple, model: tuple) -> tuple[np.ndarray, np.ndarray]:
-    """Return scores and explicit weights of the point where the next cut is taken."""
-    return best[0] + MU * (model[0] - best[0]), best[1] + MU * (model[1] - best[1])
+def beyond(task: Task, best: Point, model: Point) -> Answers:
+    """Return the answers at the point where the next cut is taken."""
+    F = best.F + MU * (model.F - best.F)
+    return task.answers(F, best.v + MU * (model.v - best.v))
 
 
 def line_search(
-    task: Task,
-    start: tuple[np.ndarray, np.ndarray],
-    along: tuple[np.ndarray, np.ndarray],
-    norms: tuple[float, float, float],
-    C: float,
-    eps: float,
+    task: Task, start: Point, along: Point, norms: Norms, C: float, eps: float
 ) -> float:
-    """Return the step in [0, 1] of least 1/2 |w + step d|^2 + C R(w + step d), nearly.
+    """Return a step in [0, 1] that nearly minimises the objective at w + step d.
 
     Every sweep over the outputs gives a tangent of R along the line. The next one is
-    taken where the last tangents from the left and from the right put the least value.
+    taken at the minimum of the last tangents from the left and from the right.
 
     Parameters
     ----------
-    start, along, norms : scores and explicit weights of w, and of d; w.w, w.d and d.d
+    start, along : w and d
     C, eps : weight of R, and precision of the whole method in units of R
     """
-    (F, v), (D, e), (ww, wd, dd), n = start, along, norms, task.n
+    n = task.n
+    ww, wd, dd = norms
 
-    def tangent(step: float, task: Task, F: np.ndarray, D: np.ndarray) -> tuple:
-        """Return the objective, its derivative, R, its slope, and the losses."""
-        answers = task.answers(F + F.dtype.type(step) * D, v + step * e)
-        slope = -float(task.gains(D, e, answers).sum()) / n
+    def tangent(
+        step: float, task: Task, start: Point, d: Point
+    ) -> tuple[Tangent, np.ndarray]:
+        """Return the tangent at a step, and the losses of the units there."""
+        answers = task.answers(*start.towards(step, d))
+        slope = -float(task.gains(*d, answers).sum()) / n
         risk = float((answers.losses - answers.gains).sum()) / n
         value = 0.5 * (ww + 2 * step * wd + step**2 * dd) + C * risk
-        return value, wd + step * dd + C * slope, risk, slope, answers.losses
+        derivative = wd + step * dd + C * slope
+        return Tangent(value, step, derivative, risk, slope), answers.losses
 
-    left, right = 0.0, 1.0
-    (*at_left, losses), (*at_right, others) = (
-        tangent(end, task, F, D) for end in (left, right)
-    )
-    if at_right[1] <= 0.0 or dd <= 0.0:
-        return right
-    if at_left[1] >= 0.0:
-        return left
-    best = min((at_left[0], left), (at_right[0], right))
-    # A unit's violation is convex along the line: none between, if there is none at
-    # either end.
-    some = task.of(np.flatnonzero((losses > 0.0) | (others > 0.0)))
-    F, D = F[some.parts], D[some.parts]
+    left, losses_left = tangent(0.0, task, start, along)
+    right, losses_right = tangent(1.0, task, start, along)
+    if right.derivative <= 0.0 or dd <= 0.0:
+        return 1.0
+    if left.derivative >= 0.0:
+        return 0.0
+    best = min(left, right)
+    # A unit's violation is convex along the line: zero at both ends, zero between them.
+    some = task.of(np.flatnonzero((losses_left > 0.0) | (losses_right > 0.0)))
+    start = start._replace(F=start.F[some.parts])
+    along = along._replace(F=along.F[some.parts])
     for _ in range(SWEEPS - 2):
-        step, least = lowest(left, at_left, right, at_right, wd, dd, C)
-        if best[0] - (0.5 * ww + least) <= PRECISE * eps * C:
+        step, change = lowest(left, right, norms, C)
+        if best.value - (0.5 * ww + change) <= PRECISE * eps * C:
             break
-        edge = EDGE * (right - left)
-        step = min(max(step, left + edge), right - edge)
-        *here, _ = tangent(step, some, F, D)
-        best = min(best, (here[0], step))
-        if here[1] < 0.0:
-            left, at_left = step, here
+        edge = EDGE * (right.step - left.step)
+        step = min(max(step, left.step + edge), right.step - edge)
+        new, _ = tangent(step, some, start, along)
+        best = min(best, new)
+        if new.derivative < 0.0:
+            left = new
         else:
-            right, at_right = step, here
-    return best[1]
+            right = new
+    return best.step
 
 
-def lowest(left, at_left, right, at_right, wd, dd, C) -> tuple[float, float]:
-    """Return where wd s + dd s^2 / 2 + C (the larger tangent of R) is least, and that
-    value."""
-    (*_, risk, slope), (*_, other, falls) = at_left, at_right
-    risk, other = risk - left * slope, other - right * falls  # at zero
-    cross = (risk - other) / (falls - slope) if falls > slope else right
-    s = min(max(cross, left), right)
-    s = max(-(wd + C * falls) / dd, s)
-    s = min(-(wd + C * slope) / dd, s)
-    s = min(max(s, left), right)
-    return s, wd * s + 0.5 * dd * s**2 + C * max(risk + slope * s, other + falls * s)
+def lowest(
+    left: Tangent, right: Tangent, norms: Norms, C: float
+) -> tuple[float, float]:
+    """Return where the model along the line is smallest, and its value there.
+
+    The model is wd step + dd step^2 / 2 + C times the larger of the two tangents.
+    """
+    _, wd, dd = norms
+    step = right.step
+    if right.slope > left.slope:
+        cross = (left.at_zero - right.at_zero) / (right.slope - left.slope)
+        step = min(max(cross, left.step), right.step)
+    step = max(-(wd + C * right.slope) / dd, step)
+    step = min(-(wd + C * left.slope) / dd, step)
+    step = min(max(step, left.step), right.step)
+    risk = max(left.at_zero + left.slope * step, right.at_zero + right.slope * step)
+    return step, wd * step + 0.5 * dd * step**2 + C * risk

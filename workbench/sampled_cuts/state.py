@@ -1,5 +1,4 @@
-"""The iterate of every cutting-plane method here: its cuts and how much of each it
-takes."""
+"""The iterate of every cutting-plane method here: cuts and their weights."""
 
 from __future__ import annotations
 
@@ -19,18 +18,19 @@ from workbench.sampled_cuts.chain import decode
 class CutState(KernelRows, State):
     """T cuts (c, g), the multipliers of the model that they make, and an iterate w.
 
-    With v = -g, cut t says xi >= h[t] - w.v_t for v_t = sum_u phi(x_u) B[u] over its
-    basis, rows ``rows[ends[t]:ends[t + 1]]`` of the training rows, and ``explicit[t]``
-    of its own. The model's solution is sum_t alpha[t] v_t, and the iterate, which
-    predicts, sum_t w[t] v_t; ``G`` are the inner products of the v_t.
+    With v = -g, cut t says xi >= h[t] - w.v_t for v_t = sum_u phi(x_u) B[u] over the
+    training rows ``rows[ends[t]:ends[t + 1]]``, with explicit weights ``explicit[t]``.
+    The model's solution is sum_t alpha[t] v_t, and the iterate, which predicts, is
+    sum_t w[t] v_t. ``G`` contains the inner products of the v_t.
 
-    ``primal`` is the objective at the iterate, ``model`` the value of the model, both
-    for this C, and ``violation`` their distance in units of the loss, or that of the
-    last sampled cut if no more is known. ``calm`` counts rounds in a row: those whose
-    sampled cut was satisfied, or those in which the distance of objective and model has
-    not fallen much from ``mark``, compared with ``eps``. ``root`` takes coefficients in
-    a Nystroem space to those of its rows ``landmarks``. ``sample`` are the units of the
-    next sampled cut, if the algorithm judges by it. ``X`` are all training rows.
+    ``primal`` is the objective at the iterate and ``model`` the value of the model,
+    both for this C. ``violation`` is their distance in units of the loss, or the
+    violation of the last sampled cut if the method knows no more. ``calm`` counts
+    rounds in a row: those whose sampled cut was satisfied, or those in which the gap
+    fell little below ``mark``, compared with ``eps``. ``idle`` counts for each cut the
+    rounds in a row without a multiplier. ``root`` maps coefficients in a Nystroem space
+    to coefficients of its rows ``landmarks``. ``sample`` contains the units of the next
+    sampled cut if it is the stopping criterion. ``X`` contains all training rows.
     """
 
     round: int
@@ -60,38 +60,43 @@ class CutState(KernelRows, State):
     kernel_values: float = 0.0
 
     def scores(self, X: Matrix) -> np.ndarray:
-        """Return the (n, k) scores of rows; two classes mirror each other."""
+        """Return the (n, k) scores of rows; two classes have opposite scores."""
         rows, A = self.expansion()
-        # Coefficients of landmarks nearly cancel: single precision is not enough for
-        # them.
-        kernel = self.made_kernel(np.float64 if len(self.root) else self.X.dtype)
+        precision = self.X.dtype
+        if len(self.root):  # coefficients of landmarks nearly cancel
+            precision = np.dtype(np.float64)
+        kernel = self.made_kernel(precision)
         basis = kernel.points(self.X[rows])
         F = kernel.times(kernel.points(stored_as(self.X, X)), basis, A)
         return np.hstack([-F / 2, F / 2]) if F.shape[1] == 1 else F
 
     def info(self) -> Row:
-        row = bounds(self.lower, self.upper) if self.certified else {}
-        if len(
-            self.landmarks
-        ):  # of the least objective in their span, which is no less than all
-            row = {f"span_{name}": value for name, value in row.items()}
-        return row | {
+        row: Row = {
             "primal": self.primal,
             "model": self.model,
             "violation": self.violation,
             "cuts": len(self.h),
             "kernel_values": self.kernel_values,
         }
+        if not self.certified:
+            return row
+        # In a span they bound the smallest objective there, not that of all w.
+        prefix = "span_" if len(self.landmarks) else ""
+        certificate = bounds(self.lower, self.upper)
+        return {prefix + name: value for name, value in certificate.items()} | row
 
-    def expansion(self, of: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
-        """Return the training rows that the iterate is a sum of, and their coefficients
-        (m, K).
+    def expansion(
+        self, weights: np.ndarray | None = None
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return the training rows of a sum of cuts, and their (m, K) coefficients.
 
         Parameters
         ----------
-        of : (T,) how much of each cut is taken, by default the iterate's ``w``
+        weights : (T,) weight of each cut, by default the iterate's ``w``
         """
-        taken = np.repeat(self.w if of is None else of, np.diff(self.ends))
+        if weights is None:
+            weights = self.w
+        taken = np.repeat(weights, np.diff(self.ends))
         used = taken != 0.0
         rows, A = merged(self.rows[used], taken[used, None] * self.B[used])
         if len(self.root) and len(rows):
@@ -110,25 +115,36 @@ class CutState(KernelRows, State):
 def start(
     problem: Problem, task, kernel: Kernel, C: float, eps: float, certified: bool, rng
 ) -> CutState:
-    """Return round 0: no cuts and w = 0, whose risk is the mean of the largest
-    losses."""
-    K, q = task.K, task.explicit
-    upper = C * float(
-        task.answers(np.zeros((len(task.parts), K)), np.zeros(q)).losses.sum()
-    )
+    """Return round 0: no cuts and w = 0, whose risk is the mean largest loss."""
+    K = task.K
+    q = task.explicit
+    answers = task.answers(np.zeros((len(task.parts), K)), np.zeros(q))
+    primal = C * float(answers.losses.sum())
+    no_rows = np.zeros(0, np.int64)
+    no_cuts = np.zeros(0)
+    no_products = np.zeros((0, 0))
     return CutState(
+        **fields_of(problem.X, kernel),
         round=0,
         rng=rng,
+        rows=no_rows,
         B=np.zeros((0, K)),
         ends=np.zeros(1, np.int64),
         explicit=np.zeros((0, q)),
-        **dict.fromkeys(("rows", "idle", "landmarks", "sample"), np.zeros(0, np.int64)),
-        **dict.fromkeys(("h", "alpha", "w"), np.zeros(0)),
-        **dict.fromkeys(("G", "root"), np.zeros((0, 0))),
-        **fields_of(problem.X, kernel),
-        **dict.fromkeys(("primal", "upper", "mark"), upper),
-        **dict.fromkeys(("model", "lower"), 0.0),
+        h=no_cuts,
+        G=no_products,
+        alpha=no_cuts,
+        w=no_cuts,
+        idle=no_rows,
+        landmarks=no_rows,
+        root=no_products,
+        sample=no_rows,
+        primal=primal,
+        model=0.0,
         violation=np.inf,
+        lower=0.0,
+        upper=primal,
+        mark=primal,
         certified=certified,
         C=C,
         eps=eps,
@@ -136,43 +152,41 @@ def start(
 
 
 def append(s: CutState, rows, B, explicit, offset: float, products: np.ndarray) -> None:
-    """Add one cut, with its inner products with all cuts, itself the last, (T + 1,)."""
-    T = len(s.h)
-    G = np.empty((T + 1, T + 1))
-    G[:T, :T] = s.G
-    G[T] = G[:, T] = products
-    vars(s).update(
-        rows=np.concatenate([s.rows, rows]),
-        B=np.concatenate([s.B, B]),
-        ends=np.append(s.ends, s.ends[-1] + len(rows)),
-        explicit=np.vstack([s.explicit, explicit]),
-        h=np.append(s.h, offset),
-        G=G,
-        alpha=np.append(s.alpha, 0.0),
-        w=np.append(s.w, 0.0),
-        idle=np.append(s.idle, 0),
-    )
+    """Add one cut, given its (T + 1,) inner products with all cuts, itself the last."""
+    s.G = np.pad(s.G, (0, 1))
+    s.G[-1] = products
+    s.G[:, -1] = products
+    s.rows = np.concatenate([s.rows, rows])
+    s.B = np.concatenate([s.B, B])
+    s.ends = np.append(s.ends, len(s.rows))
+    s.explicit = np.vstack([s.explicit, explicit])
+    s.h = np.append(s.h, offset)
+    s.alpha = np.append(s.alpha, 0.0)
+    s.w = np.append(s.w, 0.0)
+    s.idle = np.append(s.idle, 0)
 
 
-def keep(s: CutState, kept: np.ndarray) -> None:
+def keep(s: CutState, cuts: np.ndarray) -> None:
     """Keep only the cuts in this mask."""
-    lines = np.repeat(kept, np.diff(s.ends))
-    vars(s).update(
-        rows=s.rows[lines],
-        B=s.B[lines],
-        ends=np.concatenate([[0], np.cumsum(np.diff(s.ends)[kept])]),
-        explicit=s.explicit[kept],
-        h=s.h[kept],
-        G=s.G[np.ix_(kept, kept)],
-        alpha=s.alpha[kept],
-        w=s.w[kept],
-        idle=s.idle[kept],
-    )
+    lengths = np.diff(s.ends)
+    rows = np.repeat(cuts, lengths)
+    s.rows = s.rows[rows]
+    s.B = s.B[rows]
+    s.ends = np.append(0, np.cumsum(lengths[cuts]))
+    s.explicit = s.explicit[cuts]
+    s.h = s.h[cuts]
+    s.G = s.G[np.ix_(cuts, cuts)]
+    s.alpha = s.alpha[cuts]
+    s.w = s.w[cuts]
+    s.idle = s.idle[cuts]
 
 
 def merged(rows: np.ndarray, B: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return each row once, sorted, with the sum of its coefficients."""
     order = np.argsort(rows, kind="stable")
-    rows, B = rows[order], B[order]
-    first = np.flatnonzero(np.concatenate([[True], rows[1:] != rows[:-1]])[: len(rows)])
-    return rows[first], np.add.reduceat(B, first, axis=0) if len(first) else B
+    rows = rows[order]
+    B = B[order]
+    if not len(rows):
+        return rows, B
+    first = np.flatnonzero(np.append(True, rows[1:] != rows[:-1]))
+    return rows[first], np.add.reduceat(B, first, axis=0)

@@ -1,14 +1,15 @@
 """The outputs that a structural SVM is trained on, as scores of parts and labels.
 
-Every task here has parts, rows of X each of which gets a score for each label: F (N,
-K). It knows its outputs only through these scores and a few explicit weights v. A
-part's feature map is phi(x), so that only inner products of rows are needed. Units,
-rows or sequences, are sampled. The risk is the mean over units of loss minus gain.
+Every task has parts, which are rows of X, and every part has a score for each label: F
+(N, K). A task knows its outputs only through these scores and a few explicit weights v.
+The feature map of a part is phi(x), so that only inner products of rows are needed.
+Units are what is sampled: rows or sequences. The risk is the mean over units of the
+loss minus the gain.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -20,17 +21,15 @@ from workbench.sampled_cuts.chain import viterbi
 
 
 class Answers(NamedTuple):
-    """The most violating outputs of some units, their losses and their gains, both
-    (n,)."""
+    """The most violating outputs of n units, with their losses and gains, both (n,)."""
 
-    outputs: Any  # of the task's own kind
+    outputs: Any  # each task has a type of its own
     losses: np.ndarray
     gains: np.ndarray
 
 
 class Cut(NamedTuple):
-    """A vector sum_u phi(x_u) B[u] over (m,) parts, (m, K) `B`, and (q,) explicit
-    weights."""
+    """A vector sum_u phi(x_u) B[u] over m parts, `B` (m, K), and explicit weights."""
 
     parts: np.ndarray
     B: np.ndarray
@@ -44,7 +43,7 @@ class Task(Protocol):
     ----------
     n : number of units
     parts : (N,) the rows of X that are this task's parts, in the order of its scores
-    K : labels of a part
+    K : number of labels of a part
     explicit : number of explicit weights, for features that have no kernel
     """
 
@@ -54,18 +53,18 @@ class Task(Protocol):
     explicit: int
 
     def of(self, units: np.ndarray) -> Task:
-        """Return the task of these units alone; one may occur several times."""
+        """Return the task of these units alone; a unit may occur several times."""
 
     def answers(self, F: np.ndarray, v: np.ndarray) -> Answers:
-        """Return every unit's argmax_y [Delta(y_i, y) + w.Psi(x_i, y)], loss 0 if none
-        violates."""
+        """Return every unit's argmax_y [Delta(y_i, y) + w.Psi(x_i, y)].
+
+        The loss is 0 if no output violates."""
 
     def gains(self, F: np.ndarray, v: np.ndarray, answers: Answers) -> np.ndarray:
-        """Return w.dPsi_i (n,): by how much, at any scores, true outputs exceed these
-        answers."""
+        """Return w.dPsi_i (n,): by how much true outputs exceed these answers at F."""
 
     def cut(self, answers: Answers, units: np.ndarray, weight: float) -> Cut:
-        """Return weight sum_i dPsi_i over these units, which may repeat."""
+        """Return weight times the sum of dPsi_i over these units, which may repeat."""
 
 
 NONE = np.zeros(0)
@@ -73,11 +72,10 @@ NONE = np.zeros(0)
 
 @dataclass(frozen=True, eq=False)
 class Binary:
-    """Psi(x, y) = y phi(x) / 2 for y = -1 or 1: the SVM with the hinge loss, without a
-    bias.
+    """Psi(x, y) = y phi(x) / 2 for y = -1 or 1: the SVM with the hinge loss, no bias.
 
-    The paper prints Psi = y phi(x); its hinge is at 2 y w.phi(x) then, and its C a
-    quarter of ours.
+    The paper prints Psi = y phi(x). Then the hinge is a function of 2 y w.phi(x), and
+    the same problem has a quarter of our C.
 
     Attributes
     ----------
@@ -95,7 +93,7 @@ class Binary:
         return len(self.parts)
 
     def of(self, units):
-        return Binary(self.parts[units], self.signs[units])
+        return replace(self, parts=self.parts[units], signs=self.signs[units])
 
     def answers(self, F, v):
         margins = self.signs * F[:, 0]
@@ -106,20 +104,19 @@ class Binary:
         return answers.outputs * (self.signs * F[:, 0])
 
     def cut(self, answers, units, weight):
-        wrong = units[answers.outputs[units] > 0.0]
-        return Cut(self.parts[wrong], weight * self.signs[wrong, None], NONE)
+        violating = units[answers.outputs[units] > 0.0]
+        return Cut(self.parts[violating], weight * self.signs[violating, None], NONE)
 
 
 @dataclass(frozen=True, eq=False)
 class Multiclass:
-    """Psi(x, y) = phi(x) for label y, zeros for all others: the SVM of Crammer and
-    Singer.
+    """Psi(x, y) = phi(x) for label y, zeros for others: Crammer and Singer's SVM.
 
     Attributes
     ----------
     parts : (n,) rows
     y : (n,) codes 0..K-1
-    K : labels
+    K : number of labels
     """
 
     parts: np.ndarray
@@ -136,7 +133,8 @@ class Multiclass:
 
     def answers(self, F, v):
         labels = np.empty(self.n, self.y.dtype)
-        losses, gains = np.empty(self.n), np.empty(self.n)
+        losses = np.empty(self.n)
+        gains = np.empty(self.n)
         multiclass_answers(F, self.y, labels, losses, gains)
         return Answers(labels, losses, gains)
 
@@ -152,66 +150,69 @@ class Multiclass:
 
 @dataclass(frozen=True, eq=False)
 class CostSensitive(Multiclass):
-    """:class:`Multiclass` with another loss, that of a taxonomy, say.
+    """:class:`Multiclass` with another loss, for example the loss of a taxonomy.
 
     Attributes
     ----------
-    costs : (K, K), Delta(y, y') = costs[y, y']
+    costs : (K, K) losses, Delta(y, y') = costs[y, y']
     """
 
-    costs: np.ndarray = field(default_factory=lambda: NONE)
+    costs: np.ndarray
 
     def answers(self, F, v):
         labels = np.argmax(F + self.costs[self.y], axis=1)
-        found = Answers(labels, self.costs[self.y, labels], NONE)
-        return found._replace(gains=self.gains(F, v, found))
+        answers = Answers(labels, self.costs[self.y, labels], NONE)
+        return answers._replace(gains=self.gains(F, v, answers))
 
 
-# If NaN is ruled out, vector instructions find the largest score of a row.
+# Without NaN, vector instructions can find the largest score of a row.
 @njit(cache=True, nogil=True, fastmath={"nnan", "nsz"}, error_model="numpy")
 def multiclass_answers(F, y, labels, losses, gains):
-    """Write each row's most violating label, its loss of 1, or 0 if none violates, and
-    its gain."""
+    """Write each row's most violating label, its loss and its gain.
+
+    The loss is 1, or 0 if no label violates.
+    """
     for i in range(np.uint64(len(y))):
-        row, own = F[i], np.uint64(y[i])
+        row = F[i]
+        own = np.uint64(y[i])
         largest = row[1] if own == 0 else row[0]
         for c in range(np.uint64(1), own):
             largest = max(largest, row[c])
         for c in range(own + np.uint64(1), np.uint64(len(row))):
             largest = max(largest, row[c])
-        labels[i], losses[i], gains[i] = y[i], 0.0, 0.0
+        labels[i] = y[i]
+        losses[i] = 0.0
+        gains[i] = 0.0
         if 1.0 - (row[own] - largest) > 0.0:
             for c in range(np.uint64(len(row))):
                 if row[c] == largest and c != own:
-                    labels[i], losses[i], gains[i] = c, 1.0, row[own] - largest
+                    labels[i] = c
+                    losses[i] = 1.0
+                    gains[i] = row[own] - largest
                     break
 
 
 @dataclass(frozen=True, eq=False)
 class Chain:
-    """Psi(x, y) = sum_t phi(x_t) for label y_t, and how often each label follows each.
+    """Psi(x, y) = sum_t phi(x_t) for label y_t, and counts of pairs of labels.
 
-    The loss is the number of wrong positions over the mean length of all sequences, so
-    that the mean loss is the fraction of wrong positions.
+    The loss is the number of wrong positions, divided by the mean length of all
+    sequences, so that the mean loss is the fraction of wrong positions.
 
     Attributes
     ----------
     parts : (N,) rows, the positions of one sequence after the other
     y : (N,) codes 0..K-1
     starts : (n + 1,) sequence i is ``starts[i]:starts[i + 1]``, which is not empty
-    K : labels
-    mean_length : of all sequences, by default of these
+    K : number of labels
+    mean_length : mean length of all sequences, of which these may be a sample
     """
 
     parts: np.ndarray
     y: np.ndarray
     starts: np.ndarray
     K: int
-    mean_length: float | None = None
-
-    def __post_init__(self):
-        if self.mean_length is None:
-            object.__setattr__(self, "mean_length", len(self.parts) / self.n)
+    mean_length: float
 
     @property
     def n(self) -> int:
@@ -223,8 +224,9 @@ class Chain:
 
     def of(self, units):
         positions, starts = self._positions(units)
-        rows = self.parts[positions], self.y[positions]
-        return Chain(*rows, starts, self.K, self.mean_length)
+        return replace(
+            self, parts=self.parts[positions], y=self.y[positions], starts=starts
+        )
 
     def answers(self, F, v):
         labels = np.empty(len(self.y), self.y.dtype)
@@ -235,50 +237,53 @@ class Chain:
         return answers._replace(gains=self.gains(F, v, answers))
 
     def gains(self, F, v, answers):
-        y, other, moves = self.y, answers.outputs, v.reshape(self.K, self.K)
+        y = self.y
+        labels = answers.outputs
+        moves = v.reshape(self.K, self.K)
         rows = np.arange(len(y))
-        ahead = (F[rows, y] - F[rows, other]).astype(float)
-        later = np.delete(rows, self.starts[:-1])
+        ahead = (F[rows, y] - F[rows, labels]).astype(float)
+        later = np.delete(rows, self.starts[:-1])  # all but the first positions
         before = later - 1
-        ahead[later] += moves[y[before], y[later]] - moves[other[before], other[later]]
+        true = moves[y[before], y[later]]
+        ahead[later] += true - moves[labels[before], labels[later]]
         return np.add.reduceat(ahead, self.starts[:-1])
 
     def cut(self, answers, units, weight):
         positions, starts = self._positions(units)
-        y, other = self.y[positions], answers.outputs[positions]
+        y = self.y[positions]
+        labels = answers.outputs[positions]
         counts = np.zeros((self.K, self.K))
-        before = np.delete(
-            np.arange(len(positions)), starts[1:] - 1
-        )  # all but the last positions
-        np.add.at(counts, (y[before], y[before + 1]), weight)
-        np.add.at(counts, (other[before], other[before + 1]), -weight)
-        wrong = np.flatnonzero(y != other)
-        B = differences(y[wrong], other[wrong], self.K, weight)
+        later = np.delete(np.arange(len(y)), starts[:-1])  # all but the first positions
+        before = later - 1
+        np.add.at(counts, (y[before], y[later]), weight)
+        np.add.at(counts, (labels[before], labels[later]), -weight)
+        wrong = np.flatnonzero(y != labels)
+        B = differences(y[wrong], labels[wrong], self.K, weight)
         return Cut(self.parts[positions[wrong]], B, counts.ravel())
 
     def _positions(self, units) -> tuple[np.ndarray, np.ndarray]:
-        """Return the positions of these sequences, one after the other, and where each
-        starts."""
+        """Return the positions of these sequences, and where each of them starts."""
         lengths = self.starts[units + 1] - self.starts[units]
-        starts = np.concatenate([[0], np.cumsum(lengths)])
+        starts = np.append(0, np.cumsum(lengths))
         shift = np.repeat(self.starts[units] - starts[:-1], lengths)
         return np.arange(starts[-1]) + shift, starts
 
 
-def differences(y: np.ndarray, other: np.ndarray, K: int, weight: float) -> np.ndarray:
-    """Return rows of `K` labels with `weight` at y and minus that at the other
-    label."""
-    B, rows = np.zeros((len(y), K)), np.arange(len(y))
-    B[rows, y], B[rows, other] = weight, -weight
+def differences(y: np.ndarray, labels: np.ndarray, K: int, weight: float) -> np.ndarray:
+    """Return rows of `K` labels: `weight` at y, minus the weight at the other label."""
+    B = np.zeros((len(y), K))
+    rows = np.arange(len(y))
+    B[rows, y] = weight
+    B[rows, labels] = -weight
     return B
 
 
 def task_of(problem: Problem):
-    """Return the task of a problem, by its type, and by whether it has two classes or
-    more."""
+    """Return the task of a problem, by its type and its number of classes."""
     parts = np.arange(problem.n)
     if isinstance(problem, SequenceProblem):
-        return Chain(parts, problem.y, problem.starts, problem.k)
+        mean_length = problem.n / (len(problem.starts) - 1)
+        return Chain(parts, problem.y, problem.starts, problem.k, mean_length)
     if isinstance(problem, TreeProblem):
         return CostSensitive(parts, problem.y, problem.k, problem.costs)
     if problem.k == 2:

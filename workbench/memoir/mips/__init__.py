@@ -1,8 +1,7 @@
-"""Maximum inner product search: of all wrong classes, the one with the largest x.w, or
-nearly.
+"""Maximum inner product search: find the wrong class with the largest x.w, or nearly.
 
-All are an :class:`Oracle`: ``update(W)``, then ``query(X, rows, y)``.
-:func:`inexactness` measures how inexact the answers are, off the clock.
+Every search is an :class:`Oracle`: ``update(W)``, then ``query(X, rows, y)``.
+:func:`inexactness` measures how inexact the answers are, which is not timed.
 """
 
 from __future__ import annotations
@@ -41,8 +40,8 @@ def make_oracle(name: str, *, k: int, d: int, seed=0, **options) -> Oracle:
     Parameters
     ----------
     name : one of :data:`MIPS`
-    seed : integer, or a generator that the oracle then draws from, such as a solver's
-        own
+    seed : integer, or a random number generator that the oracle uses, such as the
+        generator of a solver
     options : keyword arguments of the class of this name
 
     Raises

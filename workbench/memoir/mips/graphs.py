@@ -1,15 +1,15 @@
 """Neighbourhood graphs of nmslib: small-world graphs and HNSW, over sparse or dense
 vectors.
 
-nmslib 2.1.2 takes nothing in or out of a graph once it is built, and vectors that are
-added without a new build are silently never found: every update is a rebuild.
+nmslib 2.1.2 cannot change a graph once it is built, and vectors that are added without
+a new build are silently never found. So every update is a rebuild.
 
 References
 ----------
-Malkov, Ponomarenko, Logvinov, Krylov: Approximate nearest neighbor algorithm based on navigable
-small world graphs. Information Systems 45, 2014.
-Malkov, Yashunin: Efficient and robust approximate nearest neighbor search using hierarchical
-navigable small world graphs. IEEE TPAMI 42(4), 2020.
+Malkov, Ponomarenko, Logvinov, Krylov: Approximate nearest neighbor algorithm based on
+navigable small world graphs. Information Systems 45, 2014.
+Malkov, Yashunin: Efficient and robust approximate nearest neighbor search using
+hierarchical navigable small world graphs. IEEE TPAMI 42(4), 2020.
 """
 
 from __future__ import annotations
@@ -25,29 +25,28 @@ from workbench.core.checks import check_counts, check_whole
 from workbench.core.problem import Matrix
 from workbench.memoir.mips.oracle import Oracle, parts
 
-NEIGHBOURS = (
-    16  # neighbours of a row, the first of which that is not its label is returned
-)
-# fraction of non-zeros below which dense weights are searched as sparse vectors
+# Number of neighbours of a row; the answer is the first that is not the row's label.
+NEIGHBOURS = 16
+# Dense weights are searched as sparse vectors if a smaller fraction is not zero.
 THIN = 0.1
 
 
 class SmallWorld(Oracle):
     """Approximate search in a small-world graph of the classes' weights.
 
-    Of sixteen neighbours by the negative inner product, the first that is not the row's
-    label is returned, or a random other class. The graph depends on a generator of
-    nmslib's own that no seed reaches: two graphs of the same weights in one process may
-    differ. nmslib keeps the vectors sparse if W is sparse or nearly all zero, as it is
-    after rows of text: searches are then faster.
+    The answer is the first of sixteen neighbours by the negative inner product that is
+    not the row's label, or a random other class. The graph depends on nmslib's own
+    random number generator, which has no seed: two graphs of the same weights in one
+    process may differ. nmslib stores the vectors as sparse if W is sparse or nearly all
+    zero, as it is for rows of text: then searches are faster.
 
     Parameters
     ----------
     k, d : numbers of classes and features
-    seed : integer or generator, of the random classes
-    ef, links, ef_build : candidates that a query keeps (nmslib's efSearch), links of
-        each new vector (its NN, or M), and candidates while the graph is built
-        (efConstruction). The paper prints none of them
+    seed : integer or random number generator, for the random classes
+    ef, links, ef_build : number of candidates that a query keeps (nmslib's efSearch),
+        of links of each new vector (its NN, or M), and of candidates while the graph is
+        built (efConstruction). The paper prints none of them
 
     Raises
     ------
@@ -61,48 +60,46 @@ class SmallWorld(Oracle):
     def __init__(self, k, d, seed=0, *, ef=50, links=10, ef_build=50):
         super().__init__(k, d, seed)
         check_counts(ef=ef, ef_build=ef_build)
-        self.ef, self.ef_build = ef, ef_build
-        self.links = check_whole(
-            links, "links", least=2
-        )  # hnsw with one ends the process
+        self.ef = ef
+        self.ef_build = ef_build
+        # With one link, hnsw would end the process.
+        self.links = check_whole(links, "links", least=2)
         self.nmslib = load_nmslib(self.names[0].replace("-", "_"))
 
     def _build(self, W: Matrix) -> None:
         self.sparse = sp.issparse(W) or np.count_nonzero(W) < THIN * W.size
-        (method, links, search), kind = self.names, self.nmslib.DataType
-        self.graph = self.nmslib.init(
-            method=method,
-            space="negdotprod_sparse_fast" if self.sparse else "negdotprod",
-            data_type=kind.SPARSE_VECTOR if self.sparse else kind.DENSE_VECTOR,
-        )
+        method, links, ef = self.names
+        space = "negdotprod"
+        data_type = self.nmslib.DataType.DENSE_VECTOR
+        if self.sparse:
+            space = "negdotprod_sparse_fast"
+            data_type = self.nmslib.DataType.SPARSE_VECTOR
+        self.graph = self.nmslib.init(method=method, space=space, data_type=data_type)
         self.graph.addDataPointBatch(self._vectors(W.T))
-        built = {
-            links: self.links,
-            "efConstruction": self.ef_build,
-            "indexThreadQty": 1,
-        }
-        self.graph.createIndex(built)
-        self.graph.setQueryTimeParams({search: self.ef})
+        build = {"efConstruction": self.ef_build, "indexThreadQty": 1}
+        self.graph.createIndex({links: self.links} | build)
+        self.graph.setQueryTimeParams({ef: self.ef})
 
     def _find(self, X: Matrix, rows: np.ndarray, y: np.ndarray) -> np.ndarray:
-        answers, many = np.full(len(rows), -1, np.int32), min(NEIGHBOURS, self.k)
-        for part in parts(len(rows), 1 if self.sparse else self.d):
-            found = self.graph.knnQueryBatch(
-                self._vectors(X[rows[part]]), k=many, num_threads=1
-            )
-            for j, (classes, _) in enumerate(found, part.start):
+        answers = np.full(len(rows), -1, np.int32)
+        count = min(NEIGHBOURS, self.k)
+        width = 1 if self.sparse else self.d
+        for part in parts(len(rows), width):
+            vectors = self._vectors(X[rows[part]])
+            neighbours = self.graph.knnQueryBatch(vectors, k=count, num_threads=1)
+            for j, (classes, _) in enumerate(neighbours, part.start):
                 answers[j] = next((c for c in classes.tolist() if c != y[j]), -1)
         missing = answers < 0
         answers[missing] = self.others(y[missing])
         return answers
 
     def _vectors(self, A: Matrix) -> Matrix:
-        """Return rows as nmslib takes them."""
+        """Return rows in the form that nmslib needs."""
         if self.sparse:
             return sp.csr_matrix(A, dtype=np.float32)
-        return np.ascontiguousarray(
-            A.toarray() if sp.issparse(A) else A, dtype=np.float32
-        )
+        if sp.issparse(A):
+            A = A.toarray()
+        return np.ascontiguousarray(A, dtype=np.float32)
 
 
 class Hierarchical(SmallWorld):
@@ -114,9 +111,10 @@ class Hierarchical(SmallWorld):
 def load_nmslib(name: str):
     """Import nmslib for the oracle `name`, without its notice on file descriptor 2."""
     sys.stderr.flush()
-    kept, nowhere = os.dup(2), os.open(os.devnull, os.O_WRONLY)
+    saved = os.dup(2)
+    null = os.open(os.devnull, os.O_WRONLY)
     try:
-        os.dup2(nowhere, 2)
+        os.dup2(null, 2)
         return import_module("nmslib")
     except ImportError:
         raise ValueError(
@@ -125,6 +123,6 @@ def load_nmslib(name: str):
             "work without it"
         ) from None
     finally:
-        os.dup2(kept, 2)
-        os.close(kept)
-        os.close(nowhere)
+        os.dup2(saved, 2)
+        os.close(saved)
+        os.close(null)

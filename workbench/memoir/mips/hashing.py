@@ -20,25 +20,25 @@ import scipy.sparse as sp
 from workbench.core.checks import check_memory, check_whole
 from workbench.core.problem import Matrix
 from workbench.kernels.compiled import njit
+from workbench.kernels.rows import rows_of
 from workbench.memoir.mips.oracle import Oracle, parts
 
 
 def collision_probability(cosine):
-    """Return the probability that one bit of two vectors with this cosine, or these,
-    agrees.
+    """Return the probability that one bit of two vectors agrees, given their cosine or
+    an array of cosines.
 
-    The paper's (9) prints cos for arccos.
+    The paper's (9) prints cos instead of arccos.
     """
     return 1 - np.arccos(np.clip(cosine, -1, 1)) / np.pi
 
 
 def hash_exponent(c, S):
-    """Return rho(c, S) = log p1 / log p2 of (9): a search among n vectors takes about
-    n^rho hashes.
+    """Return rho(c, S) = log p1 / log p2 of (9): a search takes about n^rho hashes.
 
     p1 and p2 are the probabilities that a bit agrees for the inner products S and c S
-    of vectors of length 1 and at most 1, with 0 < c < 1 and 0 < S < 1. The paper's "log
-    p1/p2" is this quotient.
+    of a vector of length 1 and one of length at most 1, with 0 < c < 1 and 0 < S < 1.
+    The paper's "log p1/p2" means this quotient.
     """
     return np.log(collision_probability(S)) / np.log(collision_probability(c * S))
 
@@ -46,16 +46,17 @@ def hash_exponent(c, S):
 class SimpleLSH(Oracle):
     """Approximate search for the class whose bits are nearest to the row's.
 
-    Of classes at equal distances it returns the lowest. Weights are divided by the
-    largest norm of any class's, as the theory requires. The code of MEMOIR's authors
-    does not divide them: then all hashes of short weights are nearly the same, and
-    longer weights lose their last coordinate.
+    If several classes have the same distance, it returns the first. Weights are divided
+    by the largest norm of the weights of any class, as the theory requires. The code of
+    MEMOIR's authors does not divide them: then all hashes of short weights are nearly
+    the same, and longer weights lose their last coordinate.
 
     Parameters
     ----------
     k, d : numbers of classes and features
-    seed : integer or generator, of the hyperplanes; drawn once
-    bits : length of a hash; the normals of the hyperplanes take 4 (d + 1) `bits` bytes
+    seed : integer or random number generator, for the hyperplanes, which are drawn once
+    bits : number of bits of a hash; the normals of the hyperplanes take 4 (d + 1)
+        `bits` bytes
     rerank : None, or the number of nearest classes among which exact inner products
         decide
 
@@ -71,22 +72,23 @@ class SimpleLSH(Oracle):
     ):
         super().__init__(k, d, seed)
         self.bits = check_whole(bits, "bits")
-        check_memory(
-            f"hyperplanes of {d} features and {bits} bits, which", 4 * bits * (d + 1)
-        )
+        what = f"hyperplanes of {d} features and {bits} bits, which"
+        check_memory(what, 4 * bits * (d + 1))
         self.rerank = None if rerank is None else check_whole(rerank, "rerank")
-        self.planes = self.rng.standard_normal(
-            (self.d + 1, self.bits), dtype=np.float32
-        )
+        shape = self.d + 1, self.bits
+        self.planes = self.rng.standard_normal(shape, dtype=np.float32)
 
     def _build(self, W: Matrix) -> None:
         self.codes = np.ascontiguousarray(self.hash_weights(W).T)
         if self.rerank is not None:
-            self.lists = sp.csc_array(W)
+            self.classes = rows_of(sp.csr_array(W.T))
 
     def _find(self, X: Matrix, rows: np.ndarray, y: np.ndarray) -> np.ndarray:
         answers = np.empty(len(rows), np.int32)
-        for part in parts(len(rows), max(4 * self.k, 0 if sp.issparse(X) else self.d)):
+        width = 4 * self.k
+        if not sp.issparse(X):
+            width = max(width, self.d)
+        for part in parts(len(rows), width):
             Z = X[rows[part]]
             distances = np.zeros((Z.shape[0], self.k), np.uint32)
             for words, codes in zip(self.hash_rows(Z).T, self.codes, strict=True):
@@ -96,17 +98,12 @@ class SimpleLSH(Oracle):
             if self.rerank is not None:
                 order = np.argsort(distances, axis=1, kind="stable")
                 nearest = np.sort(order[:, : min(self.rerank, self.k - 1)], axis=1)
-                Z, W = sp.csr_array(Z), self.lists
-                entries, lists = (
-                    (Z.data, Z.indices, Z.indptr),
-                    (W.data, W.indices, W.indptr),
-                )
-                _rerank(*entries, *lists, nearest, self.d, answers[part])
+                rows_of_part = rows_of(sp.csr_array(Z))
+                _rerank(rows_of_part, self.classes, nearest, self.d, answers[part])
         return answers
 
     def hash_weights(self, W: Matrix) -> np.ndarray:
-        """Return the packed bits of every class of (d, C) `W`: (C, ceil(bits / 64))
-        uint64."""
+        """Return (C, ceil(bits / 64)) uint64, the packed bits of the classes of `W`."""
         if sp.issparse(W):
             squares = np.bincount(W.indices, W.data.astype(np.float64) ** 2, self.k)
         else:
@@ -119,33 +116,33 @@ class SimpleLSH(Oracle):
         return _pack(sides > 0)
 
     def hash_rows(self, X: Matrix) -> np.ndarray:
-        """Return the packed bits of (n, d) rows; no bit depends on the length of a
-        row."""
+        """Return the packed bits of rows; they do not depend on the lengths of rows."""
         return _pack(X @ self.planes[:-1] > 0)
 
 
 def _pack(sides: np.ndarray) -> np.ndarray:
-    """Return (n, bits) booleans as (n, words) uint64, the last word filled up with
-    zeros."""
+    """Return (n, bits) booleans as (n, words) uint64, padded with zeros."""
     sides = np.pad(sides, ((0, 0), (0, -sides.shape[1] % 64)))
     return np.packbits(sides, axis=1).view(np.uint64)
 
 
 @njit(cache=True)
-def _rerank(data, indices, indptr, W_data, W_indices, W_indptr, nearest, d, answers):
-    """Put the candidate with the largest inner product into `answers`, the lowest of
-    equals."""
-    x = np.zeros(d, W_data.dtype)
-    for j in range(len(nearest)):
-        start, end = indptr[j], indptr[j + 1]
+def _rerank(rows, classes, nearest, d, answers):
+    """Write each row's first candidate of largest inner product to `answers`."""
+    x = np.zeros(d, classes.data.dtype)
+    one = np.uint64(1)
+    for j in range(np.uint64(len(nearest))):
+        start = rows.starts[j]
+        end = rows.starts[j + one]
         for p in range(start, end):
-            x[indices[p]] = data[p]
-        best = W_data.dtype.type(-np.inf)
-        for c in nearest[j]:
-            score = W_data.dtype.type(0)
-            for q in range(np.uint64(W_indptr[c]), np.uint64(W_indptr[c + 1])):
-                score += W_data[q] * x[np.uint64(W_indices[q])]
+            x[rows.indices[p]] = rows.data[p]
+        best = -np.inf
+        for c in nearest[j].astype(np.uint64):
+            score = x.dtype.type(0)
+            for q in range(classes.starts[c], classes.starts[c + one]):
+                score += classes.data[q] * x[classes.indices[q]]
             if score > best:
-                best, answers[j] = score, c
+                best = score
+                answers[j] = c
         for p in range(start, end):
-            x[indices[p]] = 0
+            x[rows.indices[p]] = 0

@@ -1,9 +1,9 @@
 """The interface of all searches, exact search, and random answers.
 
 Row f of sparse weights lists the classes that use feature f: an inverted index. The
-scores of a sparse x are the sum of x_f times the rows of its features, in one dense
-accumulator of a float for each class. This takes a fraction of the time of scipy's
-product, which builds a sparse result; dense weights take the product.
+scores of a sparse x are the sum of x_f times the rows of its features. They are summed
+in one dense array with a float for each class, which takes a fraction of the time of
+SciPy's product with its sparse result. Dense weights are multiplied by NumPy.
 """
 
 from __future__ import annotations
@@ -20,59 +20,57 @@ from workbench.core.problem import Matrix
 from workbench.kernels.compiled import njit
 from workbench.kernels.rows import rows_of
 
-BLOCK_BYTES = 2**24  # bytes of scores or of dense rows that are held at once
+BLOCK_BYTES = 2**24  # bytes of scores or of dense rows that are in memory at once
 
 
 class Oracle:
     """A search for the class r other than y whose weights have the largest x.w_r.
 
-    A subclass defines ``_find(X, rows, y)``, and ``_build(W)`` if it has an index, both
-    of arguments that have been checked.
+    A subclass defines ``_find(X, rows, y)``, and ``_build(W)`` if it has an index. The
+    arguments of both have been checked.
 
     Attributes
     ----------
     k, d : int, numbers of classes and of features
-    rng : np.random.Generator, made of `seed`, or that generator itself
+    rng : np.random.Generator, made from `seed`, or `seed` itself if it is a generator
     build_seconds, query_seconds : float, CPU seconds of the last update and of the last
         query
     """
 
     def __init__(self, k: int, d: int, seed=0):
-        self.k, self.d, self.rng = int(k), int(d), np.random.default_rng(seed)
-        self.build_seconds = self.query_seconds = 0.0
+        self.k = int(k)
+        self.d = int(d)
+        self.rng = np.random.default_rng(seed)
+        self.build_seconds = 0.0
+        self.query_seconds = 0.0
 
     def update(self, W: Matrix) -> None:
-        """Take the (d, k) weights `W`, one column per class, for later queries to
-        search.
+        """Let later queries search the (d, k) weights `W`, one column per class.
 
-        W is CSR or dense, of floats; otherwise a ValueError is raised. It must not
+        W must be CSR or dense, of floats; otherwise a ValueError is raised. It must not
         change before the next update.
         """
         tic = process_time()
         form = getattr(W, "format", "dense")
-        if (
-            W.shape != (self.d, self.k)
-            or form not in ("csr", "dense")
-            or W.dtype.kind != "f"
-        ):
-            wanted = f"CSR or dense floats, {self.d} features by {self.k} classes"
-            raise ValueError(f"W: must be {wanted}, got {form} {W.dtype} {W.shape}")
+        floats = form in ("csr", "dense") and W.dtype.kind == "f"
+        if not floats or W.shape != (self.d, self.k):
+            expected = f"CSR or dense floats, {self.d} features by {self.k} classes"
+            raise ValueError(f"W: must be {expected}, got {form} {W.dtype} {W.shape}")
         self._build(W)
         self.build_seconds = process_time() - tic
 
     def query(self, X: Matrix, rows: np.ndarray, y: np.ndarray) -> np.ndarray:
         """Return the int32 classes found for these rows of (n, d) `X` with labels `y`.
 
-        An answer is never the row's label. Classes without weights are candidates, of
-        score 0. A ValueError is raised if the arguments do not fit.
+        An answer is never the row's label. Classes without weights are candidates with
+        score 0. A ValueError is raised if the arguments do not match.
         """
         tic = process_time()
         if X.shape[1] != self.d or (sp.issparse(X) and X.format != "csr"):
             raise ValueError(f"X: must be dense or CSR with {self.d} features")
-        rows, y = np.asarray(rows, dtype=np.int64), np.asarray(y, dtype=np.int32)
-        if rows.shape != y.shape or (
-            len(y) and not (y.min() >= 0 and y.max() < self.k)
-        ):
+        rows = np.asarray(rows, dtype=np.int64)
+        y = np.asarray(y, dtype=np.int32)
+        if rows.shape != y.shape or ((y < 0) | (y >= self.k)).any():
             raise ValueError(f"y: must be a label from 0 to {self.k - 1} for each row")
         answers = self._find(X, rows, y)  # type: ignore[attr-defined]  # of the subclass
         self.query_seconds = process_time() - tic
@@ -82,7 +80,7 @@ class Oracle:
         self.W = W
 
     def others(self, y: np.ndarray) -> np.ndarray:
-        """Return a uniformly random class other than its label for each row, int32."""
+        """Return for each row a uniformly random int32 class other than its label."""
         r = self.rng.integers(self.k - 1, size=len(y), dtype=np.int32)
         return r + (r >= y)
 
@@ -95,13 +93,12 @@ class Random(Oracle):
 
 
 def parts(count: int, floats: int) -> Iterator[slice]:
-    """Yield slices of range(count), each of as many items of `floats` float32 as fit a
-    block."""
+    """Yield slices of range(count) whose items of `floats` floats fit a block."""
     return pieces(count, BLOCK_BYTES // (4 * max(1, floats)))
 
 
 class Exact(Oracle):
-    """Exact search. Of classes with equal scores it returns the lowest."""
+    """Exact search, which returns the first of classes with equal scores."""
 
     def _find(self, X: Matrix, rows: np.ndarray, y: np.ndarray) -> np.ndarray:
         return best_classes(X, self.W, rows, y)
@@ -122,8 +119,9 @@ def scores(X: Matrix, W: Matrix) -> np.ndarray:
 def score_blocks(
     X: Matrix, W: Matrix, rows: np.ndarray
 ) -> Iterator[tuple[slice, np.ndarray]]:
-    """Yield slices of `rows` with their dense scores, an array of the reader's own."""
-    for part in parts(len(rows), W.shape[1] if sp.issparse(X) else max(W.shape)):
+    """Yield slices of `rows` with their dense scores, which the caller may change."""
+    width = W.shape[1] if sp.issparse(X) else max(W.shape)
+    for part in parts(len(rows), width):
         Z = X[rows[part]]
         if sp.issparse(W):
             F = np.empty((Z.shape[0], W.shape[1]), W.dtype)
@@ -136,30 +134,29 @@ def score_blocks(
 def best_classes(
     X: Matrix, W: Matrix, rows: np.ndarray, y: np.ndarray | None = None
 ) -> np.ndarray:
-    """Return, for each of these rows, the lowest best class other than its label in
-    `y`, int32."""
-    found = np.empty(len(rows), np.int32)
+    """Return each row's first best class other than its label in `y`, int32."""
+    best = np.empty(len(rows), np.int32)
     for part, F in score_blocks(X, W, rows):
         if y is not None:
             F[np.arange(len(F)), y[part]] = -np.inf
-        found[part] = F.argmax(axis=1)
+        best[part] = F.argmax(axis=1)
     if y is not None:
-        found[found == y] = 1  # all others are -inf too, and the label is class 0
-    return found
+        best[best == y] = 1  # all scores are -inf, and the label is class 0
+    return best
 
 
 def inexactness(
     oracle: Oracle, W: Matrix, X: Matrix, rows: np.ndarray, y: np.ndarray
 ) -> dict[str, float]:
-    """Compare the oracle's answers for some rows with all scores under the (d, k)
-    weights `W`.
+    """Compare the oracle's answers for some rows with all scores under the weights `W`.
 
     The margin of a row is x.w_y - max x.w_c over the other classes. With the score of
-    an answer instead of the largest it can only grow, by the epsilon >= 0 measured
-    here. MEMOIR's paper calls a margin (epsilon, delta) inexact if it is at most
-    epsilon with probability 1 - delta.
+    an answer instead of the largest score, it can only grow: by epsilon >= 0, which is
+    measured here. MEMOIR's paper calls a margin (epsilon, delta) inexact if this is at
+    most epsilon with probability 1 - delta.
 
-    The oracle's clock and its generator are restored: measuring must not change a run.
+    The oracle's clock and its random number generator are restored: this measurement
+    must not change a run.
 
     Returns
     -------
@@ -168,16 +165,19 @@ def inexactness(
             included;
         epsilon_mean : mean of epsilon, in units of scores
     """
-    rows, y = np.asarray(rows, dtype=np.int64), np.asarray(y)
-    seconds, before = oracle.query_seconds, oracle.rng.bit_generator.state
+    rows = np.asarray(rows, dtype=np.int64)
+    y = np.asarray(y)
+    seconds = oracle.query_seconds
+    generator = oracle.rng.bit_generator.state
     answers = oracle.query(X, rows, y)
-    oracle.query_seconds, oracle.rng.bit_generator.state = seconds, before
+    oracle.query_seconds = seconds
+    oracle.rng.bit_generator.state = generator
     epsilon = np.empty(len(rows))
     for part, F in score_blocks(X, W, rows):
         places = np.arange(len(F))
-        given = F[places, answers[part]].astype(np.float64)
+        answered = F[places, answers[part]].astype(np.float64)
         F[places, y[part]] = -np.inf
-        epsilon[part] = F.max(axis=1) - given
+        epsilon[part] = F.max(axis=1) - answered
     return {
         "recall": float(np.mean(epsilon <= 0)),
         "epsilon_mean": float(epsilon.mean()),
@@ -186,13 +186,14 @@ def inexactness(
 
 @njit(cache=True)
 def _scan(rows, starts, classes, weights, F):
-    """Put the scores of all rows into `F`: for each entry, a pass over its feature's
-    classes."""
+    """Write the scores of all rows to `F`; an entry visits its feature's classes."""
     one = np.uint64(1)
     for i in range(np.uint64(len(F))):
-        out, shift = F[i], rows.shift * rows.starts[i]
+        out = F[i]
         out[:] = 0
+        shift = rows.shift * rows.starts[i]
         for p in range(rows.starts[i], rows.starts[i + one]):
-            x, f = out.dtype.type(rows.data[p]), np.uint64(rows.indices[p - shift])
+            x = out.dtype.type(rows.data[p])
+            f = np.uint64(rows.indices[p - shift])
             for q in range(np.uint64(starts[f]), np.uint64(starts[f + one])):
                 out[np.uint64(classes[q])] += x * weights[q]
