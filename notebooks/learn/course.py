@@ -41,18 +41,20 @@ SERIES |= {"ls": "Least squares", "memoir": "MEMOIR"}
 PROBLEMS = "problems"  # the folder of the problem sets on paper
 CELL_TIMEOUT_S = 900
 COPY = """\
-> **Your copy.** It contains no solutions. Replace each `...` and run the cell: the `check_...` in
-> its last line prints `right`, a hint, or `not yet`. Cells below may use your answers, so work from
-> top to bottom. If you are stuck, go on, and come back: cells below then take the lesson's own
-> answer and say so, but the exercise stays unsolved. Proofs go on paper or into your own cells.
+> **Your copy.** It contains no solutions. Replace each `...` and run the cell: the
+> `check_...` in its last line prints `right`, a hint, or `not yet`. Cells below may use
+> your answers, so work from top to bottom. If you are stuck, go on, and come back:
+> cells below then take the lesson's own answer and say so, but the exercise stays unsolved.
+> Proofs go on paper or into your own cells.
 >
-> *To open it:* `make lab` in a checkout of the workbench, then this file; any Jupyter will do whose
-> kernel has the workbench installed from a checkout (`pip install -e`), which contains the lessons.
-> *To hand it in:* Kernel, Restart Kernel and Run All Cells, save, and hand in this file under your
-> name. Only what the checks then print counts."""
+> *To open it:* `make lab` in a checkout of the workbench, then this file; any Jupyter
+> will do whose kernel has the workbench installed from a checkout (`pip install -e`),
+> which contains the lessons.
+> *To hand it in:* Kernel, Restart Kernel and Run All Cells, save, and hand in this file
+> under your name. Only what the checks then print counts."""
 GRADED = "from checks.exercise import credit\n\ncredit(lambda: {check})"
 COLAB = """\
-# Colab only: fetch a checkout of the workbench, install what it needs, and work in its folder.
+# Colab only: fetch a checkout of the workbench, install it, and work in its folder.
 import os, sys
 if "google.colab" in sys.modules:
     folder = "/content/workbench"
@@ -61,6 +63,11 @@ if "google.colab" in sys.modules:
         get_ipython().system(f"pip install -q -c {{folder}}/constraints.txt {{folder}}")
     sys.path.insert(0, folder)
     os.chdir(f"{{folder}}/notebooks/learn")"""
+FOLDED = re.compile(  # of the first cell of a lesson
+    r"\s+A\s+solution\s+is\s+folded\s+away\s+below\s+each\s+exercise\."
+    r'(\s+"Run\s+All"\s+also\s+works;.*?\.)?',
+    re.DOTALL,
+)
 DETAILS = re.compile(
     r"<details[^>]*>\s*<summary>(.*?)</summary>.*?</details>\n*", re.DOTALL
 )
@@ -121,16 +128,33 @@ def heading(path: Path) -> tuple[str, str, str, str]:
 
 
 def without_solutions(notebook: NotebookNode) -> NotebookNode:
-    """Return a copy without solution cells and folded texts other than hints."""
-    notebook, cells = copy.deepcopy(notebook), []
+    """Return a copy without solution cells, and without what is folded to explain one.
+
+    Such a text is called "Worked solution", or begins the cell below a solution. Hints
+    stay, and so do the proofs of what the lesson itself states.
+    """
+    notebook = copy.deepcopy(notebook)
+    cells = []
+    solved = False  # whether the cell above is a solution
     for cell in notebook.cells:
         if cell.cell_type == "markdown":
-            hint = lambda m: m[0] if m[1].strip().startswith("Hint") else ""  # noqa: E731
-            cell.source = DETAILS.sub(hint, cell.source).strip()
-        if "solution" not in cell.metadata.get("tags", ()) and cell.source:
+            cell.source = _open(cell.source, explains=solved)
+        solved = "solution" in cell.metadata.get("tags", ())
+        if cell.source and not solved:
             cells.append(cell)
     notebook.cells = cells
     return notebook
+
+
+def _open(text: str, explains: bool) -> str:
+    """Return a text without folded solutions, and without the sentence on them."""
+
+    def kept(match: re.Match) -> str:
+        title = match[1].strip()
+        answers = title == "Worked solution" or (explains and match.start() == 0)
+        return "" if answers and not title.startswith("Hint") else match[0]
+
+    return FOLDED.sub("", DETAILS.sub(kept, text)).strip()
 
 
 def student_copy(path: Path, nbgrader: bool = False, colab: str = "") -> NotebookNode:
@@ -335,7 +359,10 @@ def main(arguments: list[str] | None = None) -> int:
         metavar="URL",
         help="copies install this public repository on Colab",
     )
-    words = "write solutions, exams, marking and slides here, and the course without solutions"
+    words = (
+        "write solutions, exams, marking and slides here, and the course without "
+        "solutions"
+    )
     add("--instructor", type=Path, metavar="DIR", help=words)
     given = parser.parse_args(arguments)
     try:

@@ -24,8 +24,8 @@ SYLLABUS, MAP = LEARN / "syllabus.md", LEARN / "README.md"
 EXAM = """\
 # Exam {paper}{of}
 
-90 minutes for ten questions of equal weight. The cheat sheets are allowed, and nothing else. Give a
-reason with every answer: an answer without a reason counts for nothing.
+90 minutes for ten questions of equal weight. The cheat sheets are allowed, and nothing
+else. Give a reason with every answer: an answer without a reason counts for nothing.
 """
 ANSWER = re.compile(
     r"\s*<details><summary>Answer</summary>\s+(.*?)\s*</details>\s*", re.DOTALL

@@ -95,7 +95,10 @@ def reason(
     ]  # which column is high on class 0, 1, ...
     if excess(W[order] if mrc else W[:, order], problem, proof) < found / 3:
         c = np.flatnonzero(order != range(problem.k))[0]
-        return f"The classes are in another order: class {c} is scored by number {order[c]}"
+        return (
+            f"The classes are in another order: class {c} is scored by number "
+            f"{order[c]}"
+        )
     multiples = 2.0 ** (np.arange(-20, 21) / 4)
     found = min(found, excess(0 * W, problem, proof))
     t = min(multiples, key=lambda t: excess(t * W, problem, proof))
@@ -114,7 +117,10 @@ def reason(
         )
     ours, least = losses(F, y, header["loss"]), losses(best, y, header["loss"])
     if ours.sum() < least.sum():
-        return "The losses are below those of the optimum, so W is too long: the penalty counts"
+        return (
+            "The losses are below those of the optimum, so W is too long: the penalty "
+            "counts"
+        )
     saved = ours - least
     c, i = np.bincount(y, saved).argmax(), saved.argmax()
     return (

@@ -1,5 +1,4 @@
-"""Check an answer of a lesson: print ``right``, a hint, or ``not yet``, and never
-raise.
+"""Check an answer of a lesson: print ``right``, a hint or ``not yet``; never raise.
 
 The checks themselves are in a file for each series of lessons, as ``checks/mrc.py``:
 
@@ -29,9 +28,11 @@ import numpy as np
 
 from workbench.runs.notebooks import CHECKOUT
 
-CLOSE = 1e-6
+CLOSE = 1e-6  # the error that is accepted, relative to numbers above 1
+NEAR = 1e-3  # a relative error below this one is no mistake of thought
 # The names of the checks of this kernel whose latest answer is right.
 SOLVED: set[str] = set()
+SEED = 0  # of the cases that checks try; marking sets another
 
 
 class Hint(Exception):
@@ -40,6 +41,12 @@ class Hint(Exception):
 
 class Unfinished(Exception):
     """An answer still holds its ``...``."""
+
+
+class Near(int):
+    """A false value that knows by how much an answer is off, relative to its size."""
+
+    off: float
 
 
 def exercise(check: Callable[..., str]) -> Callable[..., None]:
@@ -136,14 +143,28 @@ def ask(function: Callable, *arguments):
     """Return the value of the student's function; ``...`` and None do not count as an
     answer."""
     found = function(*arguments)
+    need(found is not None, "your function returned None: is a `return` missing?")
     finished(found)
     return found
 
 
 def need(condition, hint: str) -> None:
-    """Raise a Hint unless the condition holds."""
+    """Raise a Hint unless the condition holds.
+
+    An answer that is only a little off gets a hint about its accuracy instead.
+    """
+    if isinstance(condition, Near) and not condition:
+        raise Hint(
+            f"close, but off by {condition.off:.1g} of its size, where {CLOSE:g} is "
+            "accepted: is a number rounded, in single precision, or a loop ended early?"
+        )
     if not condition:
         raise Hint(hint)
+
+
+def cases(number: int = 0) -> np.random.Generator:
+    """Return the generator of a check's test cases, which depend on :data:`SEED`."""
+    return np.random.default_rng([SEED, number] if SEED else number)
 
 
 def several(found, count: int, hint: str) -> None:
@@ -158,9 +179,21 @@ def pick(answer, words: tuple[str, ...], truth: str, hint: str) -> None:
     need(answer == truth, hint)
 
 
-def same(a, b) -> bool:
-    """Return whether two numbers or arrays agree to 1e-6."""
-    return np.allclose(a, b, rtol=0, atol=CLOSE)
+def same(answer, truth) -> bool | Near:
+    """Return whether numbers or arrays agree to 1e-6, relative to a truth above 1.
+
+    If they agree to 1e-3 of the truth, the false value is :class:`Near`.
+    """
+    apart = np.abs(np.subtract(answer, truth, dtype=float))
+    size = np.max(np.abs(truth), initial=0)
+    most = np.max(apart, initial=0)
+    if most <= CLOSE * max(1, size):
+        return True
+    if not most <= NEAR * size:
+        return False
+    near = Near(0)
+    near.off = most / size
+    return near
 
 
 def number(value) -> float:
