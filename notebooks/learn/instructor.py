@@ -82,9 +82,8 @@ def exams(text: str) -> dict[str, str]:
     for paper in (1, 2):
         asked = []
         for section in re.split(r"^## ", text, flags=re.MULTILINE)[1:]:
-            if re.search(
-                r" \(\w+_1 to ", section.splitlines()[0]
-            ):  # the series of a paper
+            # the series of a paper
+            if re.search(r" \(\w+_1 to ", section.splitlines()[0]):
                 questions = section.partition("*Exam questions*\n")[2].partition(
                     "*A pitfall"
                 )[0]

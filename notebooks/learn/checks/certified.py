@@ -90,9 +90,8 @@ def reason(
     mrc = header["family"] == "mrc"
     F = problem.X @ W[:, :-1].T + W[:, -1] if mrc else problem.X @ W
     mean_scores = np.array([F[y == c].mean(axis=0) for c in range(problem.k)])
-    order = linear_sum_assignment(-mean_scores)[
-        1
-    ]  # which column is high on class 0, 1, ...
+    # which column is high on class 0, 1, ...
+    order = linear_sum_assignment(-mean_scores)[1]
     if excess(W[order] if mrc else W[:, order], problem, proof) < found / 3:
         c = np.flatnonzero(order != range(problem.k))[0]
         return (

@@ -249,9 +249,8 @@ def check_floor(floor):
         V, step = rng.normal(size=(600, 3)), spread * rng.normal(size=(600, 3)) / 2
         V1, V2, y = V - step, V + step, rng.integers(0, 3, 600)
         lengths = rng.uniform(1.5, 4, 600)
-        if (
-            spread > 1
-        ):  # rows that are wrong at both knots, by different rivals or by the same
+        # rows that are wrong at both knots, by different rivals or by the same
+        if spread > 1:
             own = V1[np.arange(600), y], V2[np.arange(600), y]
             kept = (V1.max(axis=1) > own[0]) & (V2.max(axis=1) > own[1])
             V1, V2, y, lengths = V1[kept], V2[kept], y[kept], lengths[kept]

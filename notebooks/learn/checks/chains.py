@@ -109,9 +109,8 @@ def check_augmented(augmented):
     found = array(ask(augmented, given, y), F.shape, "the result")
     need(same(given, F), "leave F as it is, and return a new array")
     added, truth = found - F, (1 - np.eye(3)[y]) / 5
-    ahead = (
-        added - added[np.arange(5), y][:, None]
-    )  # what all labels of a position get is free
+    # what all labels of a position get is free
+    ahead = added - added[np.arange(5), y][:, None]
     need(
         not same(added, -truth),
         "the wrong labels get a bonus, not a penalty: we search for them",
@@ -246,10 +245,8 @@ def check_zero_one(least):
     0"?"""
     rng = cases()
     for few in np.linspace(0.1, 0.9, 9):
-        for sign in (
-            1,
-            -1,
-        ):  # few large values of one sign, many small ones of the other
+        # few large values of one sign, many small ones of the other
+        for sign in (1, -1):
             few_large = rng.random(40) < few
             g = sign * np.where(
                 few_large, rng.uniform(2, 9, 40), rng.uniform(-1, -0.1, 40)

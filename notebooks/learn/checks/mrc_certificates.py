@@ -35,9 +35,8 @@ def check_upper(upper, problem: Problem):
 @exercise
 def check_lower(lower, risk: MinimaxRisk):
     """``lower(p, X, tau, lam)`` is BR(p) / rho, a lower bound of R*."""
-    dark = as_problem(
-        np.c_[risk.X[:, :-1], np.zeros(risk.n)], risk.y
-    )  # a pixel that is never on
+    # a pixel that is never on
+    dark = as_problem(np.c_[risk.X[:, :-1], np.zeros(risk.n)], risk.y)
     dark = minimax_risk(dark, risk.lambda0)
     for at, p in [(r, p) for r in (risk, dark) for p in _inside_and_outside(r)]:
         with np.errstate(invalid="ignore"):

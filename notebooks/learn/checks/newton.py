@@ -46,9 +46,8 @@ def check_newton(w):
     w = number(w)
     need(w > 0, "give the positive one")
     told = f"from {w:.3f} the step leads to {w - np.sinh(w):.3f}"
-    near = (
-        abs(2 * w - np.sinh(w)) < 0.01 * w
-    )  # relative: every w near 0 almost stays there
+    # relative: every w near 0 almost stays there
+    near = abs(2 * w - np.sinh(w)) < 0.01 * w
     need(near, told + "; at the border it leads to the mirror image")
     return told + ": closer to 0 it converges, further out it diverges"
 

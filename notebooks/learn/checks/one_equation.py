@@ -127,9 +127,8 @@ def check_say(v, C):
 def _root(v: np.ndarray, C: float, a: float, c: float) -> float:
     """Return the root by bisection, the largest where a flat piece has many."""
     low, high = v.min() - 2, max(v.max(), 0.0)
-    for _ in range(
-        60
-    ):  # the left side reaches k C or grows without bound, the right side falls
+    # the left side reaches k C or grows without bound, the right side falls
+    for _ in range(60):
         if np.clip(v - low, 0, C).sum() >= a + c * low:
             break
         low = 2 * low - high

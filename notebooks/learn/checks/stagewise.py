@@ -175,9 +175,8 @@ def check_predict(predict):
             "the features of all blocks are in memory at once: use one block, and "
             "discard it"
         )
-        need(
-            sum(Z() is not None for Z in made) < 2, hint
-        )  # a loop still holds the last block's
+        # a loop still holds the last block's
+        need(sum(Z() is not None for Z in made) < 2, hint)
         need(0 <= b < 3, f"there is no block {b}: the first of 3 is block 0")
         Z = make(X, b)
         made.append(weakref.ref(Z))

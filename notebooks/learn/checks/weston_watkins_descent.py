@@ -135,9 +135,8 @@ def check_rounds(short, shark: Trace, walrus: Trace):
     than tau."""
     for m, tau in zip((2, 6, 20), cases().uniform(0.1, 2, 3)):
         g, found = tau * (-1.0) ** np.arange(m), number(ask(short, tau, m))
-        truth = (
-            g @ np.linalg.solve(np.eye(m) + 1, g) / 2
-        )  # the worst signs, m being even
+        # the worst signs, m being even
+        truth = g @ np.linalg.solve(np.eye(m) + 1, g) / 2
         case = f"for tau = {tau:.3g}, m = {m}: "
         need(
             found > truth - CLOSE,
