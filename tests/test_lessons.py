@@ -17,13 +17,16 @@ from checks import sum_over_rows
 from checks.exercise import (
     SOLVED,
     Hint,
+    Near,
     Unfinished,
     array,
     ask,
     credit,
     exercise,
     given,
+    need,
     number,
+    same,
 )
 from workbench.live.replay import Replay, embedded
 
@@ -191,8 +194,7 @@ CLAIMED = {
 @exercise
 def check_half(answer):
     """A check to check the checks with."""
-    if number(answer) != 0.5:
-        raise Hint("heads and tails are equally likely")
+    need(same(number(answer), 0.5), "heads and tails are equally likely")
     return "a fair coin"
 
 
@@ -223,6 +225,26 @@ def test_a_check_prints_and_never_raises(capsys):
         array([1, 2, 3], (2,), "M")
 
 
+def test_a_small_error_gets_a_hint_on_accuracy(capsys):
+    check_half(0.5 * (1 + 3e-5))
+    said = capsys.readouterr().out
+    assert "off by 3e-05 of its size, where 1e-06 is accepted" in said
+    check_half(0.5 + 1e-7)
+    assert capsys.readouterr().out.startswith("right")
+    check_half(0.6)
+    assert capsys.readouterr().out.endswith("equally likely\n")
+    teach.check_two_labels(lambda a, b: None)
+    assert "returned None: is a `return` missing?" in capsys.readouterr().out
+
+
+def test_numbers_agree_relative_to_a_truth_above_one():
+    assert same([1e6, 0], [1e6 + 0.5, 0]) and not same(1e6, 1e6 + 5)
+    assert same(0, 1e-7) and not same(0, 1e-5)
+    assert same(1e6, 1e6 + 5).off == pytest.approx(5e-6, rel=1e-3)
+    assert not isinstance(same(np.nan, 1), Near) and not same(np.nan, 1)
+    assert not isinstance(same(2, 1), Near)
+
+
 def test_an_answer_is_given_until_the_exercise_is_solved(capsys, tmp_path, monkeypatch):
     SOLVED.clear()
     lesson = {"teach": sum_over_rows, "given": given, "pages": ...}
@@ -236,7 +258,7 @@ def test_an_answer_is_given_until_the_exercise_is_solved(capsys, tmp_path, monke
     assert lesson["pages"] is not own and capsys.readouterr().out.endswith(told)
     monkeypatch.setattr("checks.exercise.CHECKOUT", tmp_path)
     SOLVED.clear()
-    with refuses("has no lesson with an answer to 'pages'; install", LookupError):
+    with refuses("there is no answer to 'pages' here; install", LookupError):
         exec("given('pages')", lesson)
 
 

@@ -209,6 +209,9 @@ def _run(notebook: NotebookNode) -> str:
         client.execute()
     except Exception as error:  # a dead kernel ends this notebook only
         return f"{type(error).__name__}: {' '.join(str(error).split())}"
+    finally:
+        if client.km is not None:  # of a kernel that died
+            client.km.folder.cleanup()
     return ""
 
 

@@ -146,19 +146,19 @@ def check_scaled(answer, in_other_units):
         names, old = ("S", "G", "D"), (S, G, D)
         S2, G2, D2 = (array(f, o.shape, name) for f, o, name in zip(found, old, names))
         hint = "S is the mean of xx', and both x become A'x"
-        need(np.allclose(S2, A.T @ S @ A), f"the new S is not right: {hint}")
-        need(not np.allclose(G2, G), "G is X'(g - Y) / n, and the rows in it change")
+        need(same(S2, A.T @ S @ A), f"the new S is not right: {hint}")
+        need(not same(G2, G), "G is X'(g - Y) / n, and the rows in it change")
         need(
-            np.allclose(G2, A.T @ G),
+            same(G2, A.T @ G),
             "the new G is not right: each row adds A'x (g(u) - y)' / n",
         )
-        need(not np.allclose(D2, D), "D is a step of W', and W' = A^-1 W")
+        need(not same(D2, D), "D is a step of W', and W' = A^-1 W")
         need(
-            not np.allclose(D2, A.T @ D),
+            not same(D2, A.T @ D),
             "D is a step of weights: like W', it changes by A^-1",
         )
         need(
-            np.allclose(D2, np.linalg.solve(A, D)),
+            same(D2, np.linalg.solve(A, D)),
             "the new D is not right: solve S' D' = G'",
         )
     hint = "how do S, the gradient and the scores change with the feature?"
