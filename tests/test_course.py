@@ -175,8 +175,8 @@ def test_the_students_folder_runs_without_a_checkout(tmp_path):
     code = [cell.source for cell in copy.cells if cell.cell_type == "code"]
     code.append("import workbench\nprint(workbench.__file__)")
     alone = os.environ | {"PYTHONPATH": str(tmp_path / "site"), "MPLBACKEND": "agg"}
-    (tmp_path / "copy.py").write_text("\n\n".join(code))
-    ran = [sys.executable, "-W", "ignore", "copy.py"]
+    (tmp_path / "lesson.py").write_text("\n\n".join(code))
+    ran = [sys.executable, "-W", "ignore", "lesson.py"]
     done = subprocess.run(ran, cwd=tmp_path, env=alone, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert done.stdout.count("not yet: ") == 5 and "given: Exercise" in done.stdout
