@@ -494,13 +494,3 @@ def test_memoir_learns_with_the_settings_that_its_dashboard_starts_from():
     )
     first, *_, last = (lane.advance(wait=True) for _ in range(25))
     assert last["primal"] < first["primal"] and last["test_error"] < 0.45
-
-
-@pytest.mark.slow
-@each_path(DASHBOARDS)
-def test_a_notebook_runs_at_its_smallest_scale(path, execute):
-    ran = {
-        cell.id: rest
-        for cell, *rest in execute(path, {"data": IRIS, "max_seconds": 0.1})
-    }
-    assert ran["still"][1] and isinstance(ran["live"][2], Dashboard)
