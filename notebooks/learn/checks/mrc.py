@@ -97,7 +97,7 @@ def check_two_labels(level):
         used = max(a - t, 0) + max(b - t, 0)
         case = f"for a = {a:.3f}, b = {b:.3f}, {apart} than 1 apart, "
         need(
-            used <= 1 + CLOSE,
+            used <= 1 + CLOSE or same(used, 1),
             f"{case}the two probabilities would sum to {used:.3f} > 1",
         )
         need(used >= 1 - CLOSE, f"{case}t can be lower: only {used:.3f} of 1 is used")
@@ -246,7 +246,7 @@ def check_cut(cut, u):
         hint = (
             "compare the terms: row and subset at this t, lambda'|D| - tau'D, the 1/|C|"
         )
-        need(same(miss, 0), f"at t = {t:.2f} the line misses u by {miss:.4f}; {hint}")
+        need(same(a + b * t, height), f"at t = {t:.2f} the line misses u by {miss:.4f}; {hint}")
         crosses = (a + b * ts > heights + CLOSE).any()
         need(not crosses, f"the line for t = {t:.2f} crosses u: look at its slope")
     return "every line touches u and none crosses it"
@@ -330,7 +330,8 @@ def joint(p, risk: MinimaxRisk) -> np.ndarray:
     """Return `p` as a distribution over rows and labels, or raise a Hint."""
     p = array(p, (risk.n, risk.k), "p").astype(float)
     need(p.min() >= -CLOSE, f"p has a negative entry, {p.min():.2g}")
-    need(abs(p.sum() - 1) < 1e-5, f"p sums to {p.sum():.4f}, not to 1")
+    total = p.sum()
+    need(abs(total - 1) < 1e-5 or same(total, 1), f"p sums to {total:.4f}, not to 1")
     return np.maximum(p, 0) / np.maximum(p, 0).sum()
 
 
