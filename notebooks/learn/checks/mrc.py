@@ -242,11 +242,12 @@ def check_cut(cut, u):
         found = ask(cut, t)
         several(found, 2, "return two numbers, a and b")
         a, b = map(number, found)
-        miss = a + b * t - height
+        touches = a + b * t
         hint = (
-            "compare the terms: row and subset at this t, lambda'|D| - tau'D, the 1/|C|"
+            f"at t = {t:.2f} the line misses u by {touches - height:.4f}; compare the "
+            "terms: row and subset at this t, lambda'|D| - tau'D, the 1/|C|"
         )
-        need(same(a + b * t, height), f"at t = {t:.2f} the line misses u by {miss:.4f}; {hint}")
+        need(same(touches, height), hint)
         crosses = (a + b * ts > heights + CLOSE).any()
         need(not crosses, f"the line for t = {t:.2f} crosses u: look at its slope")
     return "every line touches u and none crosses it"
