@@ -313,9 +313,10 @@ def slightly_off(value):
 
 def hint_on_accuracy(cell, namespace):
     """Return what a check says if the solution's own answers are slightly off."""
+    tree = ast.parse(cell.source)
     names = {
         node.id
-        for node in ast.walk(tree := ast.parse(cell.source))
+        for node in ast.walk(tree)
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
     }
     names |= {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}
