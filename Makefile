@@ -44,7 +44,9 @@ docs: .venv/.ok ## write one site to read offline: figures, course, claims, API:
 	  print "</script>"; next } 1' checker.html > ../../docs/checker.html
 	$(PYTHON) .site/build.py docs
 
+# Notebooks keep their outputs, and git looks at them without: see .gitattributes.
 lab: .venv/.ok ## open JupyterLab on the start page
+	@test ! -e .git || git config filter.notebook.clean 'python3 .jupyter/clean.py'
 	JUPYTER_CONFIG_PATH='$(CURDIR)/.jupyter'$${JUPYTER_CONFIG_PATH:+:$$JUPYTER_CONFIG_PATH} \
 	  .venv/bin/jupyter lab --ServerApp.root_dir='$(CURDIR)' \
 	  --LabApp.default_url=/lab/tree/notebooks/00_start_here.ipynb $(ARGS)

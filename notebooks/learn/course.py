@@ -12,7 +12,10 @@ import copy
 import json
 import os
 import re
+import subprocess
 import sys
+import zlib
+from base64 import b64encode
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from html import unescape
@@ -28,12 +31,15 @@ from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
 import instructor
+from checks.exercise import solutions
 from markup import rewritten
 from workbench.live import replay
 from workbench.runs.jupyter_kernels import IpcKernelManager
 from workbench.runs.notebooks import CHECKOUT
 
-LEARN = Path(__file__).parent.resolve()
+HERE = Path(__file__).parent.resolve()
+LEARN = HERE
+AUTHORS = CHECKOUT / "notebooks" / "figures" / "authors_code.py"  # lessons run it, too
 SEARCH = (LEARN / "search.js").read_text(encoding="utf-8")
 # In the order of the syllabus; lessons across the series follow.
 SERIES = {"ww": "The Weston-Watkins SVM", "mrc": "Minimax risk", "cuts": "Sampled cuts"}
@@ -41,18 +47,19 @@ SERIES |= {"ls": "Least squares", "memoir": "MEMOIR"}
 PROBLEMS = "problems"  # the folder of the problem sets on paper
 CELL_TIMEOUT_S = 900
 COPY = """\
-> **Your copy.** It contains no solutions. Replace each `...` and run the cell: the `check_...` in
-> its last line prints `right`, a hint, or `not yet`. Cells below may use your answers, so work from
-> top to bottom. If you are stuck, go on, and come back: cells below then take the lesson's own
-> answer and say so, but the exercise stays unsolved. Proofs go on paper or into your own cells.
+> **Your copy.** It contains no solutions. Replace each `...` and run the cell: the
+> `check_...` in its last line prints `right`, a hint, or `not yet`. Cells below may use
+> your answers, so work from top to bottom. If you are stuck, go on, and come back:
+> cells below then take the lesson's own answer and say so, but the exercise stays
+> unsolved. Proofs go on paper or into your own cells.
 >
-> *To open it:* `make lab` in a checkout of the workbench, then this file; any Jupyter will do whose
-> kernel has the workbench installed from a checkout (`pip install -e`), which contains the lessons.
-> *To hand it in:* Kernel, Restart Kernel and Run All Cells, save, and hand in this file under your
-> name. Only what the checks then print counts."""
+> *To open it:* `README.md` beside this file says how; in a checkout of the workbench,
+> `make lab` does, too.
+> *To hand it in:* Kernel, Restart Kernel and Run All Cells, save, and hand in this file
+> under your name. Only what the checks then print counts."""
 GRADED = "from checks.exercise import credit\n\ncredit(lambda: {check})"
 COLAB = """\
-# Colab only: fetch a checkout of the workbench, install what it needs, and work in its folder.
+# Colab only: fetch a checkout of the workbench, install it, and work in its folder.
 import os, sys
 if "google.colab" in sys.modules:
     folder = "/content/workbench"
@@ -61,6 +68,11 @@ if "google.colab" in sys.modules:
         get_ipython().system(f"pip install -q -c {{folder}}/constraints.txt {{folder}}")
     sys.path.insert(0, folder)
     os.chdir(f"{{folder}}/notebooks/learn")"""
+FOLDED = re.compile(  # of the first cell of a lesson
+    r"\s+A\s+solution\s+is\s+folded\s+away\s+below\s+each\s+exercise\."
+    r'(\s+"Run\s+All"\s+also\s+works;.*?\.)?',
+    re.DOTALL,
+)
 DETAILS = re.compile(
     r"<details[^>]*>\s*<summary>(.*?)</summary>.*?</details>\n*", re.DOTALL
 )
@@ -121,16 +133,33 @@ def heading(path: Path) -> tuple[str, str, str, str]:
 
 
 def without_solutions(notebook: NotebookNode) -> NotebookNode:
-    """Return a copy without solution cells and folded texts other than hints."""
-    notebook, cells = copy.deepcopy(notebook), []
+    """Return a copy without solution cells, and without what is folded to explain one.
+
+    Such a text is called "Worked solution", or begins the cell below a solution. Hints
+    stay, and so do the proofs of what the lesson itself states.
+    """
+    notebook = copy.deepcopy(notebook)
+    cells = []
+    solved = False  # whether the cell above is a solution
     for cell in notebook.cells:
         if cell.cell_type == "markdown":
-            hint = lambda m: m[0] if m[1].strip().startswith("Hint") else ""  # noqa: E731
-            cell.source = DETAILS.sub(hint, cell.source).strip()
-        if "solution" not in cell.metadata.get("tags", ()) and cell.source:
+            cell.source = _open(cell.source, explains=solved)
+        solved = "solution" in cell.metadata.get("tags", ())
+        if cell.source and not solved:
             cells.append(cell)
     notebook.cells = cells
     return notebook
+
+
+def _open(text: str, explains: bool) -> str:
+    """Return a text without folded solutions, and without the sentence on them."""
+
+    def kept(match: re.Match) -> str:
+        title = match[1].strip()
+        answers = title == "Worked solution" or (explains and match.start() == 0)
+        return "" if answers and not title.startswith("Hint") else match[0]
+
+    return FOLDED.sub("", DETAILS.sub(kept, text)).strip()
 
 
 def student_copy(path: Path, nbgrader: bool = False, colab: str = "") -> NotebookNode:
@@ -163,19 +192,47 @@ def student_copy(path: Path, nbgrader: bool = False, colab: str = "") -> Noteboo
     return notebook
 
 
+def students() -> dict[str, str]:
+    """Return the files beside the copies with which they run without a checkout.
+
+    The answers that cells below an unsolved exercise need are packed, so that nobody
+    reads them by accident; a key would have to lie beside them.
+    """
+    teach = [f"checks.{path.stem}" for path in LEARN.glob("checks/*.py")]
+    answers = {name: found for name in teach if (found := solutions(name))}
+    packed = b64encode(zlib.compress(json.dumps(answers).encode("utf-8")))
+    return {
+        "README.md": (HERE / "students.md").read_text("utf-8"),
+        "constraints.txt": (CHECKOUT / "constraints.txt").read_text("utf-8"),
+        "authors_code.py": AUTHORS.read_text("utf-8"),
+        "checks/answers.txt": packed.decode("ascii"),
+    }
+
+
+def wheel(folder: Path) -> None:
+    """Build the wheel of the workbench into the folder for students."""
+    command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel"]
+    done = subprocess.run(
+        [*command, "-d", str(folder.resolve())],
+        cwd=CHECKOUT,
+        capture_output=True,
+        text=True,
+    )
+    if done.returncode:
+        raise ValueError(f"wheel: was not built: {done.stderr.strip()}")
+
+
 def executed(path: Path) -> tuple[NotebookNode, str]:
     """Return a lesson with its outputs, and '' or what failed: a cell, or a rejected
     solution."""
     notebook, where = read(path), {"metadata": {"path": str(path.parent)}}
     settings = {"timeout": CELL_TIMEOUT_S, "kernel_manager_class": IpcKernelManager}
-    settings["extra_arguments"] = [
-        "--log-level=CRITICAL"
-    ]  # a kernel's shutdown is no news
+    # a kernel's shutdown is no news
+    settings["extra_arguments"] = ["--log-level=CRITICAL"]
     try:
         NotebookClient(notebook, resources=where, **settings).execute()
-    except (
-        Exception
-    ) as error:  # an error in a cell or a dead kernel ends this lesson only
+    # an error in a cell or a dead kernel ends this lesson only
+    except Exception as error:
         return notebook, strip_ansi(str(error)) or repr(error)
     for cell in notebook.cells:
         printed = "".join(output.get("text", "") for output in cell.get("outputs", ()))
@@ -307,9 +364,11 @@ def build(
         files[f"{path.stem}.html"] = text
         sections += passages(f"{path.stem}.html", text)
     files["index.html"] = page(new_notebook(), None, [*done], sections)
+    files |= {f"students/{name}": text for name, text in students().items()}
     for name, text in files.items():
         (out / name).parent.mkdir(parents=True, exist_ok=True)
         (out / name).write_text(text, encoding="utf-8")
+    wheel(out / "students")
     if teacher:
         instructor.write(teacher, done, page)
     return {path.stem: error for path, error in failed.items()}
@@ -335,7 +394,10 @@ def main(arguments: list[str] | None = None) -> int:
         metavar="URL",
         help="copies install this public repository on Colab",
     )
-    words = "write solutions, exams, marking and slides here, and the course without solutions"
+    words = (
+        "write solutions, exams, marking and slides here, and the course without "
+        "solutions"
+    )
     add("--instructor", type=Path, metavar="DIR", help=words)
     given = parser.parse_args(arguments)
     try:

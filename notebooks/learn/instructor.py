@@ -24,8 +24,8 @@ SYLLABUS, MAP = LEARN / "syllabus.md", LEARN / "README.md"
 EXAM = """\
 # Exam {paper}{of}
 
-90 minutes for ten questions of equal weight. The cheat sheets are allowed, and nothing else. Give a
-reason with every answer: an answer without a reason counts for nothing.
+90 minutes for ten questions of equal weight. The cheat sheets are allowed, and nothing
+else. Give a reason with every answer: an answer without a reason counts for nothing.
 """
 ANSWER = re.compile(
     r"\s*<details><summary>Answer</summary>\s+(.*?)\s*</details>\s*", re.DOTALL
@@ -82,9 +82,8 @@ def exams(text: str) -> dict[str, str]:
     for paper in (1, 2):
         asked = []
         for section in re.split(r"^## ", text, flags=re.MULTILINE)[1:]:
-            if re.search(
-                r" \(\w+_1 to ", section.splitlines()[0]
-            ):  # the series of a paper
+            # the series of a paper
+            if re.search(r" \(\w+_1 to ", section.splitlines()[0]):
                 questions = section.partition("*Exam questions*\n")[2].partition(
                     "*A pitfall"
                 )[0]

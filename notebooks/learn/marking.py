@@ -1,42 +1,149 @@
-"""Mark what a class handed in: run each notebook, check each exercise again, and print
-a table.
+"""Mark what a class handed in: check each exercise again, and print a table.
 
 ``python mark.py handed_in/*.ipynb > marks.csv``, with the Python of a checkout of the
 workbench. Run it in a container or as a user without rights: what students hand in is
 code.
 
-A right answer counts 1, and an exercise whose cell was deleted 0. An exercise graded by
-certificate counts the provable share of its decades. If a notebook cannot be marked,
-its line has the error.
+Each notebook runs in a process of its own, whose checks are the instructor's: they try
+cases of their own, which `--seed` draws, and what a notebook does to the checks that it
+imports changes nothing. A right answer counts 1, also if it stands in another cell; an
+exercise graded by certificate counts the provable share of its decades. An answer that
+`given` took from the lesson counts 0. If a notebook cannot be run to its end, its line
+has the error, and counts what was marked until then.
 """
 
 from __future__ import annotations
 
 import argparse
 import csv
+import importlib
+import json
+import os
+import secrets
 import sys
+from collections import Counter
+from collections.abc import Iterable
 from pathlib import Path
 from time import monotonic
+from typing import NamedTuple
 
 import nbformat
 from nbclient import NotebookClient
 from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell
 
+from workbench.runs.jupyter_kernels import IpcKernelManager
 from workbench.runs.notebooks import CHECKOUT
 
 LEARN = CHECKOUT / "notebooks" / "learn"
-CELL_S, NOTEBOOK_S = (
-    600,
-    1800,
-)  # limits in wall seconds, after which cells are interrupted
+# Limits in wall seconds, after which cells are interrupted.
+CELL_S = 600
+NOTEBOOK_S = 1800
 LATE = {"ename": "TimeoutError", "evalue": "the time is up", "traceback": []}
-# The checks are the instructor's, whatever folder the notebook was handed in from.
-CREDIT = """\
+SET_UP = """\
 import sys
 sys.path.insert(0, {learn!r})
-from checks.exercise import credit
-print("credit", credit(lambda: {check}))"""
+import marking
+{token} = marking.Marker({lesson!r}, {present!r}, {seed})
+{token}.seal()
+del sys.modules["marking"], sys.path[0], marking"""
+COLUMNS = ["file", "lesson", "sum", "of", "exercises", "seed", "feedback", "error"]
+
+
+class Mark(NamedTuple):
+    """What an exercise counts, in [0, 1], and what its check says."""
+
+    credit: float
+    said: str
+
+
+class Marked(NamedTuple):
+    """A notebook that was marked: its lesson, its marks in order, and what ended it."""
+
+    lesson: str
+    marks: list[Mark]
+    error: str = ""
+
+
+class Marker:
+    """Marks the exercises of one notebook, inside the process that runs it.
+
+    Parameters
+    ----------
+    lesson : the name of the lesson that the notebook is a copy of
+    present : the ids of the exercises that the notebook contains
+    seed : at least 1, draws the cases that the checks try
+    """
+
+    def __init__(self, lesson: str, present: list[str], seed: int):
+        self._asked = exercises(LEARN / f"{lesson}.ipynb")
+        self._open = set(present)  # exercises that are not marked yet
+        self._solved: dict[str, Mark] = {}
+        self._taken: set[str] = set()  # exercises whose answer is the lesson's own
+        self._teach, self._exercise = self._imported(lesson)
+        self._exercise.SEED = seed
+        self._answers = self._exercise.solutions(self._teach.__name__)
+
+    @staticmethod
+    def _imported(lesson: str) -> tuple:
+        """Return the checks of a lesson and what all checks share, to nobody else."""
+        source = (LEARN / f"{lesson}.ipynb").read_text("utf-8")
+        name = source.partition("from checks import ")[2].partition(" as teach")[0]
+        modules = (
+            importlib.import_module(f"checks.{name}"),
+            importlib.import_module("checks.exercise"),
+        )
+        for module in [each for each in sys.modules if each.startswith("checks")]:
+            del sys.modules[module]
+        return modules
+
+    def seal(self) -> None:
+        """Let the notebook's `given` ask this marker, and lessons not be read."""
+        importlib.import_module("checks.exercise").given = self.given
+
+        def refuse(event: str, arguments: tuple) -> None:
+            if event == "open" and isinstance(arguments[0], str | bytes):
+                path = Path(os.fsdecode(arguments[0])).resolve()
+                if path.parent == LEARN and path.suffix == ".ipynb":
+                    raise PermissionError("no lesson is read while one is marked")
+
+        sys.addaudithook(refuse)
+
+    def given(self, *cells: str) -> None:
+        """Answer unsolved exercises as the lesson does, unless they are still to come.
+
+        An exercise that takes its answer from here before it was marked is not solved.
+        """
+        variables = sys._getframe(1).f_globals
+        for cell in cells:
+            exercise = f"{cell}-yours"
+            if exercise in self._open:
+                self._taken.add(exercise)
+            elif exercise not in self._solved:
+                if self._marked(exercise, variables).credit < 1:
+                    exec(self._answers[cell].source, variables)
+                    self._taken.add(exercise)
+
+    def mark(self, exercise: str, variables: dict) -> None:
+        """Print the mark of an exercise as JSON."""
+        self._open.discard(exercise)
+        if exercise in self._taken:
+            mark = Mark(0.0, "the answer was taken from the lesson, with `given`")
+        else:
+            mark = self._solved.get(exercise) or self._marked(exercise, variables)
+        print(json.dumps([exercise, *mark]))
+
+    def _marked(self, exercise: str, variables: dict) -> Mark:
+        check = compile(self._asked[exercise], exercise, "eval")
+        names = variables | {"teach": self._teach}
+        try:
+            credit, said = self._exercise.graded(lambda: eval(check, names))
+        except Exception as error:  # the answer's name may be missing
+            return Mark(0.0, f"try again: {type(error).__name__}: {error}")
+        mark = Mark(credit, " ".join(said.split()))
+        if credit == 1:
+            self._solved[exercise] = mark
+        return mark
 
 
 def exercises(path: Path) -> dict[str, str]:
@@ -47,68 +154,143 @@ def exercises(path: Path) -> dict[str, str]:
 
 
 def lesson_of(notebook: NotebookNode) -> tuple[str, dict[str, str]]:
-    """Return the lesson that shares most exercises with a notebook, whatever its file
-    is called."""
+    """Return the lesson that shares most exercises with a notebook, and its checks."""
     ids = {cell.get("id") for cell in notebook.cells}
-    found = {path.stem: exercises(path) for path in LEARN.glob("*.ipynb")}
-    name, asked = max(found.items(), key=lambda lesson: len(ids & lesson[1].keys()))
-    if not ids & asked.keys():
+    lessons = {path.stem: exercises(path) for path in LEARN.glob("*.ipynb")}
+    name = max(lessons, key=lambda name: len(ids & lessons[name].keys()))
+    if not ids & lessons[name].keys():
         raise ValueError("notebook: has no exercise of any lesson")
-    return name, asked
+    return name, lessons[name]
 
 
-def marked(notebook: NotebookNode) -> tuple[str, list[float]]:
-    """Return the lesson of a notebook, and the credit in [0, 1] of each exercise of the
-    lesson."""
+def marked(notebook: NotebookNode, seed: int = 1) -> Marked:
+    """Run a notebook and return its marks; its cells are changed."""
     lesson, asked = lesson_of(notebook)
-    cells, checked = [], {}
+    present = [cell.id for cell in notebook.cells if cell.get("id") in asked]
+    token = f"_{secrets.token_hex(8)}"
+    setting = {"lesson": lesson, "present": present, "seed": seed, "token": token}
+    marking = [new_code_cell(SET_UP.format(learn=str(LEARN), **setting))]
+    cells = [*marking]
     for cell in notebook.cells:
         cells.append(cell)
-        if (exercise := cell.get("id")) in asked:
-            source = CREDIT.format(learn=str(LEARN), check=asked[exercise])
-            cells.append(checked.setdefault(exercise, new_code_cell(source)))
-    notebook.cells = cells
-    where = {"metadata": {"path": str(LEARN)}}
-    kernel = {"kernel_name": "python3", "allow_errors": True}
+        if cell.get("id") in present:
+            marking.append(_marking(token, cell.id))
+            cells.append(marking[-1])
+    # An answer may stand in another cell: all that are not right are tried again.
+    again = [_marking(token, exercise) for exercise in asked]
+    notebook.cells = cells + again
+    error = _run(notebook)
+    marks = {exercise: Mark(0.0, "the cell is missing") for exercise in asked}
+    marks |= _printed(marking)
+    for exercise, mark in _printed(again).items():
+        if mark.credit > marks[exercise].credit:
+            marks[exercise] = Mark(mark.credit, f"in another cell: {mark.said}")
+    return Marked(lesson, [*marks.values()], error)
+
+
+def _marking(token: str, exercise: str) -> NotebookNode:
+    return new_code_cell(f"{token}.mark({exercise!r}, globals())")
+
+
+def _run(notebook: NotebookNode) -> str:
+    """Run the cells of a notebook; return what ended it before its end, or ''."""
     end = monotonic() + NOTEBOOK_S
-    kernel |= {"timeout_func": lambda cell: max(1, min(CELL_S, end - monotonic()))}
-    kernel |= {
-        "interrupt_on_timeout": True,
-        "error_on_timeout": LATE,
-    }  # a loop may ignore it
-    NotebookClient(notebook, resources=where, **kernel).execute()
-    credits = dict.fromkeys(asked, 0.0)
-    for exercise, cell in checked.items():
-        printed = "".join(
-            output.get("text", "") for output in cell.outputs
-        ).splitlines()
-        if printed and printed[-1].startswith("credit "):
-            credits[exercise] = float(printed[-1].removeprefix("credit "))
-    return lesson, [*credits.values()]
+    client = NotebookClient(
+        notebook,
+        resources={"metadata": {"path": str(LEARN)}},
+        kernel_name="python3",
+        kernel_manager_class=IpcKernelManager,
+        allow_errors=True,
+        timeout_func=lambda cell: max(1, min(CELL_S, end - monotonic())),
+        interrupt_on_timeout=True,
+        error_on_timeout=LATE,  # a loop may ignore the interrupt
+    )
+    try:
+        client.execute()
+    except Exception as error:  # a dead kernel ends this notebook only
+        return f"{type(error).__name__}: {' '.join(str(error).split())}"
+    finally:
+        if client.km is not None:  # of a kernel that died
+            client.km.folder.cleanup()
+    return ""
+
+
+def _printed(cells: Iterable[NotebookNode]) -> dict[str, Mark]:
+    """Return the marks that cells have printed, by exercise."""
+    marks = {}
+    for cell in cells:
+        text = "".join(output.get("text", "") for output in cell.outputs)
+        if text.strip():
+            exercise, credit, said = json.loads(text.splitlines()[-1])
+            marks[exercise] = Mark(credit, said)
+    return marks
+
+
+def feedback(marks: list[Mark]) -> str:
+    """Return a line for the student: what is not right, exercise by exercise."""
+    said = [
+        f"{number}: {mark.said}"
+        for number, mark in enumerate(marks, 1)
+        if not mark.said.startswith("right")
+    ]
+    return "; ".join(said)
+
+
+def items(classes: list[Marked]) -> list[list]:
+    """Return a row for each exercise of each lesson that the class handed in.
+
+    A row has the lesson, the number of the exercise, how many handed it in, how many
+    tried it, how many solved it, the mean credit, and the answer that a check gave most
+    often to those who had tried and failed.
+    """
+    rows = []
+    for lesson in sorted({each.lesson for each in classes}):
+        handed = [each.marks for each in classes if each.lesson == lesson]
+        for number, marks in enumerate(zip(*handed), 1):
+            failed = [mark.said for mark in marks if mark.said.startswith("try again")]
+            solved = sum(mark.credit == 1 for mark in marks)
+            mean = sum(mark.credit for mark in marks) / len(marks)
+            most = Counter(failed).most_common(1)
+            row = [lesson, number, len(marks), solved + len(failed), solved]
+            rows.append([*row, f"{mean:.2f}", most[0][0] if most else ""])
+    return rows
 
 
 def main() -> None:
-    """Print one line per notebook: file, lesson, sum, of how many, each credit, or the
-    error."""
+    """Print one line per notebook: its marks, a line of feedback, and the error."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n\n")[0])
     parser.add_argument(
         "notebooks", nargs="+", type=Path, help="notebooks that were handed in"
     )
+    parser.add_argument(
+        "--seed",
+        type=int,
+        default=1 + secrets.randbelow(10**6),
+        help="draws the cases that checks try (default: another one each time)",
+    )
+    parser.add_argument(
+        "--items", type=Path, metavar="CSV", help="write how each exercise was answered"
+    )
+    options = parser.parse_args()
     table = csv.writer(sys.stdout)
-    table.writerow(["file", "lesson", "sum", "of", "exercises", "error"])
-    for path in parser.parse_args().notebooks:
+    table.writerow(COLUMNS)
+    classes = []
+    for path in options.notebooks:
         try:
-            lesson, credits = marked(nbformat.read(path, as_version=4))
-        except (
-            Exception
-        ) as error:  # an unreadable file or a dead kernel ends this notebook only
-            told = f"{type(error).__name__}: {' '.join(str(error).split())}"
-            table.writerow([path.name, "", "", "", "", told])
+            done = marked(nbformat.read(path, as_version=4), options.seed)
+        except Exception as error:  # an unreadable file ends this notebook only
+            said = f"{type(error).__name__}: {' '.join(str(error).split())}"
+            table.writerow([path.name, *[""] * 6, said])
             continue
+        classes.append(done)
+        credits = [mark.credit for mark in done.marks]
         each = " ".join(f"{credit:.2f}" for credit in credits)
-        table.writerow(
-            [path.name, lesson, f"{sum(credits):.2f}", len(credits), each, ""]
-        )
+        row = [path.name, done.lesson, f"{sum(credits):.2f}", len(credits), each]
+        table.writerow([*row, options.seed, feedback(done.marks), done.error])
+    if options.items:
+        with options.items.open("w", encoding="utf-8", newline="") as file:
+            heads = ["lesson", "exercise", "handed in", "tried", "solved", "mean"]
+            csv.writer(file).writerows([[*heads, "most said"], *items(classes)])
 
 
 if __name__ == "__main__":

@@ -423,6 +423,45 @@ test("the bar says how much of the budget is used", async () => {
   await lab.leave(dashboard.page);
 });
 
+test("after F5 the runs are there; a cut connection is said, and made good", async () => {
+  const wire = await lab.wire();
+  const { url } = wire;
+  const dashboard = await lab.dashboard("weston_watkins", { url });
+  const { page, view } = dashboard;
+  await dashboard.slide("C", 6);
+  await dashboard.slide("seconds", 3);
+  await dashboard.slide("speed", -1);
+  await dashboard.press("run");
+  const shown = await dashboard.waitForRound((round) => round >= 3, "three rounds");
+  await dashboard.command("docmanager:save");
+  await page.waitForTimeout(2000);
+  await page.reload();
+  await dashboard.waitForRound((round) => round >= shown, "the run after F5");
+  await dashboard.until("running");
+  assert.equal(lab.changes(), "", "git sees what the run left in the notebook");
+
+  wire.cut();
+  const status = view.locator(".status", { hasText: "the connection to the kernel is lost" });
+  await status.waitFor({ timeout: 10_000 });
+  const last = await dashboard.round();
+  await page.waitForTimeout(5000);
+  wire.mend();
+  await dashboard.until("running");
+  await dashboard.waitForRound((round) => round > last + 5, "the rounds that were missed");
+  await page.context().close();
+  wire.close();
+});
+
+test("a press is answered by the page while the kernel runs another cell", async () => {
+  const dashboard = await lab.dashboard("mrc");
+  const { page, view } = dashboard;
+  await dashboard.execute("import time; time.sleep(6)");
+  await dashboard.press("step");
+  await view.locator(".status", { hasText: "waiting for the kernel" }).waitFor({ timeout: 3000 });
+  await dashboard.until("paused");
+  await lab.leave(page);
+});
+
 test("a closed page pauses its solver; the race's page leaves no kernel behind", async () => {
   const dashboard = await lab.dashboard("weston_watkins");
   await dashboard.slide("C", 6);

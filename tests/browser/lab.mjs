@@ -2,8 +2,8 @@
 
 import assert from "node:assert/strict";
 import { execFileSync, spawn } from "node:child_process";
-import { cp, mkdir, mkdtemp, readFile, rm, symlink, writeFile } from "node:fs/promises";
-import { createServer } from "node:net";
+import { cp, mkdir, mkdtemp, rm, symlink, writeFile } from "node:fs/promises";
+import { connect, createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join, relative, resolve } from "node:path";
 import { chromium } from "playwright-core";
@@ -16,20 +16,16 @@ const QUIET = ["--disable-gpu", "--disable-quic", "--no-first-run", "--disable-s
   "--disable-background-networking", "--disable-component-update", "--no-sandbox"];
 const PATIENCE = 90_000; // ms; compiling a solver for the first time takes up to a minute
 
-// The checkout is served as a copy: JupyterLab saves what it runs. Of the dashboards' notebooks only
-// the cells are left out that draw a static picture before the dashboard.
+// The checkout is served as a copy, which is a git checkout, too: JupyterLab saves what it runs.
 async function copy() {
   const folder = await mkdtemp(join(tmpdir(), "workbench-lab-"));
   const filter = (path) => !LEFT_OUT.has(relative(ROOT, path));
   await cp(ROOT, folder, { recursive: true, preserveTimestamps: true, filter });
   await symlink(join(ROOT, ".venv"), join(folder, ".venv"));
-  for (const name of DASHBOARDS) {
-    const path = join(folder, "notebooks", "explore", `${name}.ipynb`);
-    const notebook = JSON.parse(await readFile(path, "utf8"));
-    const wanted = new Set(["parameters", "live"]);
-    notebook.cells = notebook.cells.filter((cell) => cell.cell_type !== "code" || wanted.has(cell.id));
-    await writeFile(path, JSON.stringify(notebook));
-  }
+  const git = (...words) => execFileSync("git", ["-C", folder, ...words], { stdio: "ignore" });
+  git("init");
+  git("add", "--all");
+  git("-c", "user.name=test", "-c", "user.email=test@localhost", "commit", "-m", "copy");
   const settings = join(folder, "config", "lab", "user-settings", "@jupyterlab/notebook-extension");
   await mkdir(settings, { recursive: true }); // or cells out of sight are not there
   await writeFile(join(settings, "tracker.jupyterlab-settings"), '{"windowingMode": "none"}');
@@ -69,6 +65,32 @@ async function serve(target, options, path, cwd) {
   throw new Error(`make ${target} did not start:\n${log.slice(-2000)}`);
 }
 
+// A wire to a server: once cut, connections end and new ones are refused, until it is mended.
+async function wire(url) {
+  const ends = new Set();
+  let whole = true;
+  const server = createServer((near) => {
+    if (!whole) return near.destroy();
+    const far = connect(new URL(url).port, "127.0.0.1");
+    for (const end of [near, far]) {
+      ends.add(end);
+      end.on("error", () => {});
+      end.on("close", () => [near, far].forEach((each) => ends.delete(each.destroy())));
+    }
+    return near.pipe(far).pipe(near);
+  });
+  await new Promise((done) => server.listen(0, "127.0.0.1", done));
+  return {
+    url: `http://127.0.0.1:${server.address().port}`,
+    cut: () => {
+      whole = false;
+      ends.forEach((end) => end.destroy());
+    },
+    mend: () => (whole = true),
+    close: () => server.close(),
+  };
+}
+
 // The process numbers of the kernels that a server has.
 export function kernels({ pid }) {
   const lines = execFileSync("ps", ["-eo", "pid=,ppid=,args="], { encoding: "utf8" }).split("\n");
@@ -95,10 +117,20 @@ export class Lab {
     await rm(this.folder, { recursive: true, force: true, maxRetries: 5, retryDelay: 500 });
   }
 
+  // What git sees changed in the checkout that is served.
+  changes() {
+    const words = ["-C", this.folder, "status", "--porcelain", "--", "notebooks/explore"];
+    return execFileSync("git", words, { encoding: "utf8" });
+  }
+
+  wire() {
+    return wire(this.servers[0].url);
+  }
+
   // Opens a notebook in a fresh page, runs it and returns its dashboard.
-  async dashboard(name, { width = 1500, height = 1300 } = {}) {
+  async dashboard(name, { width = 1500, height = 1300, url = this.servers[0].url } = {}) {
     const page = await this.page({ width, height });
-    await page.goto(`${this.servers[0].url}/lab/tree/notebooks/explore/${name}.ipynb?reset`);
+    await page.goto(`${url}/lab/tree/notebooks/explore/${name}.ipynb?reset`);
     await page.locator(".jp-Notebook .jp-Cell").first().waitFor();
     const dashboard = new Dashboard(page);
     await dashboard.runAll();
@@ -163,6 +195,14 @@ export class Dashboard {
     return this.page.evaluate(([id, args]) => {
       window.jupyterapp.commands.execute(id, args);
     }, [name, options]);
+  }
+
+  // Runs code in the notebook's kernel, and does not wait for its end.
+  execute(code) {
+    return this.page.evaluate((code) => {
+      const { session } = window.jupyterapp.shell.currentWidget.sessionContext;
+      session.kernel.requestExecute({ code });
+    }, code);
   }
 
   button(name) {

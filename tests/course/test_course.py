@@ -2,11 +2,14 @@
 name."""
 
 import csv
+import os
 import re
+import subprocess
 import sys
 from contextlib import redirect_stderr
 from html.parser import HTMLParser
 from io import StringIO
+from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -140,20 +143,6 @@ def test_the_weeks_are_even_and_begin_with_lessons():
 
 @slow
 def test_the_instructor_has_what_students_have_not(tmp_path):
-    path = course.LEARN / "one_equation.ipynb"
-    rest = course.read(path)
-    kept = [cell for cell in rest.cells if "exercise" in cell.metadata.get("tags", ())]
-    answers = {
-        cell.id: cell
-        for cell in rest.cells
-        if "solution" in cell.metadata.get("tags", ())
-    }
-    for cell in kept[1:3]:
-        cell.source = answers[cell.id.replace("yours", "solution")].source
-    assert marking.marked(course.without_solutions(rest)) == (
-        path.stem,
-        [0.0, 1.0, 1.0, 0.0, 0.0],
-    )
     week = course.LEARN / "ww_1_the_loss.ipynb"
     instructor.write(tmp_path, {week: course.read(week)}, course.page)
     assert (
@@ -172,12 +161,79 @@ def test_the_instructor_has_what_students_have_not(tmp_path):
 
 
 @slow
+def test_the_students_folder_runs_without_a_checkout(tmp_path):
+    """The wheel alone is on the path, no lesson is near, and no solution is inside."""
+    path = course.LEARN / "one_equation.ipynb"
+    files = course.students()
+    files |= {
+        f"checks/{p.name}": p.read_text() for p in path.parent.glob("checks/*.py")
+    }
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text)
+    course.wheel(tmp_path)
+    (built,) = tmp_path.glob("*.whl")
+    assert built.name in (tmp_path / "README.md").read_text()
+    pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target"]
+    subprocess.run([*pip, str(tmp_path / "site"), str(built)], check=True)
+    copy = course.student_copy(path)
+    code = [cell.source for cell in copy.cells if cell.cell_type == "code"]
+    code.append("import workbench\nprint(workbench.__file__)")
+    alone = os.environ | {"PYTHONPATH": str(tmp_path / "site"), "MPLBACKEND": "agg"}
+    (tmp_path / "lesson.py").write_text("\n\n".join(code))
+    ran = [sys.executable, "-W", "ignore", "lesson.py"]
+    done = subprocess.run(ran, cwd=tmp_path, env=alone, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("not yet: ") == 5 and "given: Exercise" in done.stdout
+    assert done.stdout.splitlines()[-1].startswith(str(tmp_path / "site"))
+    solutions = [c.source for c in course.read(path).cells if "-solution" in c.id]
+    plain = "\n".join(p.read_text() for p in tmp_path.glob("*/*.txt"))
+    assert len(solutions) == 5 and not any(text in plain for text in solutions)
+
+
+@slow
+def test_marking_counts_what_a_student_found_wherever_it_stands():
+    """One hand-in: given, right, right elsewhere, checks replaced, read from disk."""
+    rest = course.read(course.LEARN / "one_equation.ipynb")
+    tagged = lambda tag: [c for c in rest.cells if tag in c.metadata.get("tags", ())]  # noqa: E731
+    asked, answers = tagged("exercise"), tagged("solution")
+    notebook = course.without_solutions(rest)
+    own = {cell.id: cell for cell in notebook.cells}
+    first, second, third, fourth, fifth = (own[cell.id] for cell in asked)
+    name = first.id.removesuffix("-yours")
+    first.source = (
+        f"import checks.exercise\nchecks.exercise.given({name!r})\n"
+        f"{asked[0].source.splitlines()[-1]}"
+    )
+    second.source = answers[1].source
+    place = notebook.cells.index(third) + 1
+    notebook.cells.insert(place, new_code_cell(answers[2].source))
+    cheat = 'checks.exercise.graded = lambda check: (1.0, "right: so\\n")\n'
+    fourth.source = f"import checks.exercise\n{cheat}{fourth.source}"
+    lesson = "one_equation.ipynb"
+    fifth.source = f"text = open({lesson!r}).read()\n{fifth.source}"
+    done = marking.marked(notebook, seed=7)
+    assert (done.lesson, done.error) == ("one_equation", "")
+    assert [mark.credit for mark in done.marks] == [0, 1, 1, 0, 0]
+    said = [mark.said for mark in done.marks]
+    assert said[0] == "the answer was taken from the lesson, with `given`"
+    assert said[1].startswith("right") and said[2].startswith("in another cell: right")
+    assert said[3].startswith("not yet") and "NameError" in said[4]
+    refused = [str(cell.get("outputs")) for cell in notebook.cells if cell is fifth]
+    assert "no lesson is read while one is marked" in refused[0]
+    line = marking.feedback(done.marks)
+    assert line.startswith("1: the answer was taken") and "2: " not in line
+    counts = [row[2:6] for row in marking.items([done, done])]
+    assert counts[1] == [2, 2, 2, "1.00"] and counts[3] == [2, 0, 0, "0.00"]
+
+
+@slow
 def test_a_notebook_that_cannot_be_marked_does_not_stop_others(
     tmp_path, monkeypatch, capsys
 ):
     loop = "while True:\n    pass"
     deaf = f"import signal\n\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\n{loop}"
-    right = "class teach:\n    check_bound = print\n\n\nbound = 'right: so'"
+    right = "class teach:\n    check_bound = print\n\n\nbound = 'right: so'"  # not ours
     exercise = new_code_cell(
         right, id="bound-yours"
     )  # all others of the lesson were deleted
@@ -189,21 +245,20 @@ def test_a_notebook_that_cannot_be_marked_does_not_stop_others(
         nbformat.write(new_notebook(cells=cells), tmp_path / f"{name}.ipynb")
     (tmp_path / "cut off.ipynb").write_text('{"cells": [')
     monkeypatch.setattr(marking, "CELL_S", 10)
-    monkeypatch.setattr(sys, "argv", ["mark.py", *map(str, sorted(tmp_path.iterdir()))])
+    handed = map(str, sorted(tmp_path.iterdir()))
+    items = tmp_path / "items.csv"
+    arguments = ["mark.py", *handed, "--seed", "3", "--items", str(items)]
+    monkeypatch.setattr(sys, "argv", arguments)
     marking.main()
-    cut, died, strange, row = [*csv.reader(capsys.readouterr().out.splitlines())][1:]
+    head, *rows = csv.reader(capsys.readouterr().out.splitlines())
+    assert head == marking.COLUMNS and items.read_text().count("sum_over_rows") == 5
+    cut, died, strange, row = rows
     assert cut[0] == "cut off.ipynb" and "NotJSONError" in cut[-1]
     assert died[0] == "dead.ipynb" and "DeadKernelError" in died[-1]
     assert strange[0] == "foreign.ipynb"
     assert "has no exercise of any lesson" in strange[-1]
-    assert row == [
-        "loops.ipynb",
-        "sum_over_rows",
-        "1.00",
-        "5",
-        "0.00 1.00 0.00 0.00 0.00",
-        "",
-    ]
+    assert row[:3] == ["loops.ipynb", "sum_over_rows", "0.00"]
+    assert row[5] == "3" and "the cell is missing" in row[6] and row[7] == ""
 
 
 def test_a_copy_for_colab_is_set_up_again_after_a_restart(monkeypatch):
@@ -250,7 +305,8 @@ def test_pages_fit_their_window_and_search_from_files(browser, tmp_path):
             assert not browser.execute_script(wide, parts), (path.stem, width)
     browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
     browser.find_element("name", "q").send_keys("Hoeffding\n")
-    links = "return [...document.querySelectorAll('#found a')].map((each) => each.textContent)"
+    links = """return [...document.querySelectorAll("#found a")]
+        .map((each) => each.textContent)"""
     wait(lambda: "P7 · Hoeffding for sampled cuts" in browser.execute_script(links), 20)
 
 
@@ -277,9 +333,15 @@ def test_student_copies_have_no_solutions(path):
     ours = course.read(path).cells
     theirs = course.student_copy(path).cells
     hidden = [cell.source for cell in tagged(ours, "solution")]
-    for cell in ours:
-        folded = course.DETAILS.finditer(cell.source)
-        hidden += [match[0] for match in folded if "Hint" not in match[1]]
+    text = "\n".join(cell.source for cell in theirs)
+    for above, cell in pairwise(ours):
+        for folded in course.DETAILS.finditer(cell.source):
+            explains = above.source in hidden and folded.start() == 0
+            if folded[1] == "Worked solution" or explains:
+                hidden.append(folded[0])
+            else:  # a hint, or the proof of what the lesson states
+                assert folded[0].strip() in text or "](" in folded[0]
+    assert "is folded" not in text
     sources = [cell.source for cell in ours if cell.source not in hidden]
     public = lines(course.DETAILS.sub("", source) for source in sources)
     secret = {line for line in lines(hidden) - public if len(line) > 12}
@@ -367,6 +429,9 @@ def test_a_build_writes_what_succeeds(build):
     names = list(ANSWERS)
     expected = {f"nbgrader/source/{name}/{name}.ipynb" for name in names[:3]}
     expected |= {f"students/{name}.ipynb" for name in names}
+    (built,) = out.glob("students/*.whl")
+    beside = {"README.md", "constraints.txt", "authors_code.py", "checks/answers.txt"}
+    expected |= {f"students/{name}" for name in beside | {built.name}}
     assert files == expected | {"index.html", "ww_1_a.html"}
     text = (out / "ww_1_a.html").read_text()
     assert text.count(f"<script>{SCRIPT}</script>") == 1

@@ -1,6 +1,7 @@
 """The lessons: every notebook runs, its checks tell right from wrong, its claims
 hold."""
 
+import ast
 import io
 import re
 import tomllib
@@ -18,13 +19,16 @@ from checks import sum_over_rows
 from checks.exercise import (
     SOLVED,
     Hint,
+    Near,
     Unfinished,
     array,
     ask,
     credit,
     exercise,
     given,
+    need,
     number,
+    same,
 )
 from workbench.live.replay import Replay, embedded
 
@@ -192,8 +196,7 @@ CLAIMED = {
 @exercise
 def check_half(answer):
     """A check to check the checks with."""
-    if number(answer) != 0.5:
-        raise Hint("heads and tails are equally likely")
+    need(same(number(answer), 0.5), "heads and tails are equally likely")
     return "a fair coin"
 
 
@@ -226,6 +229,26 @@ def test_a_check_prints_and_never_raises(capsys):
         array([1, 2, 3], (2,), "M")
 
 
+def test_a_small_error_gets_a_hint_on_accuracy(capsys):
+    check_half(0.5 * (1 + 3e-5))
+    said = capsys.readouterr().out
+    assert "off by 3e-05 of its size, where 1e-06 is accepted" in said
+    check_half(0.5 + 1e-7)
+    assert capsys.readouterr().out.startswith("right")
+    check_half(0.6)
+    assert capsys.readouterr().out.endswith("equally likely\n")
+    teach.check_two_labels(lambda a, b: None)
+    assert "returned None: is a `return` missing?" in capsys.readouterr().out
+
+
+def test_numbers_agree_relative_to_a_truth_above_one():
+    assert same([1e6, 0], [1e6 + 0.5, 0]) and not same(1e6, 1e6 + 5)
+    assert same(0, 1e-7) and not same(0, 1e-5)
+    assert same(1e6, 1e6 + 5).off == pytest.approx(5e-6, rel=1e-3)
+    assert not isinstance(same(np.nan, 1), Near) and not same(np.nan, 1)
+    assert not isinstance(same(2, 1), Near)
+
+
 def test_an_answer_is_given_until_the_exercise_is_solved(capsys, tmp_path, monkeypatch):
     SOLVED.clear()
     lesson = {"teach": sum_over_rows, "given": given, "pages": ...}
@@ -239,7 +262,7 @@ def test_an_answer_is_given_until_the_exercise_is_solved(capsys, tmp_path, monke
     assert lesson["pages"] is not own and capsys.readouterr().out.endswith(told)
     monkeypatch.setattr("checks.exercise.CHECKOUT", tmp_path)
     SOLVED.clear()
-    with refuses("has no lesson with an answer to 'pages'; install", LookupError):
+    with refuses("there is no answer to 'pages' here; install", LookupError):
         exec("given('pages')", lesson)
 
 
@@ -280,6 +303,32 @@ def test_a_problem_set_runs_without_its_solutions(path):
         exec("\n".join(cell.source for cell in copy if cell.cell_type == "code"), {})
 
 
+def slightly_off(value):
+    """Return an answer whose numbers are off by 3e-5 of their size."""
+    if callable(value) and not isinstance(value, type):
+        return lambda *given, **named: slightly_off(value(*given, **named))
+    if isinstance(value, tuple | list):
+        return type(value)(map(slightly_off, value))
+    if isinstance(value, np.ndarray | float) and np.asarray(value).dtype.kind == "f":
+        return value * (1 + 3e-5)
+    return value
+
+
+def hint_on_accuracy(cell, namespace):
+    """Return what a check says if the solution's own answers are slightly off."""
+    tree = ast.parse(cell.source)
+    names = {
+        node.id
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
+    }
+    names |= {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}
+    off = {name: slightly_off(namespace[name]) for name in names & namespace.keys()}
+    with redirect_stdout(io.StringIO()) as said:
+        exec(compile(ast.Module([tree.body[-1]], []), cell.id, "exec"), namespace | off)
+    return said.getvalue()
+
+
 @slow
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")  # of wrong answers
 @each_path([*NOTEBOOKS, *SETS])
@@ -310,9 +359,9 @@ def test_a_lesson_runs_and_its_checks_know_right_from_wrong(path, execute, monke
             starts = (hint,) if hint == "right: " else ("try again: ", "not yet: ")
             assert answer.startswith(starts) and hint in answer, (text, other)
             assert "raised" not in answer or "raised" in hint, (text, other)
-        if (
-            "solution" in tags and unanswered
-        ):  # problem sets have solutions without exercises
+        if "solution" in tags and unanswered:
+            said = hint_on_accuracy(cell, namespace)
+            assert not re.search(r"([\d.]+),? not (to )?\1\b", said), said
             SOLVED.clear()
             namespace.clear()
             namespace.update(unanswered)

@@ -4,10 +4,10 @@ running."""
 import json
 import os
 import re
-import runpy
+import shutil
+import subprocess
 import sys
-from types import SimpleNamespace
-from unittest.mock import MagicMock
+from functools import partial
 
 import nbformat
 import pytest
@@ -56,7 +56,7 @@ def test_committed_notebooks_have_no_outputs(path):
     code = "\n".join(cell.source for cell in notebook.cells if cell.cell_type == "code")
     checks = re.search(r"^from checks", code, re.MULTILINE)
     assert not checks or "import workbench.runs.lessons" in code[: checks.start()]
-    assert path.parent.name not in ("explore", "sweeps") or read(path).parameters
+    assert path.parent.name != "sweeps" or read(path).parameters
 
 
 @each("name", COMMITTED)
@@ -220,37 +220,37 @@ def test_every_notebook_runs_over_a_grid_of_its_parameters(path, execute):
     assert sum(figures for _, _, figures, _ in ran)
 
 
-def test_make_lab_saves_committed_notebooks_without_outputs():
-    if not (CHECKOUT / ".git").exists():
-        pytest.skip("this is no git checkout")
-    config = MagicMock()
-    settings = runpy.run_path(
-        CHECKOUT / ".jupyter/jupyter_lab_config.py", {"get_config": config}
-    )
-    save = settings["without_outputs"]
-    manager = SimpleNamespace(root_dir=str(CHECKOUT))
-    assert config().ContentsManager.pre_save_hook is save
-    for name in ("notebooks/00_start_here.ipynb", "notebooks/mine.ipynb"):
-        content = nbformat.read(
-            CHECKOUT / "notebooks/00_start_here.ipynb", as_version=4
-        )
-        before = nbformat.writes(content)
-        content.cells[1] |= {
-            "outputs": [new_output("stream", text="x")],
-            "execution_count": 1,
-        }
-        content.cells[1].metadata["execution"] = {"iopub.status.busy": "2026"}
-        content.metadata |= {
-            "widgets": {},
-            "language_info": {"name": "python", "version": "3.11"},
-        }
-        save(
-            model={"type": "notebook", "content": content},
-            path=name,
-            contents_manager=manager,
-        )
-        assert (nbformat.writes(content) == before) == ("mine" not in name)
+def test_git_sees_a_notebook_that_was_run_as_it_was(tmp_path):
+    """`make lab` sets the filter; the file keeps its outputs, yours are your own."""
+    make = (CHECKOUT / "Makefile").read_text("utf-8")
+    (command,) = re.findall(r"git config filter\.notebook\.clean '(.*)'", make)
+    git = partial(subprocess.run, cwd=tmp_path, check=True, capture_output=True)
+    git(["git", "init", "--quiet"])
+    git(["git", "config", "filter.notebook.clean", command])
+    for name in (".gitattributes", ".jupyter/clean.py"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        shutil.copy(CHECKOUT / name, tmp_path / name)
+    source = CHECKOUT / "notebooks/00_start_here.ipynb"
+    for name in ("notebooks/known.ipynb", "mine.ipynb", "notebooks/broken.ipynb"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        shutil.copy(source, tmp_path / name)
+    git(["git", "add", "."])
+    content = nbformat.read(source, as_version=4)
+    output = new_output("stream", text="x")
+    content.cells[1] |= {"outputs": [output], "execution_count": 1}
+    content.cells[1].metadata["execution"] = {"iopub.status.busy": "2026"}
+    version = {"name": "python", "version": "3.11"}
+    content.metadata |= {"widgets": {}, "language_info": version}
+    for name in ("notebooks/known.ipynb", "mine.ipynb"):
+        nbformat.write(content, tmp_path / name)
+    (tmp_path / "notebooks/broken.ipynb").write_text("{")
+    changed = git(["git", "diff", "--name-only"], text=True).stdout.split()
+    assert changed == ["mine.ipynb", "notebooks/broken.ipynb"]
+    assert nbformat.read(tmp_path / "notebooks/known.ipynb", 4).cells[1].outputs
+
+
+def test_every_notebook_is_behind_a_door():
+    content = nbformat.read(CHECKOUT / "notebooks/00_start_here.ipynb", as_version=4)
     names = {path.relative_to(CHECKOUT / "notebooks").as_posix() for path in ALL}
-    # every notebook is behind a door
     behind = content.cells[0].source + content.cells[2].source
     assert names - set(re.findall(r"\]\((.*?)\)", behind)) == {"00_start_here.ipynb"}

@@ -11,7 +11,7 @@ from functools import partial
 import nbformat
 import numpy as np
 import pytest
-from helpers import each, each_path, refuses, slow, wait
+from helpers import each, each_path, refuses, wait
 from numpy.testing import assert_array_equal
 
 import workbench.live
@@ -499,13 +499,3 @@ def test_memoir_learns_with_its_dashboard_s_first_settings():
     )
     first, *_, last = (lane.advance(wait=True) for _ in range(25))
     assert last["primal"] < first["primal"] and last["test_error"] < 0.45
-
-
-@slow
-@each_path(DASHBOARDS)
-def test_a_notebook_runs_at_its_smallest_scale(path, execute):
-    ran = {
-        cell.id: rest
-        for cell, *rest in execute(path, {"data": IRIS, "max_seconds": 0.1})
-    }
-    assert ran["still"][1] and isinstance(ran["live"][2], Dashboard)

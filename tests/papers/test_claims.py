@@ -296,3 +296,14 @@ def test_rows_with_several_labels(monkeypatch):
 if __name__ == "__main__":
     for page, renewed in PAGES.items():
         page.write_text(renewed(page.read_text("utf-8")), encoding="utf-8")
+
+
+def test_every_threshold_is_a_word_of_the_law():
+    text = (CHECKOUT / "data/reference/LAW.md").read_text("utf-8")
+    words = re.findall(r"`([a-z][^`]+)`(?=,? [|`])", text)
+    number = r"-?[\d.]+(?:e-?\d+)?"
+    named = re.compile(rf"\bN\b|\bx\b|{number}")
+    known = re.compile("|".join(named.sub(lambda _: number, word) for word in words))
+    for claim in read_claims():
+        assert known.fullmatch(claim.threshold), claim.threshold
+        assert claim.scope and claim.scope != claim.quote

@@ -3,6 +3,7 @@
 // and every length is in the em of its text, so that light, dark and enlarged pages all work.
 
 const BUSY = ["starting", "running", "pausing", "stopping"]; // else nothing moves
+const SILENCE = 9000; // ms: a busy kernel says something every few seconds
 const CONTRAST = 3; // to the page, at least: what WCAG asks of graphics
 const TEXT = `color: var(--jp-content-font-color1, var(--vscode-editor-foreground, CanvasText));
     font: var(--jp-ui-font-size1, 0.875rem)/1.45 var(--jp-ui-font-family, sans-serif);
@@ -15,10 +16,12 @@ const SINGLE = 1e-6; // decades: 0.01 in single precision is below 0.01, but beg
 
 // One model, any number of views: each asks for everything when it opens. `take` reads a message
 // into itself, given the one before, and returns whether it could; `open` fills a view, may send
-// words to the kernel, and returns what draws it, which is also told whether the kernel is lost:
-// restarted or shut down.
+// words to the kernel, and returns what draws it. That also reads how the kernel is: "gone" if it was
+// restarted or shut down, "cut off" while there is no connection to it, "silent" if it has said
+// nothing for a while although it is busy, and "" otherwise.
 const panel = (nothing, take, open) => () => {
   let said = nothing;
+  let heard = Date.now(); // when the kernel said it
   let kernel; // as JupyterLab and Voilà have it
   const views = new Set();
   const ask = (model) => model.send({ wants: "everything" });
@@ -27,13 +30,24 @@ const panel = (nothing, take, open) => () => {
   function initialize({ model }) {
     kernel = model.widget_manager?.kernel;
     kernel?.disposed.connect(showAll);
+    kernel?.connectionStatusChanged?.connect((_, status) => {
+      if (status === "connected" && views.size) ask(model); // for all that was missed
+      showAll();
+    });
     model.on("comm_live_update", showAll);
     model.on("msg:custom", (message, buffers) => {
       if (message.ping !== said.ping && views.size) model.send({ pong: true });
       if (!take(message, buffers, said)) ask(model);
       said = message;
+      heard = Date.now();
       showAll();
     });
+  }
+
+  function condition(el) {
+    if (kernel?.isDisposed || el.closest(".jupyter-widgets-disconnected")) return "gone";
+    if ((kernel?.connectionStatus ?? "connected") !== "connected") return "cut off";
+    return BUSY.includes(said.status) && Date.now() - heard > SILENCE ? "silent" : "";
   }
 
   function render({ model, el }) {
@@ -42,8 +56,7 @@ const panel = (nothing, take, open) => () => {
       frame ||= requestAnimationFrame(() => {
         frame = 0;
         if (!el.isConnected) return; // off the page it has neither a size nor colours
-        const restarted = el.closest(".jupyter-widgets-disconnected") !== null;
-        refresh(said, restarted || Boolean(kernel?.isDisposed));
+        refresh(said, condition(el));
       });
     };
     const refresh = open(el, show, (words) => model.send(words));

@@ -9,9 +9,14 @@ const VIEWS = { "+": [0.5, 0], "-": [2, 0], PageUp: [1, -0.25], PageDown: [1, 0.
 const CLICK = 6; // pixels: a pointer that moves less does not drag
 const WHEEL = 250; // pixels of a wheel that make axes e times as long
 const LONG = 1; // s: what takes longer is said to be in progress
+const LATE = 300; // ms: an answer that takes longer is said to be waited for
 
-const LOST = `the kernel has stopped or restarted: ${
-  document.body.dataset.voila ? "reload this page" : "run this cell again"}`;
+const CONDITIONS = {
+  gone: `the kernel has stopped or restarted: ${
+    document.body.dataset.voila ? "reload this page" : "run this cell again"}`,
+  "cut off": "the connection to the kernel is lost; the runs may go on there",
+  silent: "no word from the kernel: it runs another cell, or the connection is lost",
+};
 
 const choice = (name, title, choices) => `<label>${title} <select class="${name}">
   ${Object.keys(choices).map((title) => `<option>${title}</option>`).join("")}</select></label>`;
@@ -200,10 +205,15 @@ function open(el, show, send) {
   });
 
   let naming = null; // what keeps the sliders' names
+  let before = null; // what the kernel said last
+  let pressed = 0; // when a button was pressed that the kernel has not answered yet
 
   // Reads the layout first and writes to the page last, so that it is laid out once.
-  return (said, lost) => {
+  return (said, kernel) => {
     const { curves } = said;
+    const lost = kernel === "gone";
+    if (said !== before) pressed = 0; // the kernel has answered
+    before = said;
     const above = chosen.above ?? said.main ?? "objective";
     const below = chosen.below ?? usual(curves, above);
     const logarithmic = chosen.logarithmic ?? said.main === "test error";
@@ -219,7 +229,10 @@ function open(el, show, send) {
     cursor = marked && { number: marked.curve.number, i: marked.i }; // the run may have gone back
     Object.assign(part("input"), { checked: logarithmic });
     for (const [key, value] of Object.entries({ above, below })) part(`.${key}`).value = value;
-    const told = lost ? { status: LOST } : { ...said, doing: doing(said) };
+    const told = { ...said, doing: doing(said) };
+    if (pressed) Object.assign(told, { status: "waiting for the kernel", doing: long(pressed) });
+    if (kernel) Object.assign(told, { status: CONDITIONS[kernel], doing: "" });
+    if (lost) for (const key of ["pending", "note", "error"]) told[key] = "";
     const words = ["status", "doing", "pending", "note", "error"];
     for (const key of words) write(part(`.${key}`), told[key] ?? "");
     part(".state").hidden = !told.status;
@@ -232,6 +245,16 @@ function open(el, show, send) {
     if (page && !naming) {
       const own = ({ target }) => (target.dataset.lmSuppressShortcuts = true);
       page.addEventListener("focusin", own); // or x would cut the notebook's cell
+      page.addEventListener("click", ({ target }) => {
+        if (!target.closest(".live-controls button")) return;
+        pressed = Date.now();
+        send({ pong: true }); // is answered after the press
+        setTimeout(show, LATE);
+        const waiting = setInterval(() => {
+          if (!pressed) clearInterval(waiting);
+          show();
+        }, 1000);
+      });
       naming = new MutationObserver(() => name(page));
       const what = { subtree: true, childList: true, attributeFilter: ["aria-valuetext", "title"] };
       controls.forEach((part) => naming.observe(part, what));
@@ -253,10 +276,16 @@ export default panel({ status: "", error: "", pending: "", note: "", curves: [] 
 
 // What is done at the moment, if that takes long.
 function doing({ status, doing, since, curves }) {
-  const s = Math.floor((Date.now() - since) / 1000);
-  if (s < LONG || !BUSY.includes(status)) return "";
+  const time = long(since);
+  if (!time || !BUSY.includes(status)) return "";
   const begun = curves.every(({ live, numbers }) => !live || "round" in numbers);
-  return `${doing || (begun ? "round in progress" : "set-up (the first run compiles)")}, ${s} s`;
+  return `${doing || (begun ? "round in progress" : "set-up (the first run compiles)")}, ${time}`;
+}
+
+// The seconds since then in words, if they are worth a word.
+function long(since) {
+  const s = Math.floor((Date.now() - since) / 1000);
+  return s < LONG ? "" : `${s} s`;
 }
 
 // The fraction of the budget that the live runs have used.

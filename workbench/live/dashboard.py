@@ -29,8 +29,8 @@ PAUSES_S = {
     "10 rounds/s": 0.1,
     "full speed": 0.0,
 }
-PING_S = 10.0  # seconds between two checks that a page is open
-MAX_UNANSWERED = 3  # then the run pauses
+PING_S = 4.0  # seconds between two checks that a page is open
+MAX_UNANSWERED = 8  # then the run pauses
 TIME_FRACTION = 0.01  # fraction of wall time for portraits
 MIN_PAUSE_S = 0.1  # seconds between two portraits
 GREY = "#909090"

@@ -12,6 +12,7 @@ from checks.exercise import (
     Hint,
     array,
     ask,
+    cases,
     exercise,
     need,
     number,
@@ -53,14 +54,17 @@ def check_many(many):
             same(digits, truth),
             case + f"log10 of the last is {truth:.3f}, not {digits:.3f}",
         )
-    return "the last number has more than a thousand digits, and yet needs the smallest work"
+    return (
+        "the last number has more than a thousand digits, and yet needs the smallest "
+        "work"
+    )
 
 
 @exercise
 def check_certified(answer, three):
     """`answer`: names with a lower bound; ``three(c, g, alpha, w, seen)``: two bounds
     and none."""
-    rng = np.random.default_rng(0)
+    rng = cases()
     for m in (2, 3, 8, 30):
         c, g, alpha, w = (
             rng.normal(size=m),
@@ -120,7 +124,10 @@ def check_certified(answer, three):
     )
     strange = [name for name in answer if name not in every]
     need(not strange, f"{strange} are not among {sorted(every)}")
-    hint = "one of these has none: whose constraints are estimates, or whose worst one is missed?"
+    hint = (
+        "one of these has none: whose constraints are estimates, or whose worst one "
+        "is missed?"
+    )
     need(set(answer) <= truth, hint)
     hint = (
         "not all: which methods have a dual point, a curvature, or valid constraints?"
@@ -133,7 +140,7 @@ def check_certified(answer, three):
 def check_most_violated(most_violated):
     """``most_violated(S, y)``: the outputs (n,) that violate most, and their mean
     violation."""
-    rng = np.random.default_rng(0)
+    rng = cases()
     for n, k in ((4, 3), (3, 5), (1, 4)):
         S, y = rng.normal(size=(n, k)), rng.integers(k, size=n)
         found = ask(most_violated, S.copy(), y.copy())
@@ -153,8 +160,8 @@ def check_most_violated(most_violated):
         )
         need(
             np.array_equal(outputs, best),
-            case
-            + f"that of {best.tolist()} is violated most, not that of {outputs.tolist()}",
+            case + f"that of {best.tolist()} is violated most, "
+            f"not that of {outputs.tolist()}",
         )
         need(
             n == 1 or not same(value, n * truth),
@@ -217,9 +224,15 @@ def check_too_right(x, y):
     F = A @ np.linalg.lstsq(A, np.eye(len(classes))[y], rcond=None)[0]
     own = F[np.arange(len(x)), y]
     wrong = int((F.max(axis=1) > own + CLOSE).sum())
-    hint = "least squares gets all of them right: try a row far out, or a class between two others"
+    hint = (
+        "least squares gets all of them right: try a row far out, or a class between "
+        "two others"
+    )
     need(wrong, hint)
-    return f"all margins could be kept, but least squares gets {wrong} of {len(x)} rows wrong"
+    return (
+        f"all margins could be kept, but least squares gets {wrong} of {len(x)} rows "
+        "wrong"
+    )
 
 
 def _violation(S: np.ndarray, y: np.ndarray, outputs: np.ndarray) -> float:

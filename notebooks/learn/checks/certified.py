@@ -90,12 +90,14 @@ def reason(
     mrc = header["family"] == "mrc"
     F = problem.X @ W[:, :-1].T + W[:, -1] if mrc else problem.X @ W
     mean_scores = np.array([F[y == c].mean(axis=0) for c in range(problem.k)])
-    order = linear_sum_assignment(-mean_scores)[
-        1
-    ]  # which column is high on class 0, 1, ...
+    # which column is high on class 0, 1, ...
+    order = linear_sum_assignment(-mean_scores)[1]
     if excess(W[order] if mrc else W[:, order], problem, proof) < found / 3:
         c = np.flatnonzero(order != range(problem.k))[0]
-        return f"The classes are in another order: class {c} is scored by number {order[c]}"
+        return (
+            f"The classes are in another order: class {c} is scored by number "
+            f"{order[c]}"
+        )
     multiples = 2.0 ** (np.arange(-20, 21) / 4)
     found = min(found, excess(0 * W, problem, proof))
     t = min(multiples, key=lambda t: excess(t * W, problem, proof))
@@ -114,7 +116,10 @@ def reason(
         )
     ours, least = losses(F, y, header["loss"]), losses(best, y, header["loss"])
     if ours.sum() < least.sum():
-        return "The losses are below those of the optimum, so W is too long: the penalty counts"
+        return (
+            "The losses are below those of the optimum, so W is too long: the penalty "
+            "counts"
+        )
     saved = ours - least
     c, i = np.bincount(y, saved).argmax(), saved.argmax()
     return (

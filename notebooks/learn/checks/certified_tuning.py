@@ -9,6 +9,7 @@ from checks.exercise import (
     CLOSE,
     array,
     ask,
+    cases,
     exercise,
     need,
     number,
@@ -27,7 +28,7 @@ RANGE, NEAR = (0.01, 10.0), 0.05  # of check_luck
 def check_ball(ball):
     """``ball(W, V, G)``: centre and radius of a ball that contains the exact
     solution."""
-    rng = np.random.default_rng(0)
+    rng = cases()
     for apart in (0.0, 0.3, 1.0):
         W = rng.normal(size=(4, 3))
         V, G = W + apart * rng.normal(size=(4, 3)), 9.0
@@ -47,7 +48,10 @@ def check_ball(ball):
         need(not same(r, np.sqrt(2 * G)), case + hint)
         hint = "true, but one term of the law was dropped: a - b is known"
         need(apart == 0 or not same(r, np.sqrt(G)), case + hint)
-        told = f"the radius is {np.sqrt(G - far / 4):.4f}, not {r:.4f}. What are a + b and a - b?"
+        told = (
+            f"the radius is {np.sqrt(G - far / 4):.4f}, not {r:.4f}. What are a + b "
+            "and a - b?"
+        )
         need(same(r, np.sqrt(G - far / 4)), case + told)
     return "the square of the radius is G minus a quarter of |W - V|^2"
 
@@ -56,7 +60,7 @@ def check_ball(ball):
 def check_certain(certain):
     """``certain(V, y, lengths, r)``: which rows are wrong, and right, in the whole
     ball."""
-    rng = np.random.default_rng(0)
+    rng = cases()
     for k, r in ((2, 0.2), (4, 0.2), (4, 0.0)):
         V, y, lengths = (
             rng.normal(size=(60, k)),
@@ -77,7 +81,10 @@ def check_certain(certain):
         ):
             i = int(np.argmax(told != truth))
             best = f"{lead[i]:.3f}" if lead[i] < 0 else f"+{lead[i]:.3f}"
-            case = f"row {i}, whose best rival leads by {best} with r |x| = {r * lengths[i]:.3f}: "
+            case = (
+                f"row {i}, whose best rival leads by {best} with r |x| = "
+                f"{r * lengths[i]:.3f}: "
+            )
             hint = "two weight vectors move, together by up to sqrt(2) r |x|"
             signed = lead[i] if word == "wrong" else -lead[i]
             close = told[i] and r * lengths[i] < signed <= reach[i]
@@ -117,9 +124,15 @@ def check_elsewhere(elsewhere):
         need(t == 1 or not same(r, np.sqrt(t * G + far / 2)), case + hint)
         hint = "that is the square of the radius"
         need(not same(r, t * G + far / 4), case + hint)
-        hint = "at tC both C L and the sum of tB are t times as large, and so is their part of G"
+        hint = (
+            "at tC both C L and the sum of tB are t times as large, and so is their "
+            "part of G"
+        )
         need(t == 1 or G == 0 or not same(r, np.sqrt(G + far / 4)), case + hint)
-        told = f"the radius is {np.sqrt(t * G + far / 4):.4f}, not {r:.4f}: write P - D at tC"
+        told = (
+            f"the radius is {np.sqrt(t * G + far / 4):.4f}, not {r:.4f}: write P - D "
+            "at tC"
+        )
         need(same(r, np.sqrt(t * G + far / 4)), case + told)
     return "for G = 0 the radius is |t - 1| |W| / 2"
 
@@ -127,14 +140,17 @@ def check_elsewhere(elsewhere):
 @exercise
 def check_between(R2):
     """``R2(W1, W2, C1, C2, L1, L2)``: how far the square of the radius bulges."""
-    rng = np.random.default_rng(0)
+    rng = cases()
     for _ in range(5):
         W1, W2 = rng.normal(size=(2, 3, 2))
         C1, C2 = np.sort(rng.uniform(0.1, 3, 2))
         L2, L1 = np.sort(rng.uniform(1, 20, 2))
         found = number(ask(R2, W1.copy(), W2.copy(), C1, C2, L1, L2))
         bulge, square = (C2 - C1) * (L1 - L2), ((W1 - W2) ** 2).sum()
-        hint = "C rises while L falls: their product lies above its chord, so its part is positive"
+        hint = (
+            "C rises while L falls: their product lies above its chord, so its part "
+            "is positive"
+        )
         need(not same(found, -bulge - square), hint)
         hint = "a square lies below its chord, so its part of R^2 is negative"
         need(not same(found, bulge + square), hint)
@@ -147,7 +163,10 @@ def check_between(R2):
         C, L = (1 - theta) * C1 + theta * C2, (1 - theta) * L1 + theta * L2
         over = C * L - (1 - theta) * C1 * L1 - theta * C2 * L2
         under = theta * (1 - theta) * square
-        told = f"at theta = 0.3 the product is {over:.4f} above its chord, |W(theta)|^2 {under:.4f} "
+        told = (
+            f"at theta = 0.3 the product is {over:.4f} above its chord, |W(theta)|^2 "
+            f"{under:.4f} "
+        )
         told += "below; divide both by 0.3 * 0.7"
         need(
             same(found, bulge - square),
@@ -160,7 +179,7 @@ def check_between(R2):
 def check_kinks(falls, R2_of_pieces):
     """The fall of the largest radius; ``R2_of_pieces(lengths, velocities)`` of exact
     knots."""
-    rng = np.random.default_rng(0)
+    rng = cases()
     for p, q in ((1, 3), (2, 3), (5, 4)):
         h, U = rng.uniform(0.1, 1, p), rng.normal(size=(p, q))
         fall, step = h @ (U**2).sum(axis=1), ((h @ U) ** 2).sum()
@@ -171,15 +190,24 @@ def check_kinks(falls, R2_of_pieces):
         )
         need(p > 1 or same(found, 0), case + hint)
         moved = (h**2 * (U**2).sum(axis=1)).sum()
-        hint = "the moves of the pieces add up before they are squared: |W_1 - W_2|^2 is of the sum"
+        hint = (
+            "the moves of the pieces add up before they are squared: |W_1 - W_2|^2 is "
+            "of the sum"
+        )
         need(p == 1 or not same(found, h.sum() * fall - moved), case + hint)
         need(
             not same(found, fall - step), case + "the fall of L counts C_2 - C_1 times"
         )
-        told = f"{found:.4f} should be {h.sum() * fall - step:.4f}: what are L_1 - L_2 and W_2 - W_1, "
+        told = (
+            f"{found:.4f} should be {h.sum() * fall - step:.4f}: what are L_1 - L_2 "
+            "and W_2 - W_1, "
+        )
         told += "summed over the pieces?"
         need(same(found, h.sum() * fall - step), case + told)
-    hint = "let one interval of length h have a kink in its middle. What is R there, and elsewhere?"
+    hint = (
+        "let one interval of length h have a kink in its middle. What is R there, and "
+        "elsewhere?"
+    )
     words = ("not at all", "like the spacing", "like its square")
     pick(falls, words, "like the spacing", hint)
     return "an interval with a kink has R like its length, one without has R = 0"
@@ -216,14 +244,13 @@ def check_rivals(first, last):
 def check_floor(floor):
     """``floor(V1, V2, y, lengths, r)``: rows that are wrong at every C of the
     interval."""
-    rng = np.random.default_rng(0)
+    rng = cases()
     for spread, r in ((0.4, 0.1), (1.5, 0.0), (1.5, 0.15)):
         V, step = rng.normal(size=(600, 3)), spread * rng.normal(size=(600, 3)) / 2
         V1, V2, y = V - step, V + step, rng.integers(0, 3, 600)
         lengths = rng.uniform(1.5, 4, 600)
-        if (
-            spread > 1
-        ):  # rows that are wrong at both knots, by different rivals or by the same
+        # rows that are wrong at both knots, by different rivals or by the same
+        if spread > 1:
             own = V1[np.arange(600), y], V2[np.arange(600), y]
             kept = (V1.max(axis=1) > own[0]) & (V2.max(axis=1) > own[1])
             V1, V2, y, lengths = V1[kept], V2[kept], y[kept], lengths[kept]
@@ -249,7 +276,10 @@ def check_floor(floor):
             f"{found:g} is too many: at some theta only {most} rows are certainly wrong"
         )
         need(found <= most, case + hint)
-        hint = f"{found:g} is true but too few: {same_rival} have the same rival far enough ahead"
+        hint = (
+            f"{found:g} is true but too few: {same_rival} have the same rival far "
+            "enough ahead"
+        )
         need(found >= same_rival, case + hint)
     return "whatever C is in the interval, at least that many rows are wrong"
 

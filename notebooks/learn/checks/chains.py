@@ -6,7 +6,17 @@ from itertools import product
 
 import numpy as np
 
-from checks.exercise import array, ask, exercise, need, number, pick, same, several
+from checks.exercise import (
+    array,
+    ask,
+    cases,
+    exercise,
+    need,
+    number,
+    pick,
+    same,
+    several,
+)
 
 
 @exercise
@@ -16,7 +26,7 @@ def check_product(inner):
     ``K[s, t]`` is the kernel of positions s of the first and t of the second, k the
     labels.
     """
-    rng, k = np.random.default_rng(0), 3
+    rng, k = cases(), 3
     for y, z in (
         ([0, 1, 1, 2, 0], [0, 1, 0, 1]),
         ([2, 1, 2, 1, 2, 1], [1, 2, 1, 2, 0]),
@@ -42,7 +52,10 @@ def check_product(inner):
         shared = ((_moves(y, k) > 0) & (_moves(z, k) > 0)).sum()
         hint = "a move that y makes 3 times and z 2 times counts 6 times"
         need(same(moves, shared) or not same(found, emissions + shared), hint)
-        told = f"for y = {y.tolist()}, z = {z.tolist()} it is {emissions + moves:.3f}, not {found:.3f}"
+        told = (
+            f"for y = {y.tolist()}, z = {z.tolist()} it is {emissions + moves:.3f}, "
+            f"not {found:.3f}"
+        )
         need(
             same(found, emissions + moves),
             told + ": which positions contribute, and which moves?",
@@ -54,7 +67,7 @@ def check_product(inner):
 def check_step(step):
     """``step(best, F_t, moves)``: the best scores after one position more, and where
     from."""
-    rng = np.random.default_rng(0)
+    rng = cases()
     best, F_t, moves = rng.normal(size=4), rng.normal(size=4), rng.normal(size=(4, 4))
     given = best.copy()
     found = ask(step, given, F_t, moves)
@@ -91,14 +104,13 @@ def check_step(step):
 @exercise
 def check_augmented(augmented):
     """``augmented(F, y)``: scores whose best path maximises loss and score together."""
-    F, y = np.random.default_rng(0).normal(size=(5, 3)), np.array([0, 2, 1, 1, 0])
+    F, y = cases().normal(size=(5, 3)), np.array([0, 2, 1, 1, 0])
     given = F.copy()
     found = array(ask(augmented, given, y), F.shape, "the result")
     need(same(given, F), "leave F as it is, and return a new array")
     added, truth = found - F, (1 - np.eye(3)[y]) / 5
-    ahead = (
-        added - added[np.arange(5), y][:, None]
-    )  # what all labels of a position get is free
+    # what all labels of a position get is free
+    ahead = added - added[np.arange(5), y][:, None]
     need(
         not same(added, -truth),
         "the wrong labels get a bonus, not a penalty: we search for them",
@@ -200,7 +212,7 @@ def check_same_C(same_C):
 def check_pieces(moves_per_weight):
     """``moves_per_weight(n, L, p, k)``: of n sequences of L positions, in pieces of
     p."""
-    draws = np.random.default_rng(0).integers([50, 5, 2, 3], [500, 40, 5, 9], (9, 4))
+    draws = cases().integers([50, 5, 2, 3], [500, 40, 5, 9], (9, 4))
     for n, L, p, k in [(200, 20, 2, 6), (70, 11, 4, 3), *draws.tolist()]:
         found, pieces = number(ask(moves_per_weight, n, L, p, k)), -(-L // p)
         case = f"for n = {n}, L = {L}, p = {p}, k = {k}: "
@@ -231,12 +243,10 @@ def check_pieces(moves_per_weight):
 def check_zero_one(least):
     """``least(g)``: is the mean of max(0, 1 - a g) least "at 0" or at a scale "above
     0"?"""
-    rng = np.random.default_rng(0)
+    rng = cases()
     for few in np.linspace(0.1, 0.9, 9):
-        for sign in (
-            1,
-            -1,
-        ):  # few large values of one sign, many small ones of the other
+        # few large values of one sign, many small ones of the other
+        for sign in (1, -1):
             few_large = rng.random(40) < few
             g = sign * np.where(
                 few_large, rng.uniform(2, 9, 40), rng.uniform(-1, -0.1, 40)
@@ -257,7 +267,7 @@ def check_zero_one(least):
 def check_strange(lead, share: float):
     """``lead(moves, a, b, c, d)``: what the path a, b, d needs to score as much as a,
     c, d."""
-    rng = np.random.default_rng(0)
+    rng = cases()
     for _ in range(9):
         moves, (a, b, c, d) = rng.normal(size=(5, 5)), rng.permutation(5)[:4]
         found = number(ask(lead, moves.copy(), a, b, c, d))

@@ -10,6 +10,7 @@ from checks.exercise import (
     CLOSE,
     array,
     ask,
+    cases,
     exercise,
     need,
     number,
@@ -56,7 +57,7 @@ def synthetic_text(n: int, d: int, k: int, seed: int = 0) -> Problem:
 def check_costs(reduced_costs):
     """``reduced_costs(mean, tau, lam)``: of a coefficient that rises, and of one that
     falls."""
-    rng = np.random.default_rng(0)
+    rng = cases()
     tau = rng.normal(size=8)
     mean = tau + np.resize([1, -1], 8) * rng.uniform(0.1, 2, 8)  # too high, too low
     lam = rng.uniform(0.2, 1, 8)
@@ -98,9 +99,15 @@ def check_made(ten_times, total, off_1, off_2, correlation):
         "the sum is constant, lam = 0, and not in Phi: find an example that is in Phi"
     )
     need(lam > CLOSE, hint)
-    hint = "there is an example: when is the standard deviation of a sum smaller than the sum of both?"
+    hint = (
+        "there is an example: when is the standard deviation of a sum smaller than "
+        "the sum of both?"
+    )
     need(total != "never" or of_sum > 0, hint)
-    told = f"the sum is off by {of_sum:.4g}, and its standard deviation is {lam:.4g}: not violated"
+    told = (
+        f"the sum is off by {of_sum:.4g}, and its standard deviation is {lam:.4g}: "
+        "not violated"
+    )
     need(of_sum > lam + CLOSE, told)
     hint = "you have an example in which it is violated"
     pick(total, WORDS, "sometimes", hint)
@@ -115,7 +122,7 @@ def check_made(ten_times, total, off_1, off_2, correlation):
 def check_feat(feat):
     """``feat(mean, tau, lam, J, eps2, m_max)``: the most violated components outside
     J."""
-    rng = np.random.default_rng(0)
+    rng = cases()
     tau, lam = rng.normal(size=12), rng.uniform(0.2, 0.5, 12)
     lam[3] = 0.0
     mean = tau + np.array([1, -2, 0.1, 3, 0.6, -0.9, 1.5, 0, 0.8, -0.7, 2.5, 0.1])
@@ -140,7 +147,10 @@ def check_feat(feat):
         truth = [j for j in order if violation[j] > eps2][:m_max]
         signed = [j for j in sorted(free, key=lambda j: lam[j] - mean[j] + tau[j])]
         signed = [j for j in signed if mean[j] - tau[j] - lam[j] > eps2][:m_max]
-        hint = "nature may be too low as well as too high: the size of the difference counts"
+        hint = (
+            "nature may be too low as well as too high: the size of the difference "
+            "counts"
+        )
         need(found == truth or found != signed, case + hint)
         loose = [j for j in found if violation[j] <= eps2]
         hint = f"{loose} is not violated by more than eps2"
@@ -191,7 +201,10 @@ def check_generate(generate, restricted):
         need(
             len(J) < len(every), case + "all components were added: no need for a loop"
         )
-        hint = f"{len(path)} entries for {len(asked)} programs: keep every value, also the first"
+        hint = (
+            f"{len(path)} entries for {len(asked)} programs: keep every value, also "
+            "the first"
+        )
         need(len(path) == len(asked), case + hint)
         need(
             [int(size) for size, _ in path] == [len(J) for J in asked],
@@ -227,10 +240,16 @@ def check_units(units, restricted):
             not same(found * violations, violations),
             "with these units nothing has changed",
         )
-        told = f"FEAT takes the feature with the drop {drops[first]:.4f}, not {drops[worst]:.4f}"
+        told = (
+            f"FEAT takes the feature with the drop {drops[first]:.4f}, not "
+            f"{drops[worst]:.4f}"
+        )
         need(same(drops[first], drops[worst]), told)
     best = drops.max()
-    return f"with these units FEAT prefers a drop of {drops[worst]:.4f} to one of {best:.4f}"
+    return (
+        f"with these units FEAT prefers a drop of {drops[worst]:.4f} to one of "
+        f"{best:.4f}"
+    )
 
 
 @exercise

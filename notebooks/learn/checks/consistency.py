@@ -9,6 +9,7 @@ from checks.exercise import (
     CLOSE,
     array,
     ask,
+    cases,
     exercise,
     need,
     number,
@@ -23,7 +24,7 @@ LOSSES = ("Weston-Watkins", "Crammer-Singer", "one-vs-rest", "softmax", "square"
 def check_wanted(wanted):
     """``wanted(eta)``: the minimisers of the softmax loss, up to a constant, and of the
     square."""
-    rng = np.random.default_rng(0)
+    rng = cases()
     for k in (2, 3, 5):
         eta = rng.dirichlet(np.ones(k))
         found = ask(wanted, eta.copy())
@@ -55,7 +56,7 @@ def check_wanted(wanted):
 def check_on_top(on_top):
     """``on_top(eta, V, charged)``: the classes with the largest score at the smallest
     risk."""
-    rng = np.random.default_rng(0)
+    rng = cases()
     for m, k in ((5, 3), *[(8, 4)] * 6):
         V, charged = rng.integers(0, 3, (m, k)).astype(float), rng.uniform(0, 3, (m, k))
         V[0] = 1.0
@@ -96,7 +97,7 @@ def check_on_top(on_top):
 def check_alone(alone, ww_risks):
     """Losses with class 0 alone on top at (0.4, 0.35, 0.25); the risks of two score
     vectors."""
-    rng = np.random.default_rng(0)
+    rng = cases()
     for _ in range(5):
         eta = rng.dirichlet(np.ones(3))
         found = ask(ww_risks, eta.copy())
@@ -127,7 +128,7 @@ def check_alone(alone, ww_risks):
 @exercise
 def check_ties(ties):
     """``ties(eta)``: whether Weston-Watkins ties the top two of three classes."""
-    rng = np.random.default_rng(0)
+    rng = cases()
     etas = rng.dirichlet(np.ones(3) * 3, 300)
     _, second, first = np.sort(etas, axis=1).T
     clear = (np.abs(second - 1 / 3) > 0.01) & (np.abs(first - 0.5) > 0.01)
@@ -170,18 +171,24 @@ def check_silent(eta):
         f"the first has {first:.3g} and the second {second:.3g}: not ten times as much"
     )
     need(first >= 10 * second - CLOSE, hint)
-    hint = "one class has exactly a half: (1, 0, ..., 0) costs Crammer-Singer as much as 0 does"
+    hint = (
+        "one class has exactly a half: (1, 0, ..., 0) costs Crammer-Singer as much as "
+        "0 does"
+    )
     need(not same(first, 0.5), hint)
     told = "so that (1, 0, ..., 0) costs Crammer-Singer less than 0 does"
     need(first < 0.5, f"one class has the majority, {first:.3g}, {told}")
-    return f"{first / second:.3g} times as probable as any other of {len(eta)}, and not on top"
+    return (
+        f"{first / second:.3g} times as probable as any other of {len(eta)}, and not "
+        "on top"
+    )
 
 
 @exercise
 def check_calibration(calibration_error):
     """``calibration_error(P, y, bins)``: mean distance of confidence and fraction
     right."""
-    rng = np.random.default_rng(0)
+    rng = cases()
     for k, bins in ((3, 10), (4, 5), (2, 10)):
         P = rng.dirichlet(np.ones(k) * 0.5, 400)
         y = rng.integers(0, k, 400)
@@ -207,7 +214,10 @@ def check_calibration(calibration_error):
         hint = "a confidence of 1 belongs to the last bin, and is in none of yours"
         need(same(truth, short / 400) or not same(found, short / 400), case + hint)
         need(np.isfinite(found), case + "it is not finite: an empty bin has no mean")
-        told = f"it is {truth:.4f}, not {found:.4f}: of a bin's rows, how many are right, and how "
+        told = (
+            f"it is {truth:.4f}, not {found:.4f}: of a bin's rows, how many are "
+            "right, and how "
+        )
         need(
             same(found, truth),
             case + told + "many are right according to their largest p?",

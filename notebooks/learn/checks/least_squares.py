@@ -9,6 +9,7 @@ from checks.exercise import (
     CLOSE,
     array,
     ask,
+    cases,
     exercise,
     need,
     number,
@@ -133,7 +134,7 @@ def check_scaled(answer, in_other_units):
     """`answer`: how the loss falls; ``in_other_units(S, G, D, A)``: all three for rows
     XA."""
     X, Y, W = _toy()
-    rng = np.random.default_rng(0)
+    rng = cases()
     for A in (
         rng.normal(size=(4, 4)) + 2 * np.eye(4),
         np.diag([1000.0, 30.0, 2.0, 0.1]),
@@ -145,19 +146,19 @@ def check_scaled(answer, in_other_units):
         names, old = ("S", "G", "D"), (S, G, D)
         S2, G2, D2 = (array(f, o.shape, name) for f, o, name in zip(found, old, names))
         hint = "S is the mean of xx', and both x become A'x"
-        need(np.allclose(S2, A.T @ S @ A), f"the new S is not right: {hint}")
-        need(not np.allclose(G2, G), "G is X'(g - Y) / n, and the rows in it change")
+        need(same(S2, A.T @ S @ A), f"the new S is not right: {hint}")
+        need(not same(G2, G), "G is X'(g - Y) / n, and the rows in it change")
         need(
-            np.allclose(G2, A.T @ G),
+            same(G2, A.T @ G),
             "the new G is not right: each row adds A'x (g(u) - y)' / n",
         )
-        need(not np.allclose(D2, D), "D is a step of W', and W' = A^-1 W")
+        need(not same(D2, D), "D is a step of W', and W' = A^-1 W")
         need(
-            not np.allclose(D2, A.T @ D),
+            not same(D2, A.T @ D),
             "D is a step of weights: like W', it changes by A^-1",
         )
         need(
-            np.allclose(D2, np.linalg.solve(A, D)),
+            same(D2, np.linalg.solve(A, D)),
             "the new D is not right: solve S' D' = G'",
         )
     hint = "how do S, the gradient and the scores change with the feature?"
@@ -202,7 +203,7 @@ def check_by_hand(theta, p, v):
 @exercise
 def check_project(project):
     """``project(V)``: every row of V moved to the nearest point of the simplex."""
-    rng = np.random.default_rng(0)
+    rng = cases()
     for k in (2, 3, 6):
         V = np.vstack([rng.normal(0.3, 1, (20, k)), np.eye(k), np.full((1, k), -2.0)])
         found, truth = (
@@ -264,17 +265,10 @@ def check_round(one_round):
     )
     V = np.linalg.lstsq(_powers(truth["fitted"]), Y - now, rcond=None)[0]
     need(not same(found["V"], V), "V fits the residuals; step (19) fits Y itself")
-    for name in (
-        "W",
-        "fitted",
-        "V",
-        "refitted",
-        "projected",
-    ):  # as they depend on each other
-        need(
-            same(found[name], truth[name]),
-            f"{name} is off; what comes before it is right",
-        )
+    need(same(found["W"], truth["W"]), "W is off; the others depend on it")
+    for name in ("fitted", "V", "refitted", "projected"):  # in the order of their use
+        right = same(found[name], truth[name])
+        need(right, f"{name} is off; what comes before it is right")
     return "two least squares problems and a projection"
 
 
@@ -329,7 +323,7 @@ def check_replay(replay):
 def check_binned(binned):
     """``binned(Y, edges)``: a basis whose refit has the mean of Y in each bin of each
     class."""
-    rng = np.random.default_rng(0)
+    rng = cases()
     fitted, Y = rng.random((200, 3)), np.eye(3)[rng.integers(3, size=200)]
     edges = np.array([0.2, 0.5])
     G = np.asarray(ask(binned, fitted.copy(), edges), dtype=float)
@@ -345,7 +339,10 @@ def check_binned(binned):
     bins = np.digitize(fitted, edges)
     for c, b in np.ndindex(3, 3):
         mean, share = V[bins[:, c] == b, c].mean(), Y[bins[:, c] == b, c].mean()
-        case = f"bin {b} of class {c}: the mean of v is {mean:.4f}, the fraction {share:.4f}"
+        case = (
+            f"bin {b} of class {c}: the mean of v is {mean:.4f}, the fraction "
+            f"{share:.4f}"
+        )
         need(
             same(mean, share),
             case + "; which function makes the residuals of a bin sum to 0?",
@@ -357,7 +354,7 @@ def check_binned(binned):
 
 
 def _toy() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    rng = np.random.default_rng(0)
+    rng = cases()
     X = rng.normal(size=(30, 4)) @ (np.eye(4) + np.triu(np.ones((4, 4))))
     return X, np.eye(3)[np.arange(30) % 3], rng.normal(size=(4, 3))
 

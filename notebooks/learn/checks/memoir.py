@@ -5,14 +5,24 @@ from __future__ import annotations
 import numpy as np
 
 from checks.certified import check_certified as check_certified
-from checks.exercise import CLOSE, array, ask, exercise, need, number, same, several
+from checks.exercise import (
+    CLOSE,
+    array,
+    ask,
+    cases,
+    exercise,
+    need,
+    number,
+    same,
+    several,
+)
 
 
 @exercise
 def check_margin(margin):
     """``margin(W, X, y) -> m, r``: the exact margins, and the strongest wrong
     classes."""
-    rng = np.random.default_rng(0)
+    rng = cases()
     W, X, y = rng.normal(size=(4, 5)), rng.normal(size=(30, 4)), np.arange(30) % 5
     found, F, at = ask(margin, W.copy(), X, y), X @ W, np.arange(30)
     several(found, 2, "return two things: m and r")
@@ -43,7 +53,10 @@ def check_loss_range(loss_range):
         several(found, 2, "return two things: least, largest")
         least, largest = number(found[0]), number(found[1])
         case = f"for a hinge of {h}, eps = {eps}, rho = {rho}: "
-        hint = "an answer that is not the best makes the margin larger, and the hinge smaller"
+        hint = (
+            "an answer that is not the best makes the margin larger, and the hinge "
+            "smaller"
+        )
         need(not least < h - CLOSE, case + hint)
         need(
             same(least, h),
@@ -86,7 +99,10 @@ def check_step_of_theorem_1(exact, inexact, eps):
     need(exact <= inexact, "an exact margin is never larger than the inexact one")
     need(inexact - exact <= eps + CLOSE, f"they are more than eps = {eps} apart")
     left, right = max(0.0, 1 - exact), max(0.0, 1 - inexact / (1 + eps))
-    told = f"the loss with rho = 1 is {left:.3f}, the one with rho = 1 + eps is {right:.3f}"
+    told = (
+        f"the loss with rho = 1 is {left:.3f}, the one with rho = 1 + eps is "
+        f"{right:.3f}"
+    )
     need(left > right + CLOSE, told + ". For which m is 1 - m above 1 - m / (1 + eps)?")
     return told + "; with the factor 1 + eps before it, " + f"{(1 + eps) * right:.3f}"
 
@@ -95,7 +111,7 @@ def check_step_of_theorem_1(exact, inexact, eps):
 def check_random(expected):
     """``expected(X, y, C)``: what a batch adds to W on average, if its answers are
     random."""
-    rng = np.random.default_rng(0)
+    rng = cases()
     for C in (3, 5, 8):
         X, y = rng.normal(size=(30, 4)), rng.integers(C, size=30)
         own, case = np.eye(C)[y], f"for C = {C}: "
@@ -128,9 +144,10 @@ def check_random(expected):
 def check_step(step):
     """``step(W, x, y, r, lam, t)``: the weights after step t of Pegasos with the answer
     `r`."""
-    rng, lam = np.random.default_rng(0), 0.1
-    cases = [(1, 0.0, 1), (9, 0.1, 1), (9, 9.0, 0.1), (9, -9.0, 1), (9, 0.1, 9)]
-    for t, scale, length in [*cases, (9, 1.5, 1), (9, 1.05, 1)]:
+    rng = cases()
+    lam = 0.1
+    steps = [(1, 0.0, 1), (9, 0.1, 1), (9, 9.0, 0.1), (9, -9.0, 1), (9, 0.1, 9)]
+    for t, scale, length in [*steps, (9, 1.5, 1), (9, 1.05, 1)]:
         W, x = 0.3 * length * rng.normal(size=(3, 4)), rng.normal(size=3)
         x /= np.linalg.norm(x)
         W[:, 0], W[:, 2] = -0.9 * x, (scale - 0.9) * x
@@ -165,7 +182,10 @@ def check_step(step):
         for hint, slip in slips.items():
             need(same(found, truth) or not same(found, slip), case + hint)
         off = np.flatnonzero(np.abs(found - truth).max(axis=0) > CLOSE).tolist()
-        hint = f"columns {off} are off (y = 2, r = 0). Is each of the three parts of a step there?"
+        hint = (
+            f"columns {off} are off (y = 2, r = 0). Is each of the three parts of a "
+            "step there?"
+        )
         need(same(found, truth), case + hint)
     return "two columns, whatever the number of classes"
 

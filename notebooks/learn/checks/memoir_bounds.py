@@ -29,8 +29,9 @@ def risk_bound(
     Theorem 1, (4): with probability 1 - delta over n rows drawn independently, for all
     (d, k) weights of at most this norm, the risk is at most
 
-        (1 + eps) hinge_{rho (1 + eps)} + (4 k / rho) length norm / sqrt(n) + 3 sqrt(log(4 / delta)
-        / (2 n)),   hinge_rho = mean_i max(0, 1 - margin_i / rho).
+        (1 + eps) hinge_{rho (1 + eps)} + (4 k / rho) length norm / sqrt(n)
+        + 3 sqrt(log(4 / delta) / (2 n)),
+        hinge_rho = mean_i max(0, 1 - margin_i / rho).
 
     Corrected: the paper leaves out the factor 1 + eps. A true margin m >= m' - eps rho
     has 1 - m / rho <= 1 + eps - m' / rho, which is (1 + eps) (1 - m' / (rho (1 +

@@ -4,7 +4,17 @@ from __future__ import annotations
 
 import numpy as np
 
-from checks.exercise import array, ask, exercise, need, number, pick, same, several
+from checks.exercise import (
+    array,
+    ask,
+    cases,
+    exercise,
+    need,
+    number,
+    pick,
+    same,
+    several,
+)
 
 
 @exercise
@@ -54,7 +64,10 @@ def check_index(touched, break_even):
             not same(found, 1 - truth),
             case + "that is the fraction that is not touched",
         )
-        told = f"it is {truth:.4f}, not {found:.4f}: with what probability is a class never drawn?"
+        told = (
+            f"it is {truth:.4f}, not {found:.4f}: with what probability is a class "
+            "never drawn?"
+        )
         need(abs(found - truth) < 2e-3, case + told)
     for build, query, exact in (
         (3.0, 1e-3, 4e-3),
@@ -71,7 +84,10 @@ def check_index(touched, break_even):
         need(not same(found, build / exact), case + "the index is also queried")
         truth = build / (exact - query)
         need(same(found, truth), case + f"after {truth:.0f} queries, not {found:.0f}")
-    return "100 sqrt(C) labels touch 63 % of 10,000 classes; in training an index serves one batch"
+    return (
+        "100 sqrt(C) labels touch 63 % of 10,000 classes; in training an index serves "
+        "one batch"
+    )
 
 
 @exercise
@@ -89,7 +105,10 @@ def check_kept(kept):
             s < 2 or not same(found, (1 + L**2) ** -0.5),
             case + "once for every later batch",
         )
-        hint = f"it is {truth:.4g}, not {found:.4g}: how long is W + B, and what divides it?"
+        hint = (
+            f"it is {truth:.4g}, not {found:.4g}: how long is W + B, and what divides "
+            "it?"
+        )
         need(same(found, truth), case + hint)
     return "with L = 30, a batch is at 1/30 after the next one, at 1/900 after two"
 
@@ -139,7 +158,10 @@ def check_rescaled(rescaled):
         need(same(eta0, given / m), told)
         hint = "step m t should equal the old step t: t runs m times as far"
         need(not same(eta_step, slower), hint)
-        told = f"eta_step = {slower / m:g} makes step m t equal to the old step t, not {eta_step:g}"
+        told = (
+            f"eta_step = {slower / m:g} makes step m t equal to the old step t, not "
+            f"{eta_step:g}"
+        )
         need(same(eta_step, slower / m), told)
     return "as much step and as much shrinking, in smaller portions"
 
@@ -148,7 +170,7 @@ def check_rescaled(rescaled):
 def check_bias(offsets_after):
     """``offsets_after(o, y, eta)``: the weights of a constant 1 after a frozen
     batch."""
-    rng = np.random.default_rng(0)
+    rng = cases()
     for C, rows, eta in ((4, 30, 0.1), (6, 200, 0.5), (9, 50, 0.05)):
         o, y = rng.normal(size=C), rng.integers(C, size=rows)
         found = array(ask(offsets_after, o.copy(), y.copy(), eta), (C,), "the result")
@@ -179,7 +201,7 @@ def check_bias(offsets_after):
 def check_averaged(averaged):
     """``averaged(X, y, K, etas)``: the mean of the weights after each row, taken in
     order."""
-    rng = np.random.default_rng(0)
+    rng = cases()
     for scale in (1, 0.3, 3):
         X, y, etas = (
             rng.normal(size=(40, 3)),
@@ -210,7 +232,10 @@ def check_averaged(averaged):
         ):
             slip = _rows_in_turn(X, y, etas, rule)[0].mean(axis=0)
             need(not same(found, slip) or same(slip, Ws.mean(axis=0)), hint)
-        hint = "r is the best class except y: what does a row whose margin is below 1 add to y and r?"
+        hint = (
+            "r is the best class except y: what does a row whose margin is below 1 "
+            "add to y and r?"
+        )
         need(same(found, Ws.mean(axis=0)), hint)
     return "no shrinking, no projection, no batch"
 

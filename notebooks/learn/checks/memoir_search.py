@@ -6,7 +6,18 @@ from __future__ import annotations
 import numpy as np
 from scipy.stats import norm
 
-from checks.exercise import CLOSE, Hint, array, ask, exercise, need, number, pick, same
+from checks.exercise import (
+    CLOSE,
+    Hint,
+    array,
+    ask,
+    cases,
+    exercise,
+    need,
+    number,
+    pick,
+    same,
+)
 
 
 @exercise
@@ -103,7 +114,10 @@ def check_walk(walk):
         need(found[:1] == [start], case + "the first node is the start")
         hint = "stop where no neighbour scores more"
         need(len(found) <= len(truth), case + hint)
-        told = f"the walk is {truth}, not {found}: go to the best neighbour while it is better"
+        told = (
+            f"the walk is {truth}, not {found}: go to the best neighbour while it is "
+            "better"
+        )
         need(found == truth, case + told)
     return "from 4 it ends at once: 2, its only neighbour, is lower"
 
@@ -112,7 +126,7 @@ def check_walk(walk):
 def check_recall(answer, ahead):
     """`answer`: the recall of 64 bits; ``ahead(p, b)``: how many others have more of b
     bits."""
-    rng = np.random.default_rng(0)
+    rng = cases()
     for C, b in ((2, 64), (5, 16), (30, 100), (500, 64)):
         p = rng.uniform(0.45, 0.6, C)
         found, order = number(ask(ahead, p.copy(), b)), np.sort(p)
@@ -149,7 +163,7 @@ def check_recall(answer, ahead):
 @exercise
 def check_collision(collision):
     """``collision(x, w, M)``: the probability that a bit of x and one of w agree."""
-    rng = np.random.default_rng(0)
+    rng = cases()
     for _ in range(3):
         x, w = rng.normal(size=4), rng.normal(size=4)
         M = 2.5 * np.linalg.norm(w)
@@ -160,13 +174,19 @@ def check_collision(collision):
             "that is (9) as printed; use the angle",
         )
         plain = x @ w / (np.linalg.norm(x) * np.linalg.norm(w))
-        hint = "that is the angle of x and w; the transform divides w by M, not by its length"
+        hint = (
+            "that is the angle of x and w; the transform divides w by M, not by its "
+            "length"
+        )
         need(not same(found, 1 - np.arccos(plain) / np.pi), hint)
         need(not same(found, 1 - truth), "that is how often they differ")
         short = np.arccos(np.clip(x @ w / M, -1, 1))
         hint = "x has become x / |x|: which cosine do the two vectors have?"
         need(not same(found, 1 - short / np.pi), hint)
-        told = f"it is {truth:.4f}, not {found:.4f}: which angle do the two have, and what part "
+        told = (
+            f"it is {truth:.4f}, not {found:.4f}: which angle do the two have, and "
+            "what part "
+        )
         need(same(found, truth), told + "of all hyperplanes passes between them?")
     return "larger products collide more often: a hash needs no more than this"
 
@@ -184,6 +204,9 @@ def check_bits(bits):
             case + "you have the square root: square both sides",
         )
         need(not same(found, truth / z**2 * z) or z == 1, case + "z is squared as well")
-        hint = f"it takes {truth:.0f} bits, not {found:.0f}: solve b (p1 - p2) = z sqrt(b s)"
+        hint = (
+            f"it takes {truth:.0f} bits, not {found:.0f}: solve b (p1 - p2) = z "
+            "sqrt(b s)"
+        )
         need(abs(found - truth) <= 1 + 1e-6 * truth, case + hint)
     return "a lead ten times smaller needs a hundred times as many bits"

@@ -6,7 +6,7 @@ from __future__ import annotations
 import numpy as np
 
 from checks.certified import check_certified as check_certified
-from checks.exercise import CLOSE, array, ask, exercise, need, number, pick, same
+from checks.exercise import CLOSE, array, ask, cases, exercise, need, number, pick, same
 from checks.mrc import joint, toy
 from workbench.core.problem import Problem, as_problem
 from workbench.core.trace import Trace
@@ -21,7 +21,10 @@ def check_upper(upper, problem: Problem):
     risk = minimax_risk(problem, 0.01)
     for s in mrc_ccg(problem, columns=False):
         found, truth = number(ask(upper, s.R, s.eps1)), risk.upper(s.M)
-        hint = f"R^k = {s.R:.4f}, eps1_hat = {s.eps1:.4f}: expected {truth:.4f}, got {found:.4f}. "
+        hint = (
+            f"R^k = {s.R:.4f}, eps1_hat = {s.eps1:.4f}: expected {truth:.4f}, got "
+            f"{found:.4f}. "
+        )
         need(
             same(found, truth),
             hint + "How far must nu rise until mu^k violates no row?",
@@ -32,9 +35,8 @@ def check_upper(upper, problem: Problem):
 @exercise
 def check_lower(lower, risk: MinimaxRisk):
     """``lower(p, X, tau, lam)`` is BR(p) / rho, a lower bound of R*."""
-    dark = as_problem(
-        np.c_[risk.X[:, :-1], np.zeros(risk.n)], risk.y
-    )  # a pixel that is never on
+    # a pixel that is never on
+    dark = as_problem(np.c_[risk.X[:, :-1], np.zeros(risk.n)], risk.y)
     dark = minimax_risk(dark, risk.lambda0)
     for at, p in [(r, p) for r in (risk, dark) for p in _inside_and_outside(r)]:
         with np.errstate(invalid="ignore"):
@@ -67,23 +69,32 @@ def check_not_a_bound(p, risk: MinimaxRisk, R: float):
         bayes > R + CLOSE,
         f"BR(p) = {bayes:.4f}, R* = {R:.4f}: spread the labels more evenly",
     )
-    return f"BR(p) = {bayes:.4f} exceeds R* = {R:.4f}; divided by rho it is {risk.lower(p):.4f}"
+    return (
+        f"BR(p) = {bayes:.4f} exceeds R* = {R:.4f}; divided by rho it is "
+        f"{risk.lower(p):.4f}"
+    )
 
 
 @exercise
 def check_ending(ending):
     """``ending(violations, eps1, gap)``: which of two rules ends a run, "finished" or
     "gap"."""
-    rng = np.random.default_rng(0)
+    rng = cases()
     for _ in range(50):
         violations, (eps1, gap) = (
             0.5 ** np.arange(20) * rng.uniform(0.3, 3, 20),
             rng.random(2) / 9,
         )
-        case = f"eps1 = {eps1:.3g}, gap = {gap:.3g}, violations {np.round(violations[:7], 4)}...: "
+        case = (
+            f"eps1 = {eps1:.3g}, gap = {gap:.3g}, violations "
+            f"{np.round(violations[:7], 4)}...: "
+        )
         found = ask(ending, violations.copy(), eps1, gap)
         last = violations[np.argmax(violations <= max(eps1, gap))]
-        hint = f"{case}not {found!r}. Which round is the last, and is the gap small enough in it?"
+        hint = (
+            f"{case}not {found!r}. Which round is the last, and is the gap small "
+            "enough in it?"
+        )
         pick(found, ("finished", "gap"), "gap" if last <= gap else "finished", hint)
     return "a solver that stops adding cuts may never reach the gap that you asked for"
 
@@ -103,7 +114,10 @@ def check_false_certificate(false_rounds, rows: list[dict]):
         hint = "in one of your rounds rows are still violated, which can be seen"
         need(found <= {row["round"] for row in quiet}, hint)
         proved = {row["round"] for row in quiet if row["eps2_hat"] < 1e-9}
-        hint = "in one of your rounds R^k is a lower bound; what does the LP lack in the others?"
+        hint = (
+            "in one of your rounds R^k is a lower bound; what does the LP lack in the "
+            "others?"
+        )
         need(not found & proved, hint)
         above = {row["round"] for row in quiet if row["R"] > trace.last["R"] + 1e-5}
         hint = (
@@ -116,7 +130,7 @@ def check_false_certificate(false_rounds, rows: list[dict]):
 @exercise
 def check_converged(steep, trace: Trace):
     """``steep(t) -> a, b``: a row that hardly changes R^k and is above 1 at t."""
-    draws = np.random.default_rng(0).uniform([-5, 0, 0.1], [5, 0.5, 1], (20, 3))
+    draws = cases().uniform([-5, 0, 0.1], [5, 0.5, 1], (20, 3))
     rows = np.array([array(ask(steep, t), (2,), "the result") for t in draws[:, 0]])
     heights = rows[:, 0] + rows[:, 1] * draws[:, 0]
     for t, height in zip(draws[:, 0], heights):
@@ -139,11 +153,7 @@ def _inside_and_outside(risk: MinimaxRisk):
     """Yield distributions in U and out of it, by an average too low, too high, or of
     the ones."""
     observed = np.eye(risk.k)[risk.y] / risk.n
-    noise = (
-        np.random.default_rng(0)
-        .dirichlet(np.ones(observed.size))
-        .reshape(observed.shape)
-    )
+    noise = cases().dirichlet(np.ones(observed.size)).reshape(observed.shape)
     blurred = 0.9 * observed + 0.1 * observed.mean(axis=1, keepdims=True)
     yield from (
         (1 - share) * observed + share * noise for share in (0.0, 0.001, 0.5, 1.0)

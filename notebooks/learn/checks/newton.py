@@ -5,14 +5,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from checks.exercise import array, ask, exercise, need, number, pick, same
+from checks.exercise import array, ask, cases, exercise, need, number, pick, same
 
 
 @exercise
 def check_targets(targets):
     """``targets(u, y)``: what Newton's least squares problem fits, at scores u and
     labels y."""
-    u, y = np.random.default_rng(0).normal(0, 2, 9), np.arange(9) % 2
+    u, y = cases().normal(0, 2, 9), np.arange(9) % 2
     p = 1 / (1 + np.exp(-u))
     pull, q = y - p, p * (1 - p)
     z = array(ask(targets, u.copy(), y), u.shape, "z")
@@ -29,9 +29,15 @@ def check_targets(targets):
         not same(z, u + 4 * pull),
         "that is Algorithm 1's, whose rows all have the weight 1/4",
     )
-    told = f"for u = {u[0]:.3f}, y = {y[0]} it is {u[0] + (pull / q)[0]:.3f}, not {z[0]:.3f}: "
+    told = (
+        f"for u = {u[0]:.3f}, y = {y[0]} it is {u[0] + (pull / q)[0]:.3f}, not "
+        f"{z[0]:.3f}: "
+    )
     need(same(z, u + pull / q), told + "the slope q (u - z) has to be p - y")
-    return "the more certain a row is, the smaller its weight, and a wrong one's target is far off"
+    return (
+        "the more certain a row is, the smaller its weight, and a wrong one's target "
+        "is far off"
+    )
 
 
 @exercise
@@ -40,9 +46,8 @@ def check_newton(w):
     w = number(w)
     need(w > 0, "give the positive one")
     told = f"from {w:.3f} the step leads to {w - np.sinh(w):.3f}"
-    near = (
-        abs(2 * w - np.sinh(w)) < 0.01 * w
-    )  # relative: every w near 0 almost stays there
+    # relative: every w near 0 almost stays there
+    near = abs(2 * w - np.sinh(w)) < 0.01 * w
     need(near, told + "; at the border it leads to the mirror image")
     return told + ": closer to 0 it converges, further out it diverges"
 
@@ -51,7 +56,7 @@ def check_newton(w):
 def check_curvature(curvature):
     """``curvature(X, P)``: the second derivatives (k, d, k, d) of the mean softmax
     loss."""
-    rng = np.random.default_rng(0)
+    rng = cases()
     X, P = rng.normal(size=(30, 4)), rng.dirichlet(np.ones(3), 30)
     n, d, k = len(X), 4, 3
     own, shared = (
@@ -90,7 +95,7 @@ def check_curvature(curvature):
 def check_falls(answer, slope):
     """`answer`: can halving fail? ``slope(G, H)``: of t -> P(W - t D) at 0, with D =
     H^-1 G."""
-    rng = np.random.default_rng(0)
+    rng = cases()
     for m in (2, 5):
         A, G = rng.normal(size=(m, m)), rng.normal(size=m)
         H = A @ A.T + np.eye(m)

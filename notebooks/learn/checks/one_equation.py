@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from checks.exercise import CLOSE, array, ask, exercise, need, number, pick, same
+from checks.exercise import CLOSE, array, ask, cases, exercise, need, number, pick, same
 
 
 @exercise
@@ -29,7 +29,7 @@ def check_by_hand(theta, gamma, boxed):
 def check_soft(moves, sum_at_the_end):
     """The motion of the root as c grows, for a = 1; ``sum_at_the_end(v, C)`` of b in
     the limit."""
-    rng = np.random.default_rng(0)
+    rng = cases()
     for C in (np.inf, 0.4, 0.1):
         for _ in range(5):
             v = rng.normal(size=6)
@@ -53,7 +53,7 @@ def check_soft(moves, sum_at_the_end):
 @exercise
 def check_root(root):
     """``root(v, C, a, c)`` of ``sum clip(v - t, 0, C) = a + c t``."""
-    rng = np.random.default_rng(0)
+    rng = cases()
     for C, a, c in (
         (np.inf, 1, 0),
         (np.inf, 0, 1),
@@ -78,8 +78,8 @@ def check_root(root):
                 left, right = np.clip(v - found, 0, C).sum(), a + c * found
                 need(
                     same(found, truth),
-                    case
-                    + f"at t = {found:.4f} the left side is {left:.4f}, the right {right:.4f}",
+                    case + f"at t = {found:.4f} the left side is {left:.4f}, "
+                    f"the right {right:.4f}",
                 )
     return "one function for three papers"
 
@@ -95,8 +95,8 @@ def check_slope(slope):
         )
         need(
             same(found, truth),
-            case
-            + f"the root moves {truth:.3f}, not {found:.3f} times as fast: see the formula",
+            case + f"the root moves {truth:.3f}, not {found:.3f} times as fast: "
+            "see the formula",
         )
     return "the more entries are free, the less each of them moves the root"
 
@@ -127,9 +127,8 @@ def check_say(v, C):
 def _root(v: np.ndarray, C: float, a: float, c: float) -> float:
     """Return the root by bisection, the largest where a flat piece has many."""
     low, high = v.min() - 2, max(v.max(), 0.0)
-    for _ in range(
-        60
-    ):  # the left side reaches k C or grows without bound, the right side falls
+    # the left side reaches k C or grows without bound, the right side falls
+    for _ in range(60):
         if np.clip(v - low, 0, C).sum() >= a + c * low:
             break
         low = 2 * low - high

@@ -36,9 +36,8 @@ class Scrub(Replay):
         for value in values:
             draw(value)
             png = io.BytesIO()
-            plt.savefig(
-                png, dpi=DPI
-            )  # without a tight box, which would jump from value to value
+            # without a tight box, which would jump from value to value
+            plt.savefig(png, dpi=DPI)
             plt.close()
             small = io.BytesIO()
             Image.open(png).convert("RGB").quantize(COLOURS).save(

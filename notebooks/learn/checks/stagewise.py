@@ -7,7 +7,17 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
-from checks.exercise import array, ask, exercise, need, number, pick, same, several
+from checks.exercise import (
+    array,
+    ask,
+    cases,
+    exercise,
+    need,
+    number,
+    pick,
+    same,
+    several,
+)
 
 # Lesson 3: features block by block
 
@@ -32,7 +42,7 @@ def check_variance(variance):
 @exercise
 def check_waves(waves):
     """``waves(X, p, s, rng)``: p random Fourier features of each row."""
-    X = np.random.default_rng(1).normal(size=(12, 3))
+    X = cases(1).normal(size=(12, 3))
     s, p = 5.0, 40_000  # not 2, for which the variance is 1 and its own root
     Z, again, others = (
         array(ask(waves, X, p, s, np.random.default_rng(seed)), (12, p), "the result")
@@ -68,7 +78,7 @@ def check_waves(waves):
 def check_narrow(answer, extreme):
     """`answer`: which errors are low; ``extreme(n, p, alpha)``: predictions if ZZ' = p
     I, p > n."""
-    rng = np.random.default_rng(0)
+    rng = cases()
     for n, p, alpha in zip((20, 300, 1258), (50, 400, 2048), rng.uniform(0.05, 2, 3)):
         found = ask(extreme, n, p, alpha)
         several(found, 2, "return two numbers")
@@ -85,7 +95,10 @@ def check_narrow(answer, extreme):
         need(not same(own, 1 / (1 + n * alpha)), case + "ZZ' is p times the kernel")
         told = f"a training row gets {truth:.4f} of its target, not {own:.4f}"
         need(same(own, truth), case + told)
-        hint = "a new row's features times Z' are p times its kernel with the training rows"
+        hint = (
+            "a new row's features times Z' are p times its kernel with the training "
+            "rows"
+        )
         need(same(new, 0), case + hint)
     hint = "what is the kernel of two different rows, and of a row with itself?"
     pick(answer, ("both", "training only", "neither"), "training only", hint)
@@ -158,10 +171,12 @@ def check_predict(predict):
     X, F, made = X[:9], F[:9], []  # fewer rows than were trained on
 
     def make_one(X: np.ndarray, b: int) -> np.ndarray:
-        hint = "the features of all blocks are in memory at once: use one block, and discard it"
-        need(
-            sum(Z() is not None for Z in made) < 2, hint
-        )  # a loop still holds the last block's
+        hint = (
+            "the features of all blocks are in memory at once: use one block, and "
+            "discard it"
+        )
+        # a loop still holds the last block's
+        need(sum(Z() is not None for Z in made) < 2, hint)
         need(0 <= b < 3, f"there is no block {b}: the first of 3 is block 0")
         Z = make(X, b)
         made.append(weakref.ref(Z))
@@ -174,7 +189,10 @@ def check_predict(predict):
         not same(found, sum(make(X, 0) @ W for W in Ws)), "block b has its own features"
     )
     need(same(found, F), "the rows of training do not get the predictions of training")
-    return "the rows of training get the predictions of training, from seeds and weights alone"
+    return (
+        "the rows of training get the predictions of training, from seeds and weights "
+        "alone"
+    )
 
 
 @exercise
@@ -265,7 +283,7 @@ def check_standard_error(standard_error):
 def check_clear(answer, rows_needed, errors: Mapping[str, float], rows: int):
     """`answer`: names clearly better than the first; ``rows_needed(e, f)``: to be sure
     of it."""
-    for e, better in np.random.default_rng(0).uniform([0.01, 0.3], [0.3, 0.95], (5, 2)):
+    for e, better in cases().uniform([0.01, 0.3], [0.3, 0.95], (5, 2)):
         f = e * better
         found, truth = number(ask(rows_needed, e, f)), 4 * e * (1 - e) / (e - f) ** 2
         case = f"for e = {e:.3f}, f = {f:.3f}: "
@@ -283,7 +301,10 @@ def check_clear(answer, rows_needed, errors: Mapping[str, float], rows: int):
         )
         swapped = same(found / truth, f * (1 - f) / (e * (1 - e)))
         need(not swapped, case + "the standard error is that of e")
-        hint = f"it takes {truth:.1f} rows, not {found:.1f}: solve e - f = 2 sqrt(e (1 - e) / m)"
+        hint = (
+            f"it takes {truth:.1f} rows, not {found:.1f}: solve e - f = 2 sqrt(e (1 - "
+            "e) / m)"
+        )
         need(abs(found - truth) <= 1, case + hint)
     first, *others = errors
     need(
@@ -338,9 +359,15 @@ def check_largest_correlation(largest_correlation):
             not same(found, -u / 2 / shared),
             case + "that is for the sum; an average is half",
         )
-        told = f"it is {truth / shared:.3g}, not {found:.3g}: what is the variance of (a + b) / 2?"
+        told = (
+            f"it is {truth / shared:.3g}, not {found:.3g}: what is the variance of (a "
+            "+ b) / 2?"
+        )
         need(same(found, truth / shared), case + told)
-    return "with equal variances any correlation is enough, with three times the variance none"
+    return (
+        "with equal variances any correlation is enough, with three times the "
+        "variance none"
+    )
 
 
 @exercise
@@ -368,7 +395,10 @@ def check_optimism(seeds, rows, wrong: np.ndarray, optimism: Callable):
     )
     margin, less = (np.sqrt(e * (1 - e) / rows) for e in (others, fewer[1]))
     told = f"{chosen:.2%} on the rows used to choose, {others:.2%} on the others"
-    hint = f", and the standard error is {margin:.2%}: more seeds, or another number of rows?"
+    hint = (
+        f", and the standard error is {margin:.2%}: more seeds, or another number of "
+        "rows?"
+    )
     need(others - chosen > margin, told + hint)
     need(
         fewer[1] - fewer[0] <= less,
@@ -385,7 +415,7 @@ def _kernel(X: np.ndarray, C: np.ndarray, s: float) -> np.ndarray:
 
 
 def _toy() -> tuple[np.ndarray, np.ndarray, Callable]:
-    X = np.random.default_rng(0).normal(size=(30, 4))
+    X = cases().normal(size=(30, 4))
 
     def make(X: np.ndarray, b: int) -> np.ndarray:
         return np.cos(X @ np.random.default_rng([7, b]).normal(size=(4, 5)) + b)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from checks.exercise import array, ask, exercise, need, number, same
+from checks.exercise import array, ask, cases, exercise, need, number, same
 
 
 @exercise
 def check_leftover(ratio):
     """``ratio(q, alpha)``: a ridge fit of Y - g(F), over the step of Algorithm 1 with L
     = 1/2."""
-    for q, alpha in np.random.default_rng(0).uniform(0.05, 1, (4, 2)):
+    for q, alpha in cases().uniform(0.05, 1, (4, 2)):
         found, truth = number(ask(ratio, q, alpha)), (q + 2 * alpha) / (2 * (q + alpha))
         case = f"for q = {q:.3g} and alpha = {alpha:.3g}: "
         need(not same(found, 1 / truth), case + "invert the fraction")
@@ -33,7 +33,7 @@ def check_leftover(ratio):
 def check_visit(visit):
     """``visit(Z, F, Y, W, alpha, inner)``: the change of W after plain steps of
     Algorithm 1."""
-    rng = np.random.default_rng(0)
+    rng = cases()
     Z, F, W = (
         rng.normal(size=(30, 5)),
         rng.normal(size=(30, 3)),
@@ -73,9 +73,7 @@ def check_visit(visit):
 @exercise
 def check_inner(two_blocks):
     """``two_blocks(alpha, passes)``: the weights w_1, w_2 of two equal blocks."""
-    for alpha, passes in zip(
-        np.random.default_rng(0).uniform(0.05, 1, 4), (1, 2, 3, 40)
-    ):
+    for alpha, passes in zip(cases().uniform(0.05, 1, 4), (1, 2, 3, 40)):
         found = array(ask(two_blocks, alpha, passes), (2,), "the result").astype(float)
         visits, at_once = [np.zeros(2)], np.zeros(2)
         for _ in range(passes):
@@ -101,7 +99,10 @@ def check_inner(two_blocks):
             f"w is {np.round(path[-1], 4).tolist()}, not {np.round(found, 4).tolist()}"
         )
         need(same(found, path[-1]), case + told + ": set the derivative by w_b to 0")
-    return "after one pass the first block has nearly all the weight; in the end they share it"
+    return (
+        "after one pass the first block has nearly all the weight; in the end they "
+        "share it"
+    )
 
 
 @exercise
@@ -124,8 +125,8 @@ def check_outvoted(scores):
     losses = np.logaddexp(F[:, 0], F[:, 1]) - F[:, 0]
     own = np.logaddexp(*mean) - mean[0]
     return (
-        told
-        + f"; its loss is {own:.3g}, and the mean of the five losses {losses.mean():.3g}"
+        told + f"; its loss is {own:.3g}, "
+        f"and the mean of the five losses {losses.mean():.3g}"
     )
 
 

@@ -9,6 +9,7 @@ from checks.exercise import (
     CLOSE,
     array,
     ask,
+    cases,
     exercise,
     need,
     number,
@@ -21,7 +22,7 @@ from checks.exercise import (
 @exercise
 def check_cut_many(cut_many):
     """``cut_many(w, X, y, K) -> c, g`` of Crammer and Singer's risk."""
-    rng = np.random.default_rng(0)
+    rng = cases()
     X, y, w = rng.normal(size=(30, 3)), np.arange(30) % 4, rng.normal(0, 0.6, 12)
     found, (c, g) = ask(cut_many, w.copy(), X, y, 4), _cut_many(w, X, y, np.ones(4))
     several(found, 2, "return two things: c and g")
@@ -41,7 +42,10 @@ def check_cut_many(cut_many):
         "g has the wrong sign: raising the own score lowers the loss",
     )
     need(not same(slope, g * len(y)), "g is a sum over the rows here; take the mean")
-    hint = "g is off: a row adds x / n to the column of its answer and takes it from its own"
+    hint = (
+        "g is off: a row adds x / n to the column of its answer and takes it from its "
+        "own"
+    )
     need(same(slope, g), hint)
     return "the same algorithm, another problem"
 
@@ -50,7 +54,7 @@ def check_cut_many(cut_many):
 def check_two_labels(two_labels):
     """``two_labels(w, C) -> W, C2``: the SVM of lesson 1 as Crammer and Singer's of two
     labels."""
-    rng = np.random.default_rng(0)
+    rng = cases()
     for C in (1.0, 3.0, 0.2):
         w = rng.normal(size=4)
         found = ask(two_labels, w.copy(), C)
@@ -78,7 +82,10 @@ def check_two_labels(two_labels):
             case + "the other way round: W is shorter than w, so C is smaller",
         )
         need(same(own, C / 2), case + hint)
-    return "the same classifier at half the C: compare two implementations at the same objective"
+    return (
+        "the same classifier at half the C: compare two implementations at the same "
+        "objective"
+    )
 
 
 @exercise
@@ -103,9 +110,15 @@ def check_far_label(f, D: np.ndarray):
     need(
         top[0] == 1, f"label {top[0]} is predicted here; it should be 1, which is wrong"
     )
-    hint = ". With the margin rescaled, the loss of label 2 should be 5 larger than that of label 1"
+    hint = (
+        ". With the margin rescaled, the loss of label 2 should be 5 larger than that "
+        "of label 1"
+    )
     need(margin[2] >= margin[1] + 5 - CLOSE, told + hint)
-    hint = ". With the slack rescaled, label 1 should lose most: how far behind is label 2?"
+    hint = (
+        ". With the slack rescaled, label 1 should lose most: how far behind is label "
+        "2?"
+    )
     need(slack[1] > slack[2] + CLOSE, told + hint)
     return told
 
@@ -114,7 +127,7 @@ def check_far_label(f, D: np.ndarray):
 def check_scores(scores):
     """``scores(K, y, violated, alpha)``: w'phi(x_i) of all rows, from the rows that
     violated."""
-    rng = np.random.default_rng(0)
+    rng = cases()
     for T in (3, 1):
         X, y, violated = (
             rng.normal(size=(20, 3)),
@@ -146,7 +159,10 @@ def check_scores(scores):
             or T == 1,
             hint,
         )
-        hint = "it is off: with K = X X' your scores should be X w, w = -sum of alpha_t g_t"
+        hint = (
+            "it is off: with K = X X' your scores should be X w, w = -sum of alpha_t "
+            "g_t"
+        )
         need(same(found, truth), hint)
     return "the same as X w if there is an X, but computed without it"
 
@@ -163,13 +179,19 @@ def check_exact_values(answer, exact_values):
             not same(found, len(violating) * n**2),
             case + "rows that do not violate enter no cut",
         )
-        hint = "that is for the products of a cut with itself; the scores of all n rows are needed"
+        hint = (
+            "that is for the products of a cut with itself; the scores of all n rows "
+            "are needed"
+        )
         need(not same(found, sum(v**2 for v in violating)), case + hint)
         need(
             same(found, truth),
             case + f"it is {truth:,}, not {found:,g}: n for each of them",
         )
-    hint = "the number of rounds is the same: what becomes of n, and of the number of violators?"
+    hint = (
+        "the number of rounds is the same: what becomes of n, and of the number of "
+        "violators?"
+    )
     pick(answer, ("twice", "four times", "eight times"), "four times", hint)
     return "n^2 for the first cut, on which all rows violate"
 

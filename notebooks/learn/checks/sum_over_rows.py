@@ -6,14 +6,24 @@ import weakref
 
 import numpy as np
 
-from checks.exercise import array, ask, exercise, need, number, pick, same, several
+from checks.exercise import (
+    array,
+    ask,
+    cases,
+    exercise,
+    need,
+    number,
+    pick,
+    same,
+    several,
+)
 
 
 @exercise
 def check_sums(sums):
     """``sums(block, n, m)``: X'X and X'Y of n rows, at most m of which are read at a
     time."""
-    rng = np.random.default_rng(0)
+    rng = cases()
     for n, m in ((20, 5), (23, 5), (4, 9)):
         X, Y = rng.standard_normal((n, 3)), np.eye(2)[rng.integers(0, 2, n)]
         file = _File(X, Y, m)
@@ -56,7 +66,7 @@ class _File:
 def check_bound(bound):
     """``bound(g, alpha)``: of the distance from the minimum of a strongly convex
     function."""
-    rng = np.random.default_rng(0)
+    rng = cases()
     for alpha in (0.1, 1.0, 3.0):
         g = rng.standard_normal((3, 2))
         found, square = number(ask(bound, g.copy(), alpha)), (g**2).sum()
@@ -64,7 +74,10 @@ def check_bound(bound):
         hint = "that bounds the distance of W, not of f(W)"
         far = (square / alpha**2, np.sqrt(square) / alpha)
         need(alpha == 1 or not any(same(found, other) for other in far), case + hint)
-        told = f"it is {square / (2 * alpha):.4f}, not {found:.4f}: for which V is the right side "
+        told = (
+            f"it is {square / (2 * alpha):.4f}, not {found:.4f}: for which V is the "
+            "right side "
+        )
         need(
             same(found, square / (2 * alpha)),
             case + told + "of the inequality smallest?",
@@ -80,7 +93,10 @@ def check_halves(four):
         a, b, c, d = np.array(four, dtype=np.float32)
         left, halves = ((a + b) + c) + d, (a + b) + (c + d)
     need(np.isfinite([left, halves]).all(), "the sums should be finite")
-    hint = f"both sums are {left:g}: let one of the numbers be so large that it absorbs another"
+    hint = (
+        f"both sums are {left:g}: let one of the numbers be so large that it absorbs "
+        "another"
+    )
     need(left != halves, hint)
     return f"{left:g} from left to right, {halves:g} from two workers"
 
@@ -132,4 +148,7 @@ def check_workers(best_workers, hundred):
     ten, many = (4 * n / (p * w) + 8 * w / b for w in (10, 100))
     hint = f"with d k = 1, T(10) is {ten:.2g} s and T(100) {many:.2g} s"
     pick(hundred, ("faster", "slower"), "slower", hint)
-    return f"{many / ten:.1f} times as long: the traffic on the link grows with the workers"
+    return (
+        f"{many / ten:.1f} times as long: the traffic on the link grows with the "
+        "workers"
+    )

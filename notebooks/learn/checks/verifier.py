@@ -7,7 +7,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from checks.exercise import array, ask, exercise, need, number, pick, same
+from checks.exercise import array, ask, cases, exercise, need, number, pick, same
 
 
 @exercise
@@ -23,7 +23,10 @@ def check_gain(gain):
             )
             z = np.linspace(-5, 5, 4001)
             least = (C * np.maximum(0, z) ** 2 - a * z).min() + a
-            hint = f"for a = {a:g}, C = {C:g} not {found:.4g}: where is the minimum of C z^2 - a z?"
+            hint = (
+                f"for a = {a:g}, C = {C:g} not {found:.4g}: where is the minimum of C "
+                "z^2 - a z?"
+            )
             need(abs(found - least) < 1e-4, hint)
     return "a - a^2 / 4C, at z = a / 2C"
 
@@ -32,7 +35,7 @@ def check_gain(gain):
 def check_bounds(bounds):
     """``bounds(w, a, X, s, C) -> D(a), P(w)`` in ordinary arithmetic, a made
     feasible."""
-    rng = np.random.default_rng(0)
+    rng = cases()
     for C in (0.5, 2.0):
         X, s, w = (
             rng.normal(size=(9, 3)),
@@ -63,7 +66,7 @@ def check_bounds(bounds):
 def check_rounded(answer, fall):
     """`answer`: how far a rounded a lowers the bound; ``fall(e)``: if all are off by 1
     + e."""
-    for e in np.random.default_rng(0).uniform(-0.2, 0.2, 5):
+    for e in cases().uniform(-0.2, 0.2, 5):
         found, case = number(ask(fall, e)), f"for e = {e:.3f}: "
         need(found >= 0, case + "D is highest at a*: the fall cannot be negative")
         need(
@@ -101,7 +104,10 @@ def check_lie(M, rows_of, bounds):
     hint = "off by enough, but to the other side. Try another M"
     need(lower > 0.99 * upper, told + hint)
     need(lower > 1.01 * upper, told + "how large are the errors of the products a M?")
-    return f"the computed lower bound is {lower:.3f}, and the optimum is at most {upper:.3f}"
+    return (
+        f"the computed lower bound is {lower:.3f}, and the optimum is at most "
+        f"{upper:.3f}"
+    )
 
 
 @exercise
@@ -138,7 +144,7 @@ def check_outward(certified):
 def check_silent(excess, measured: float):
     """``excess(g, h, u)``: P - P* of one weight at which P has the slope g, and in
     another unit."""
-    for g, h, u in np.random.default_rng(0).uniform([0.1, 0.5, 3], [1, 5, 9], (5, 3)):
+    for g, h, u in cases().uniform([0.1, 0.5, 3], [1, 5, 9], (5, 3)):
         found = array(ask(excess, g, h, u), (2,), "the result").astype(float)
         first, case = g**2 / (2 * h), f"for g = {g:.2f}, h = {h:.2f}, u = {u:.2f}: "
         need(
@@ -157,7 +163,10 @@ def check_silent(excess, measured: float):
         )
         hint = f"the second is {u**2:.3g} times the first: h is divided by u^2"
         need(same(found[1], first * u**2), case + hint)
-    return f"the columns differ by factors of thousands: {measured:.1%} above, without a warning"
+    return (
+        f"the columns differ by factors of thousands: {measured:.1%} above, without a "
+        "warning"
+    )
 
 
 def exact(w, a, X, s, C) -> tuple[Fraction, Fraction]:
@@ -177,7 +186,7 @@ def exact(w, a, X, s, C) -> tuple[Fraction, Fraction]:
 
 
 def _cases():
-    rng = np.random.default_rng(0)
+    rng = cases()
     for size in (0.0, 1e4, 1e8, 1e12):  # of what cancels in w'x and in v
         for n, d in ((4, 2), (12, 3), (30, 5)):
             for _ in range(4):

@@ -8,6 +8,7 @@ from checks.exercise import (
     CLOSE,
     array,
     ask,
+    cases,
     exercise,
     need,
     number,
@@ -25,7 +26,7 @@ from workbench.weston_watkins.walrus import sweep
 @exercise
 def check_loss(ww_loss):
     """``ww_loss(V, y)``: the Weston-Watkins loss of each row of (n, k) scores."""
-    rng = np.random.default_rng(0)
+    rng = cases()
     for n, k in ((40, 4), (30, 7)):
         V, y = rng.normal(0, 1.5, (n, k)), rng.integers(0, k, n)
         found = array(ask(ww_loss, V.copy(), y), (n,), "the loss")
@@ -41,7 +42,10 @@ def check_loss(ww_loss):
         need(not same(found, truth / (k - 1)), hint)
         i = int(np.argmax(np.abs(found - truth)))
         margins = np.round(np.delete(V[i, y[i]] - V[i], y[i]), 2).tolist()
-        hint = f"a row with the margins {margins} has the loss {truth[i]:.3f}, not {found[i]:.3f}"
+        hint = (
+            f"a row with the margins {margins} has the loss {truth[i]:.3f}, not "
+            f"{found[i]:.3f}"
+        )
         need(same(found, truth), hint)
     return "a sum over all wrong classes, none of them negative"
 
@@ -49,7 +53,7 @@ def check_loss(ww_loss):
 @exercise
 def check_at_zero(all_equal):
     """``all_equal(k, s)``: the three losses of a row whose `k` scores are all `s`."""
-    rng = np.random.default_rng(0)
+    rng = cases()
     for k, s in (
         (10, 0.0),
         (2, 0.0),
@@ -76,7 +80,10 @@ def check_at_zero(all_equal):
         alike = same(found[2], k * max(0, 1 - s))
         hint = "one-vs-rest: which score should the other classes have, 1 or -1?"
         need(s == 0 or not alike, case + hint)
-        hint = f"one-vs-rest is {one_vs_rest:.3f}, not {found[2]:.3f}: a hinge is never negative"
+        hint = (
+            f"one-vs-rest is {one_vs_rest:.3f}, not {found[2]:.3f}: a hinge is never "
+            "negative"
+        )
         need(same(found[2], one_vs_rest), case + hint)
     return "k - 1, 1 and k at s = 0; only one-vs-rest depends on more than margins"
 
@@ -97,13 +104,16 @@ def check_right_but_costly(scores):
     )
     hinges = np.maximum(0, 1 - margins)
     need(hinges.sum() > 1, f"the loss is {hinges.sum():.3f}; bring the rivals closer")
-    return f"class 0 wins, and the loss is {hinges.sum():.3f}; Crammer-Singer's is {hinges.max():.3f}"
+    return (
+        f"class 0 wins, and the loss is {hinges.sum():.3f}; Crammer-Singer's is "
+        f"{hinges.max():.3f}"
+    )
 
 
 @exercise
 def check_centred(centred):
     """``centred(W)`` has the margins of (d, k) `W` and the smallest norm."""
-    W = np.random.default_rng(0).normal(1, 1, (5, 3))
+    W = cases().normal(1, 1, (5, 3))
     found, best = array(ask(centred, W.copy()), W.shape, "the result"), _centred(W)
     moved = found - W
     need(
@@ -119,7 +129,7 @@ def check_centred(centred):
 def check_binary(as_binary):
     """``as_binary(C, w)``: the C of the binary SVM that equals (P) for k = 2, and W (d,
     2)."""
-    w = np.random.default_rng(0).normal(size=4)
+    w = cases().normal(size=4)
     for C in (0.3, 1.0, 5.0):
         found = ask(as_binary, C, w.copy())
         several(found, 2, "return two things, C_bin and W")
@@ -191,7 +201,8 @@ def check_block(block):
         )
         need(found.shape != beta.shape, "leave the own class out: v has k - 1 entries")
         found, own = array(found, v.shape, "v"), np.delete(beta, label) + S
-        if same(found, v):
+        agrees = same(found, v)
+        if agrees:
             continue
         need(
             not same(found, v - own),
@@ -207,7 +218,7 @@ def check_block(block):
         )
         given = f"|x|^2 = {norm:.3f} and beta = {np.round(beta, 2).tolist()}"
         wanted, found = np.round(v, 3).tolist(), np.round(found, 3).tolist()
-        need(False, f"for a row with {given}, v is {wanted}, not {found}")
+        need(agrees, f"for a row with {given}, v is {wanted}, not {found}")
     return "v_j > 0 exactly if this row, left out of W, would violate margin j"
 
 
@@ -215,9 +226,7 @@ def check_block(block):
 def check_second(answer, turns):
     """`answer`: how b_2 moves with C; ``turns(v)``: the C of its turn, and that of its
     end."""
-    for first, share in np.random.default_rng(0).uniform(
-        [0.5, 0.6], [5, 0.95], (10, 2)
-    ):
+    for first, share in cases().uniform([0.5, 0.6], [5, 0.95], (10, 2)):
         v = np.array([first, share * first])
         turn, still = array(ask(turns, v.copy()), (2,), "the result").astype(float)
         need(
@@ -244,7 +253,10 @@ def check_second(answer, turns):
             same(b[0], still),
             case + "the cross is already inside: which side touches it first?",
         )
-    hint = "once it has left the diagonal, what does a larger b_1 do to b_2 = v_2 - (b_1 + b_2)?"
+    hint = (
+        "once it has left the diagonal, what does a larger b_1 do to b_2 = v_2 - (b_1 "
+        "+ b_2)?"
+    )
     pick(answer, ("rises", "falls", "both"), "both", hint)
     return "b_2 = C rises to v_2 / 3, then falls as b_1 grows, until b_1 is also free"
 
@@ -277,12 +289,19 @@ def check_sweep(pass_over, is_root):
         names = ("n_u", "n_m", "S")
         for name, value, truth in zip(names, map(number, found), expected):
             case = f"v_j = 1.5, n_u = 3, n_m = 5, S = 3: after the {what} "
-            hint = f"{name} is not {value:g}: n_u entries are at C, n_m free, S sums the free v_j"
+            hint = (
+                f"{name} is not {value:g}: n_u entries are at C, n_m free, S sums the "
+                "free v_j"
+            )
             need(same(value, truth), case + hint)
-    for g, after in ((0.4, 0.6), (0.6, 0.4), (-0.5, -np.inf), (0.3, 1.2)):
+    breakpoints = (0.4, 0.6), (0.6, 0.4), (-0.5, -np.inf), (0.3, 1.2), (1.4, 1.2)
+    for g, after in breakpoints:
         found = bool(ask(is_root, g, after))
         where = "left of" if g < after else "right of"
-        hint = f"g = {g} is {where} the next breakpoint, {after}: is it on the current segment?"
+        hint = (
+            f"g = {g} is {where} the next breakpoint, {after}: is it on the current "
+            "segment?"
+        )
         need(found == (g > after), hint)
     return "each breakpoint costs a few additions"
 
@@ -292,7 +311,10 @@ def check_solve(solve):
     """``solve(v, C)`` is the root of F."""
     for v, C in _blocks():
         g, truth = number(ask(solve, v.copy(), C)), sweep(v, C)
-        hint = f"for v = {np.round(v, 2).tolist()}, C = {C} you find {g:.4f}, the root is {truth:.4f}"
+        hint = (
+            f"for v = {np.round(v, 2).tolist()}, C = {C} you find {g:.4f}, the root "
+            f"is {truth:.4f}"
+        )
         if v.max() <= 0:
             hint += ": no v_j is positive, so b = 0"
         elif len(set(v)) < len(v):
@@ -317,7 +339,10 @@ def check_careless(v, careless, C: float):
         return (
             f"it finds {g:.4g}: no v_j is positive, b = 0, and so g must be 0 (line 3)"
         )
-    return f"it finds {g:.4g}, the root is {truth:.4g}: equal entries count as one in a set"
+    return (
+        f"it finds {g:.4g}, the root is {truth:.4g}: equal entries count as one in a "
+        "set"
+    )
 
 
 @exercise
@@ -371,7 +396,7 @@ def margins(V: np.ndarray, y: np.ndarray) -> np.ndarray:
 
 def toy() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return rows (12, 3), labels of four classes, and multipliers (12, 4)."""
-    rng = np.random.default_rng(0)
+    rng = cases()
     y = np.arange(12) % 4
     X = rng.normal(size=(12, 3)) + y[:, None]
     B = rng.uniform(0, 1, (12, 4)) * (rng.random((12, 4)) < 0.7)
@@ -396,7 +421,7 @@ def _centred(W: np.ndarray) -> np.ndarray:
 
 
 def _blocks():
-    rng = np.random.default_rng(0)
+    rng = cases()
     for m in (1, 2, 3, 6):
         for C in (0.1, 0.5, 2.0, 100.0):
             for v in rng.normal(0.5, 1, (6, m)):

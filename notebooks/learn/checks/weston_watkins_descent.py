@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from checks.certified import check_certified as check_certified
-from checks.exercise import CLOSE, array, ask, exercise, need, number, pick, same
+from checks.exercise import CLOSE, array, ask, cases, exercise, need, number, pick, same
 from checks.weston_watkins import block_of, margins, minimiser, toy, weights
 from workbench.core.trace import Trace
 
@@ -73,7 +73,10 @@ def check_epochs(epochs):
     for rate, factor in ((0.5, 8), (0.9, 10), (0.99, 1000)):
         found, truth = number(ask(epochs, rate, factor)), np.log(factor) / -np.log(rate)
         whole = np.ceil(truth - CLOSE)  # a student may well count whole epochs
-        hint = f"rate {rate}, factor {factor}: {found:.3g} epochs multiply the distance by "
+        hint = (
+            f"rate {rate}, factor {factor}: {found:.3g} epochs multiply the distance "
+            "by "
+        )
         hint += f"{rate ** min(found, 1e6):.3g}"
         need(same(found, truth) or same(found, whole), hint)
     return "a rate of 0.9 needs 22 epochs for every digit, 0.99 needs 229"
@@ -83,7 +86,7 @@ def check_epochs(epochs):
 def check_primal(answer, changes, primal: np.ndarray):
     """`answer`: what P does; ``changes(x, b, y, z, t)``: what row x's b does to row z's
     margins."""
-    rng = np.random.default_rng(0)
+    rng = cases()
     for t in (0, 1, 2, 3):
         (x, z), b = rng.normal(size=(2, 5)), np.r_[rng.random(3), 0.0]
         found = array(
@@ -113,7 +116,10 @@ def check_primal(answer, changes, primal: np.ndarray):
 def check_stall(patience, C, descend: Callable):
     """``descend(C, patience)`` stops far above full sweeps after as many epochs."""
     need(number(patience) % 1 == 0, f"patience must be a whole number, got {patience}")
-    hint = f"patience must be at least 2, got {patience}; for which C do two visits say little?"
+    hint = (
+        f"patience must be at least 2, got {patience}; for which C do two visits say "
+        "little?"
+    )
     need(number(patience) > 1, hint)
     need(number(C) > 0, "C must be positive")
     dropped, full = descend(C, int(patience))[-1], descend(C, np.inf)[-1]
@@ -127,11 +133,10 @@ def check_stall(patience, C, descend: Callable):
 def check_rounds(short, shark: Trace, walrus: Trace):
     """``short(tau, m)``: how far above its minimum (4) is, if no derivative is larger
     than tau."""
-    for m, tau in zip((2, 6, 20), np.random.default_rng(0).uniform(0.1, 2, 3)):
+    for m, tau in zip((2, 6, 20), cases().uniform(0.1, 2, 3)):
         g, found = tau * (-1.0) ** np.arange(m), number(ask(short, tau, m))
-        truth = (
-            g @ np.linalg.solve(np.eye(m) + 1, g) / 2
-        )  # the worst signs, m being even
+        # the worst signs, m being even
+        truth = g @ np.linalg.solve(np.eye(m) + 1, g) / 2
         case = f"for tau = {tau:.3g}, m = {m}: "
         need(
             found > truth - CLOSE,

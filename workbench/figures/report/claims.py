@@ -43,6 +43,8 @@ class Claim(NamedTuple):
     figure: str = ""
     command: str = ""
     timed: str = ""
+    scope: str = ""
+    threshold: str = ""
 
 
 @cache
