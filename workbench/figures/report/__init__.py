@@ -19,7 +19,7 @@ import workbench
 from workbench.core.files import whole
 from workbench.core.kinds import PathLike, Record
 from workbench.figures import reference
-from workbench.figures.report.claims import VERDICTS, Claim, read_claims
+from workbench.figures.report.claims import VERDICTS, read_claims
 from workbench.figures.report.rows import (
     STANDINGS,
     Row,
@@ -73,6 +73,7 @@ def report(
     def source(figure: Figure) -> str:
         return quote((notebooks / f"{figure.notebook}.ipynb").as_posix())
 
+    claims = read_claims()
     environment = Environment(
         loader=FileSystemLoader(Path(__file__).parent),
         autoescape=True,
@@ -83,7 +84,7 @@ def report(
         now=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
         version=workbench.__version__,
         figures=collected,
-        board=[(title(paper), _claims_of(paper)) for paper in PAPERS],
+        board=[(title(key), [c for c in claims if c.paper == key]) for key in PAPERS],
         verdicts=VERDICTS,
         proofs=Counter(proof.outcome for f in collected for proof in f.proofs),
         total=counts(rows),
@@ -97,10 +98,6 @@ def report(
     with whole(path) as part:
         part.write_text(page, encoding="utf-8")
     return path
-
-
-def _claims_of(paper: str) -> list[Claim]:
-    return [claim for claim in read_claims() if claim.paper == paper]
 
 
 def _section(paper: str, figures: list[Figure], rows: list[Row]) -> Record:

@@ -20,12 +20,11 @@ import pandas as pd
 from workbench.runs.mill import PRINTED
 from workbench.runs.notebooks import CHECKOUT
 
-UNDECIDED = "not decided"
 VERDICTS = (
     "holds",
     "holds in part",
     "does not hold",
-    UNDECIDED,
+    "not decided",
     "cannot be tested here",
 )
 
@@ -63,18 +62,24 @@ def read_claims() -> tuple[Claim, ...]:
 
 def _claim(base: sqlite3.Connection, entry: dict) -> Claim:
     """Return the claim of an entry of claims.toml, with its numbers filled in."""
-    query = ("time", "sql", "tables")
-    fields = {name: value for name, value in entry.items() if name not in query}
-    if entry.get("time"):
-        fields["timed"] = _timing(_sidecar(entry["figure"]))
+    fields = dict(entry)
+    sql = fields.pop("sql", "")
+    tables = fields.pop("tables", ())
+    if fields.pop("time", False):
+        sidecar = _sidecar(entry["figure"])
+        processor = sidecar["machine"]["cpu"].replace("(R)", "")
+        alone = f"timed alone, {processor}"
+        fields["timed"] = alone if sidecar["timed"] else "not timed alone"
     values: dict = {}
-    if sql := entry.get("sql"):
-        for name in entry["tables"]:
-            _load(base, name)
+    if sql:
+        for name in tables:
+            exists = "SELECT 1 FROM sqlite_master WHERE name = ?"
+            if not base.execute(exists, [name]).fetchone():
+                _table(name).to_sql(name, base, index=False)
         values = pd.read_sql(sql, base).to_dict("records")[0]
         if values["ok"] != 1:
-            verdict = entry["verdict"]
-            fields["verdict"] = UNDECIDED
+            verdict = fields["verdict"]
+            fields["verdict"] = "not decided"
             fields["number"] = str(values)
             fields["why"] = (
                 f"The numbers no longer bear out {verdict!r}: judge the claim again."
@@ -83,20 +88,6 @@ def _claim(base: sqlite3.Connection, entry: dict) -> Claim:
     for name in ("number", "why"):
         fields[name] = fields.get(name, "").format(**values)
     return Claim(**fields)
-
-
-def _timing(sidecar: dict) -> str:
-    """Return in words whether the seconds of a figure were timed alone."""
-    if not sidecar["timed"]:
-        return "not timed alone"
-    return f"timed alone, {sidecar['machine']['cpu'].replace('(R)', '')}"
-
-
-def _load(base: sqlite3.Connection, name: str) -> None:
-    """Make sure that the data base has a table."""
-    query = "SELECT 1 FROM sqlite_master WHERE name = ?"
-    if not base.execute(query, [name]).fetchone():
-        _table(name).to_sql(name, base, index=False)
 
 
 def _table(name: str) -> pd.DataFrame:

@@ -107,7 +107,9 @@ def compare(
         return Verdict("context", "other unit", caveat="the units cannot be converted")
     if paper.value is None or ours.value is None:
         return Verdict("none")
-    half = _half_interval(ours.spread, runs)
+    half = math.inf  # half of the interval: a single run need not tell
+    if ours.spread is not None:  # it is 0 if nothing is random
+        half = student.ppf(0.95, max(1, runs - 1)) * ours.spread / runs**0.5
     if quantity in FACTORS and paper.unit != "%":
         if min(paper.value, ours.value) <= 0:
             return Verdict("none")
@@ -133,16 +135,6 @@ def compare(
         better = (ours.value > paper.value) == (quantity in MORE)
         shown += "; better" if better else "; worse"
     return Verdict(tone, shown)
-
-
-def _half_interval(spread: float | None, runs: int) -> float:
-    """Return half of the 90 % interval of a mean.
-
-    The spread is 0 if nothing is random, and None if a single run does not tell.
-    """
-    if spread is None:
-        return math.inf
-    return student.ppf(0.95, max(1, runs - 1)) * spread / runs**0.5
 
 
 def _margin(quantity: str, paper: Number) -> float:
