@@ -70,6 +70,49 @@ def test_texts_of_medical_codes(tmp_path):
     assert sorted(rows.X.toarray().tolist()) == [[1, 0]] * 4 + [[1, 1], [1, 2], [1, 3]]
 
 
+TERMS = """format-version: 1.2
+
+[Term]
+id: HP:1
+name: Cold fever
+synonym: "Fever, \\"cold\\"" EXACT []
+def: "A fever of the cold." [x]
+
+[Term]
+id: HP:2
+name: fever
+is_obsolete: true
+
+[Term]
+id: HP:3
+name: Single
+
+[Typedef]
+id: of
+name: cold of
+"""
+DISEASES = """#version: 1
+database_id\tdisease_name\tqualifier\thpo_id
+a\tcold fever\t\tHP:1
+a\tcold fever\t\tHP:2
+b\tswamp fever\t\tHP:1
+b\tswamp fever\tNOT\tHP:2
+b\tswamp fever\t\tHP:1
+"""
+
+
+def test_texts_of_an_ontology_and_of_what_is_annotated_with_it(tmp_path):
+    with zipfile.ZipFile(tmp_path / "a.whl", "w") as packed:
+        packed.writestr(SOURCES["phenotypes"].members[0], TERMS)
+        packed.writestr(SOURCES["diseases"].members[0], DISEASES)
+    rows = parse("phenotypes", tmp_path / "a.whl")
+    assert set(rows.y) == {"HP:1"} and (len(rows.y), rows.n_train) == (3, 2)
+    assert rows.X.toarray().tolist() == [[1, 1]] * 3  # cold and fever
+    rows = parse("diseases", tmp_path / "a.whl")
+    assert set(rows.y) == {"HP:1"} and (len(rows.y), rows.n_train) == (2, 1)
+    assert rows.X.toarray().tolist() == [[1]] * 2  # fever
+
+
 def test_planes_of_colour_become_pixels(tmp_path):
     (tmp_path / "rgb").write_text("1 1:1 2:2 3:3 4:4 5:5 6:6\n0 1:7\n")
     source = Source("", (2, 6, 2), route="libsvm planes")

