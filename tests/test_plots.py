@@ -5,6 +5,7 @@ from itertools import combinations
 
 import matplotlib.pyplot as plt
 import numpy as np
+import pandas as pd
 import pytest
 from helpers import each
 from matplotlib.colors import to_hex, to_rgb
@@ -14,7 +15,7 @@ import scaling_plots
 from printed_tables import beside
 from workbench import SOLVERS, as_problem
 from workbench.core.trace import Trace
-from workbench.figures import curves, plots, style
+from workbench.figures import curves, frames, plots, style
 from workbench.figures.reference import measured, printed
 
 
@@ -231,3 +232,31 @@ def cielab(colour):
         to_xyz @ linear / [0.9505, 1, 1.089]
     )  # none of ours is nearly black
     return np.array([116 * y - 16, 500 * (x - y), 200 * (y - z)])
+
+
+def test_runs_become_a_tidy_frame():
+    runs = [
+        trace(round=[0, 1], lower=[0.0, low], upper=[1.0, 0.5]) for low in (0.1, 0.3)
+    ]
+    for seed, run in enumerate(runs):
+        problem = {"name": "toy", "n": 3, "d": 2, "k": 2, "checksum": "same"}
+        run.header |= {"problem": problem, "parameters": {"eps1": 0.1}, "seed": seed}
+    frame = frames.ends(runs)
+    assert frame["p_eps1"].tolist() == [0.1, 0.1] and frame["seed"].tolist() == [0, 1]
+    assert frame["label"].unique() == ["MRC-CCG"] and frame["trace"][1] is runs[1]
+    optimum = frames.optima(runs).loc["same"]
+    assert optimum.to_dict() == approx(
+        {"lower": 0.3, "upper": 0.5, "value": 0.4, "error": 0.1}
+    )
+    table = frames.spread(frame, "p_eps1", "lower")
+    assert table.loc[0.1].tolist() == approx([0.15, 0.2, 0.25])
+
+
+def test_a_heat_map_writes_its_numbers_and_brackets_what_the_clock_ended(ax):
+    table = pd.DataFrame([[1.0, 1e-9], [20.0, 3.0]], index=[0.1, 0.2], columns=[5, 6])
+    plots.heat_map(ax, table, log=True, cut=table > 10, floor=1e-6)
+    assert [text.get_text() for text in ax.texts] == ["1", "< 1e-06", "(20)", "3"]
+    assert [tick.get_text() for tick in ax.get_yticklabels()] == ["0.1", "0.2"]
+    assert [tick.get_text() for tick in ax.get_xticklabels()] == ["5", "6"]
+    plots.band(ax, pd.DataFrame({"low": [1], "median": [2], "high": [4]}), color="red")
+    assert ax.lines[0].get_ydata().tolist() == [2]

@@ -76,8 +76,9 @@ def why_not_timed(made: Values) -> str:
     if (made["load"] or 0.0) >= own + MAX_OTHER_LOAD:
         used = count(own, "thread")
         return f"the machine was busy (load {made['load']:g}, this run used {used})"
-    if (made["wall_over_cpu"] or 1.0) > MAX_WALL_OVER_CPU:
-        return f"the machine was busy (wall time was {made['wall_over_cpu']:g} times CPU time)"
+    ratio = made["wall_over_cpu"] or 1.0
+    if ratio > MAX_WALL_OVER_CPU:
+        return f"the machine was busy (wall time was {ratio:g} times CPU time)"
     return ""
 
 

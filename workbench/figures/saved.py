@@ -1,7 +1,7 @@
 """Figures saved with a record of their making, for figure notebooks.
 
->>> figures = Figures("mrc_convergence", globals())                        # doctest: +SKIP
->>> figures.save(fig, "gap", "Certified gap over time.", traces=traces)    # doctest: +SKIP
+>>> figures = Figures("mrc_convergence", globals())            # doctest: +SKIP
+>>> figures.save(fig, "gap", "Certified gap over time.", runs)  # doctest: +SKIP
 """
 
 from __future__ import annotations
@@ -24,7 +24,9 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from PIL import Image
 
 from workbench.core.files import digest, whole
-from workbench.core.kinds import PathLike, Record, Values
+from workbench.core.kinds import PathLike, Record, Steps, Values
+from workbench.core.problem import Problem
+from workbench.core.stream import Row, Rule, State
 from workbench.core.trace import Trace, read_trace, write_trace
 from workbench.figures.plots import ENDED, ended_by_clock
 from workbench.figures.provenance import as_json, in_words, made_by, regenerated_by
@@ -33,7 +35,9 @@ from workbench.runs.engine import key
 from workbench.runs.mill import notebook_key, timed
 from workbench.runs.notebooks import FOLDER, Notebook, read
 from workbench.runs.results import recalled, write_results
+from workbench.runs.run import run as run_solver
 from workbench.runs.sweep import runs_folder
+from workbench.runs.worker import one_thread, timed_alone
 
 # matplotlib would write the time of day into them; without it equal figures are equal
 # files.
@@ -52,8 +56,8 @@ SENTENCES = re.compile(r"(?<=[.!?]) ")  # some begin with the name of a data set
 class Figures:
     """The figures of one notebook: saves each picture with a json of how it was made.
 
-    Pictures are png files; the profile ``paper`` and a paper's style write svg and pdf,
-    too.
+    Creating it sets matplotlib to the house style. Pictures are png files; the profile
+    ``paper`` and the style of a paper write svg and pdf, too.
 
     Parameters
     ----------
@@ -67,9 +71,13 @@ class Figures:
 
     Attributes
     ----------
-    measured : the traces of :meth:`kept` functions; a notebook adds those of a sweep
-        that no figure shows. The profile ``paper`` writes them to ``results/`` with
-        those of the figures
+    measured : list of Trace
+        The traces of :meth:`kept` functions; a notebook adds those of a sweep that no
+        figure shows. The profile ``paper`` writes them to ``results/`` with those of
+        the figures.
+    timed : bool
+        Whether the seconds of its own runs are timings: its parameter ``timing`` says
+        so, and no other notebook runs at the same time.
     """
 
     def __init__(
@@ -97,12 +105,57 @@ class Figures:
         self.style = os.environ.get(
             "WORKBENCH_STYLE"
         )  # a name of PAPER_SIZES, or empty
+        use_style()
         folder = (
             folder or os.environ.get("WORKBENCH_FIGURES") or runs_folder() / "by_hand"
         )
         self.folder = Path(folder) / notebook
         self.started = time.perf_counter()
         self.measured: list[Trace] = []
+        self.timed = timed_alone(timed(self.parameters))
+
+    def run(
+        self,
+        problem: Problem,
+        solver: str | Steps,
+        *rules: Rule,
+        judge: Callable[[State], Row] | None = None,
+        seed: int | None = None,
+        ends: bool = False,
+        **options,
+    ) -> tuple[Trace, State | None]:
+        """Run a solver, evaluate its last state, and record how the run was made.
+
+        Parameters
+        ----------
+        problem, solver, rules
+            The arguments of :func:`workbench.runs.run.run`.
+        judge : function, optional
+            What it returns for the last state joins the last row of the trace, for
+            example :func:`workbench.core.measures.errors` of the problem. It is not
+            timed.
+        seed : int, optional
+            The seed that distinguishes this run from its repetitions, for the record.
+        ends : bool
+            Keep the first and the last row only, for a figure of where runs end.
+        options
+            The other arguments of :func:`workbench.runs.run.run`, above all
+            ``parameters``.
+
+        Returns
+        -------
+        trace : Trace
+            Its header says whether the run was timed, and its seed.
+        state : State or None
+            The last state; None if the run was interrupted within a round.
+        """
+        trace, state = run_solver(solver, problem, *rules, **options)
+        if judge and state:
+            trace.last.update(judge(state))
+        trace.header |= {"timed": self.timed, "seed": seed}
+        if ends:
+            del trace.rows[1:-1]
+        return trace, state
 
     def kept(self, run: Callable[..., Trace]) -> Callable[..., Trace]:
         """Return the function with its runs kept, so that a stopped notebook resumes.
@@ -111,7 +164,7 @@ class Figures:
         ----------
         run : function of plain values, the first of which describes the data; returns a
             trace. Whatever else it reads must follow from the notebook's cells and
-            parameters
+            parameters. It runs on one thread, and on one core if the notebook is timed
 
         Returns
         -------
@@ -134,7 +187,8 @@ class Figures:
             path = runs_folder() / "points" / own[:2] / f"{own}.jsonl"
             trace = _whole(path, own)
             if trace is None:
-                trace = run(*values)
+                with one_thread(self.timed):
+                    trace = run(*values)
                 rows = len(trace.rows)
                 trace.header |= {
                     "key": own,

@@ -103,14 +103,17 @@ def look(label: str, position: int = 0) -> Look:
     )
 
 
-def title(problem: Problem, between: str = "\n") -> str:
-    """Return a panel's title: the data's name, ``synthetic`` if they are, and their
-    size."""
+def data_name(problem: Problem) -> str:
+    """Return the name of the data without their size, with ``synthetic`` if they
+    are."""
     name = re.sub(r" \d+x\d+x\d+|, standardised", "", problem.name)
-    kind = ", synthetic" if problem.synthetic and "synthetic" not in name else ""
-    return (
-        f"{name}{kind}{between}n = {problem.n:,}, d = {problem.d:,}, k = {problem.k:,}"
-    )
+    return name + ", synthetic" * (problem.synthetic and "synthetic" not in name)
+
+
+def title(problem: Problem, between: str = "\n", sizes: str = "ndk") -> str:
+    """Return the title of a panel: the name of the data, and these of their sizes."""
+    numbers = ", ".join(f"{size} = {getattr(problem, size):,}" for size in sizes)
+    return f"{data_name(problem)}{between}{numbers}"
 
 
 def small_plots(
