@@ -30,7 +30,12 @@ from workbench.core.stream import Row, Rule, State
 from workbench.core.trace import Trace, read_trace, write_trace
 from workbench.figures.plots import ENDED, ended_by_clock
 from workbench.figures.provenance import as_json, in_words, made_by, regenerated_by
-from workbench.figures.style import PAPER_SIZES, use_style
+from workbench.figures.style import (
+    PAPER_SIZES,
+    hide_minor_ticks,
+    mark_minor_ticks,
+    use_style,
+)
 from workbench.runs.engine import key
 from workbench.runs.mill import notebook_key, timed
 from workbench.runs.notebooks import FOLDER, Notebook, read
@@ -362,9 +367,10 @@ def _draw(
     text = figure.text(
         0.01, -6 / 72 / height, "\n".join(lines), in_layout=True, **style
     )
-    # The layout and its border are computed once, and not twice for each of the
-    # formats.
+    # The layout and its border are computed once, and not for each of the formats.
+    hidden = hide_minor_ticks(figure)
     figure.draw_without_rendering()
+    mark_minor_ticks(hidden)
     layout = figure.get_layout_engine()
     border = figure.get_tightbbox().padded(matplotlib.rcParams["savefig.pad_inches"])
     border = None if paper else border  # a paper's width is exact

@@ -5,14 +5,17 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterable
 from typing import NamedTuple
 
 import matplotlib
 import matplotlib.pyplot as plt
 import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.axis import Axis
 from matplotlib.figure import Figure
-from matplotlib.ticker import LogLocator
+from matplotlib.lines import TICKDOWN, TICKLEFT, Line2D
+from matplotlib.ticker import Locator, LogLocator, NullLocator
 
 from workbench.core.problem import Problem
 from workbench.registry import SOLVERS
@@ -139,6 +142,49 @@ def plain_log(axis: Axis, *subs: float) -> None:
     )
     axis.set_major_formatter("{x:,g}")
     axis.set_minor_formatter("")
+
+
+def hide_minor_ticks(figure: Figure) -> list[tuple[Axes, str, Locator]]:
+    """Take away the minor ticks of logarithmic axes, and return what made them.
+
+    Axes whose minor ticks have numbers keep them.
+    """
+    hidden = []
+    for ax in figure.axes:
+        for name, axis in ax._axis_map.items():
+            numbers = axis.get_minor_formatter().format_ticks(axis.get_minorticklocs())
+            if axis.get_scale() != "linear" and not any(numbers):
+                hidden.append((ax, name, axis.get_minor_locator()))
+    for ax, name, _ in hidden:  # at last, since shared axes have one locator
+        ax._axis_map[name].set_minor_locator(NullLocator())
+    return hidden
+
+
+def mark_minor_ticks(hidden: Iterable[tuple[Axes, str, Locator]]) -> None:
+    """Draw hidden minor ticks as one line of marks per axis.
+
+    The picture is the same, but matplotlib makes three lines and two texts per tick.
+    The axes must have their final size, on which the number of ticks depends.
+    """
+    for ax, name, locator in hidden:
+        axis = ax._axis_map[name]
+        low, high = sorted(axis.get_view_interval())
+        places = np.setdiff1d(locator(), axis.get_majorticklocs())
+        places = places[(low <= places) & (places <= high)]
+        zeros = np.zeros(len(places))
+        style: dict = {"linestyle": "none", "clip_on": False, "zorder": 2.01}
+        tick = f"{name}tick"
+        style |= {"color": matplotlib.rcParams[f"{tick}.color"]}
+        style |= {"markersize": matplotlib.rcParams[f"{tick}.minor.size"]}
+        style |= {"markeredgewidth": matplotlib.rcParams[f"{tick}.minor.width"]}
+        if name == "x":
+            line = Line2D(places, zeros, marker=TICKDOWN, **style)
+            line.set_transform(ax.get_xaxis_transform())
+        else:
+            line = Line2D(zeros, places, marker=TICKLEFT, **style)
+            line.set_transform(ax.get_yaxis_transform())
+        line.set_in_layout(False)
+        ax.add_artist(line)
 
 
 def legend(figure: Figure, columns: int = 4) -> None:
