@@ -20,8 +20,10 @@ from itertools import chain
 from pathlib import Path
 
 import matplotlib
+import matplotlib.pyplot as plt
+from IPython.display import Image, display
 from matplotlib.backends.backend_agg import FigureCanvasAgg
-from PIL import Image
+from PIL import Image as Picture
 
 from workbench.core.files import digest, whole
 from workbench.core.kinds import PathLike, Record, Steps, Values
@@ -306,7 +308,8 @@ class Figures:
         with whole(self.folder / f"{name}.json") as part:
             part.write_text(as_json(record), encoding="utf-8")
         self._keep(traces)
-        print(f"saved {self.folder / name}.png")
+        plt.close(figure)  # the notebook shows the saved picture, with its caption
+        display(Image(f"{stem}.png", width=100 * figure.get_size_inches()[0]))
 
     def _is_kept(self) -> bool:
         """Return whether the figures go to ``figures/``, as those of the profile paper
@@ -420,6 +423,6 @@ def _palette(png: BytesIO) -> bytes:
     """Return the picture with 256 colours: a third of the size, and no visible
     difference."""
     sink = BytesIO()
-    picture = Image.open(png).convert("RGB").quantize(256, dither=Image.Dither.NONE)
+    picture = Picture.open(png).convert("RGB").quantize(256, dither=Picture.Dither.NONE)
     picture.save(sink, format="png", optimize=True)
     return sink.getvalue()

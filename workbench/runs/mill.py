@@ -119,9 +119,7 @@ def make(
         "WORKBENCH_FIGURES": str(figures),
         "WORKBENCH_JOBS": str(1 if results else jobs),
     }
-    variables |= {
-        "MPLBACKEND": "module://matplotlib_inline.backend_inline"
-    }  # not the user's
+    variables |= {"MPLBACKEND": "agg"}  # notebooks show the pictures that they save
     tasks = []
     for notebook, values in changed:
         name = (
