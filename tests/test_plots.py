@@ -26,7 +26,7 @@ def trace(**columns):
     for values in zip(*columns.values(), strict=True):
         row = dict(zip(columns, values, strict=True))
         rows.append({key: value for key, value in row.items() if value is not None})
-    return Trace({"solver": "mrc_ccg"}, rows)
+    return Trace({"solver": "mrc_ccg", "parameters": {}}, rows)
 
 
 @pytest.fixture
@@ -114,7 +114,7 @@ def test_convergence_draws_median_and_quartiles(ax):
 
 def sized(n, seconds, reached=True):
     made = trace(seconds=[seconds], gap=[0.0 if reached else 1.0])
-    made.header["problem"] = {"n": n}
+    made.header["problem"] = {"n": n, "d": 2, "k": 2, "checksum": "toy"}
     return made
 
 
@@ -139,7 +139,8 @@ def test_scaling_fits_the_exponent_of_the_finished_sizes(ax):
     assert hollow(ax) == [(10_000, 60.0)]
 
     ax.clear()
-    scaling_plots.over(ax, {"a set": runs[:-1]}, size, ended)
+    done = frames.ends(runs[:-1]).assign(data="a set")
+    scaling_plots.over(ax, done, "n", "seconds", by="data")
     assert ax.lines[0].get_xdata().tolist() == SIZES
     assert ax.lines[0].get_ydata() == approx([1e-3 * n**1.5 for n in SIZES])
     assert [tick.get_text() for tick in ax.get_xticklabels()] == [
@@ -156,22 +157,19 @@ def hollow(ax):
     return [point for line in marks for point in zip(*line.get_data(), strict=True)]
 
 
-def ended(run):
-    return run.last["seconds"]
-
-
 @each("reason", ["2 seconds", "2 processor seconds", "finished", "gap <= 0.1"])
 def test_a_run_that_the_clock_ended_is_hollow_and_says_so(ax, reason):
     runs = [trace(seconds=[1.0, 2.0], gap=[0.5, gap], lower=[0, 0], upper=[1, gap])
             for gap in (0.125, 0.25)]  # fmt: skip
     runs[1].last["stopped_by"] = reason
-    runs[1].header["problem"] = runs[0].header["problem"] = {"n": 7}
+    for run in runs:
+        run.header["problem"] = {"n": 7, "d": 2, "k": 2, "checksum": "toy"}
     cut = reason.endswith("seconds")
     assert [run.cut for run in runs] == [False, cut]
     for point, draw, *given in (
         ((2, 0.1875), plots.convergence, {"mrc_ccg": runs}),
         ((2, 0.25), plots.certified_band, "mrc_ccg", runs[1:]),
-        ((7, 2), scaling_plots.over, {"mrc_ccg": runs}, size, ended),
+        ((7, 2), scaling_plots.over, frames.ends(runs), "n", "seconds"),
         ((7, 2), scaling_plots.scaling, {"mrc_ccg": runs[1:]}, size),
     ):
         ax.clear()
