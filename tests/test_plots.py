@@ -11,6 +11,7 @@ from helpers import each
 from matplotlib.colors import to_hex, to_rgb
 from pytest import approx
 
+import heat_maps
 import scaling_plots
 from printed_tables import beside
 from workbench import SOLVERS, as_problem
@@ -252,9 +253,13 @@ def test_runs_become_a_tidy_frame():
 
 def test_a_heat_map_writes_its_numbers_and_brackets_what_the_clock_ended(ax):
     table = pd.DataFrame([[1.0, 1e-9], [20.0, 3.0]], index=[0.1, 0.2], columns=[5, 6])
-    plots.heat_map(ax, table, log=True, cut=table > 10, floor=1e-6)
+    heat_maps.heat_map(ax, table, log=True, cut=table > 10, floor=1e-6)
     assert [text.get_text() for text in ax.texts] == ["1", "< 1e-06", "(20)", "3"]
     assert [tick.get_text() for tick in ax.get_yticklabels()] == ["0.1", "0.2"]
     assert [tick.get_text() for tick in ax.get_xticklabels()] == ["5", "6"]
     plots.band(ax, pd.DataFrame({"low": [1], "median": [2], "high": [4]}), color="red")
     assert ax.lines[0].get_ydata().tolist() == [2]
+    tables = {"time": table, "error": table / 1000}
+    assert heat_maps.changes(tables, "C", ["error"]) == (
+        "C from 0.1 to 0.2: time times 2.4e+05, error +1.1 points"
+    )

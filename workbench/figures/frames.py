@@ -6,9 +6,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable
 
-import numpy as np
 import pandas as pd
 
 from workbench.core.trace import Trace
@@ -61,35 +60,3 @@ def spread(frame: pd.DataFrame, x: str, y: str) -> pd.DataFrame:
     """
     rows = {value: quartiles(part[y]) for value, part in frame.groupby(x)}
     return pd.DataFrame(rows, index=["low", "median", "high"]).T
-
-
-def changes(
-    tables: Mapping[str, pd.DataFrame], symbol: str, fractions: Collection[str] = ()
-) -> str:
-    """Return in words how quantities change from the first to the last row of a table.
-
-    >>> table = pd.DataFrame([[1.0, 2.0], [3.0, 6.0]], index=[0.1, 0.01])
-    >>> changes({"time": table, "error": table / 100}, "ε", ["error"])
-    'ε from 0.1 to 0.01: time times 3, error +3.0 points'
-
-    Parameters
-    ----------
-    tables : dict of str to DataFrame
-        The values of each quantity; the rows are values of one parameter, and the
-        change is an average over the columns.
-    symbol : str
-        The parameter.
-    fractions : names of quantities
-        They change by percentage points, the others by a factor.
-    """
-    words = []
-    for name, table in tables.items():
-        first = table.iloc[0]
-        last = table.iloc[-1]
-        if name in fractions:
-            words.append(f"{name} {100 * np.mean(last - first):+.1f} points")
-        else:
-            factor = np.exp(np.mean(np.log(last / first)))
-            words.append(f"{name} times {factor:.2g}")
-    ends = f"{symbol} from {table.index[0]:g} to {table.index[-1]:g}"
-    return f"{ends}: {', '.join(words)}"

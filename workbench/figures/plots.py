@@ -125,51 +125,6 @@ def band(ax: Axes, table: pd.DataFrame, **style) -> None:
     ax.fill_between(table.index, table["low"], table["high"], **shade)
 
 
-def heat_map(
-    ax: Axes,
-    table: pd.DataFrame,
-    form: str = ".3g",
-    log: bool = False,
-    cut: pd.DataFrame | None = None,
-    floor: float = 0.0,
-) -> None:
-    """Draw a table as shades with its numbers, darker for larger values.
-
-    The shades span at least a decade if they are logarithmic, else at least a fifth of
-    the largest value, so that noise stays pale.
-
-    Parameters
-    ----------
-    table : DataFrame
-        Numbers, such as a pivot table of two parameters.
-    form : str
-        The format of a number.
-    log : bool
-        Whether the shades are those of logarithms.
-    cut : DataFrame of bool, optional
-        The cells in which the clock ended a run; their numbers are in brackets.
-    floor : float
-        Values up to this one are written as being below it.
-    """
-    values = table.to_numpy()
-    shades = np.log10(values) if log else values
-    least = 1.0 if log else 0.2 * shades.max() or 1.0
-    low, span = shades.min(), max(np.ptp(shades), least)
-    # The darkest third of the map is left out, so that black numbers stay legible.
-    limits = {"vmin": low - 0.1 * span, "vmax": low + 1.8 * span}
-    ax.imshow(shades, cmap="Blues", aspect="auto", **limits)
-    for (i, j), value in np.ndenumerate(values):
-        text = f"{value:{form}}" if value > floor else f"< {floor:.0e}"
-        if cut is not None and cut.iloc[i, j]:
-            text = f"({text})"
-        ax.text(j, i, text, ha="center", va="center", size=8)
-    ax.set_xticks(range(len(table.columns)), [f"{value:g}" for value in table.columns])
-    ax.set_yticks(range(len(table)), [f"{value:g}" for value in table.index])
-    ax.grid(False)
-    ax.spines[:].set_visible(False)
-    ax.tick_params(length=0)
-
-
 def ended_by_clock(traces: Iterable[Trace]) -> str:
     """Return a sentence on the runs that the clock ended, for a caption; empty without
     any."""

@@ -11,7 +11,6 @@ from typing import NamedTuple
 import matplotlib
 import matplotlib.pyplot as plt
 import numpy as np
-from matplotlib.axes import Axes
 from matplotlib.axis import Axis
 from matplotlib.figure import Figure
 from matplotlib.lines import TICKDOWN, TICKLEFT, Line2D
@@ -144,47 +143,45 @@ def plain_log(axis: Axis, *subs: float) -> None:
     axis.set_minor_formatter("")
 
 
-def hide_minor_ticks(figure: Figure) -> list[tuple[Axes, str, Locator]]:
-    """Take away the minor ticks of logarithmic axes, and return what made them.
+def hide_minor_ticks(figure: Figure) -> list[tuple[Axis, Locator]]:
+    """Take away the minor ticks of logarithmic axes, and return what placed them.
 
     Axes whose minor ticks have numbers keep them.
     """
     hidden = []
     for ax in figure.axes:
-        for name, axis in ax._axis_map.items():
+        for axis in (ax.xaxis, ax.yaxis):
             numbers = axis.get_minor_formatter().format_ticks(axis.get_minorticklocs())
             if axis.get_scale() != "linear" and not any(numbers):
-                hidden.append((ax, name, axis.get_minor_locator()))
-    for ax, name, _ in hidden:  # at last, since shared axes have one locator
-        ax._axis_map[name].set_minor_locator(NullLocator())
+                hidden.append((axis, axis.get_minor_locator()))
+    for axis, _ in hidden:  # at last, since shared axes have one locator
+        axis.set_minor_locator(NullLocator())
     return hidden
 
 
-def mark_minor_ticks(hidden: Iterable[tuple[Axes, str, Locator]]) -> None:
+def mark_minor_ticks(hidden: Iterable[tuple[Axis, Locator]]) -> None:
     """Draw hidden minor ticks as one line of marks per axis.
 
     The picture is the same, but matplotlib makes three lines and two texts per tick.
     The axes must have their final size, on which the number of ticks depends.
     """
-    for ax, name, locator in hidden:
-        axis = ax._axis_map[name]
+    for axis, locator in hidden:
         low, high = sorted(axis.get_view_interval())
         places = np.setdiff1d(locator(), axis.get_majorticklocs())
         places = places[(low <= places) & (places <= high)]
-        zeros = np.zeros(len(places))
-        style: dict = {"linestyle": "none", "clip_on": False, "zorder": 2.01}
-        tick = f"{name}tick"
-        style |= {"color": matplotlib.rcParams[f"{tick}.color"]}
-        style |= {"markersize": matplotlib.rcParams[f"{tick}.minor.size"]}
-        style |= {"markeredgewidth": matplotlib.rcParams[f"{tick}.minor.width"]}
-        if name == "x":
-            line = Line2D(places, zeros, marker=TICKDOWN, **style)
-            line.set_transform(ax.get_xaxis_transform())
-        else:
-            line = Line2D(zeros, places, marker=TICKLEFT, **style)
-            line.set_transform(ax.get_yaxis_transform())
-        line.set_in_layout(False)
-        ax.add_artist(line)
+        points = [places, np.zeros(len(places))]
+        mark, transform = TICKDOWN, axis.axes.get_xaxis_transform()
+        if axis.axis_name == "y":
+            points.reverse()
+            mark, transform = TICKLEFT, axis.axes.get_yaxis_transform()
+        size = matplotlib.rcParams["xtick.minor.size"]
+        width = matplotlib.rcParams["xtick.minor.width"]
+        line = Line2D(
+            *points, color="black", marker=mark, linestyle="none", zorder=2.01
+        )
+        line.set(markersize=size, markeredgewidth=width, clip_on=False)
+        line.set(transform=transform, in_layout=False)
+        axis.axes.add_artist(line)
 
 
 def legend(figure: Figure, columns: int = 4) -> None:
