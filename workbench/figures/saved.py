@@ -46,18 +46,17 @@ from workbench.runs.run import run as run_solver
 from workbench.runs.sweep import runs_folder
 from workbench.runs.worker import one_thread, timed_alone
 
-# matplotlib would write the time of day into them; without it equal figures are equal
-# files.
+# Without the time of day, which matplotlib would write, equal figures are equal files.
 METADATA = {
     "png": {},
     "svg": {"Date": None, "Creator": None},
     "pdf": {"CreationDate": None, "Creator": None, "Producer": None},
 }
 CAPTION_POINTS = 7
-MAX_LINES = (
-    4  # a longer caption is shortened in the picture; sidecar and report have all of it
-)
-SENTENCES = re.compile(r"(?<=[.!?]) ")  # some begin with the name of a data set
+# A longer caption is shortened in the picture; sidecar and report have all of it.
+MAX_LINES = 4
+# Between sentences, of which some begin with the name of a data set in small letters.
+SENTENCES = re.compile(r"(?<=[.!?]) ")
 
 
 class Figures:
@@ -68,13 +67,16 @@ class Figures:
 
     Parameters
     ----------
-    notebook : its name, as in ``notebooks/figures/<notebook>.ipynb``
-    namespace : the notebook's ``globals()``, which contain its parameters
-    folder : the folder of all figures (default: the environment variable
+    notebook : str
+        Its name, as in ``notebooks/figures/<notebook>.ipynb``.
+    namespace : dict
+        The notebook's ``globals()``, which contain its parameters.
+    folder : path, optional
+        The folder of all figures (default: the environment variable
         ``WORKBENCH_FIGURES``, which `workbench figures` sets; for a notebook run by
-        hand, ``by_hand/`` of the runs)
-    notebooks : the folder of the notebook itself, which may also be in the current
-        folder
+        hand, ``by_hand/`` of the runs).
+    notebooks : path
+        The folder of the notebook itself, which may also be in the current folder.
 
     Attributes
     ----------
@@ -106,12 +108,10 @@ class Figures:
                 f"{notebook}: parameters {missing} are not set; run their cell first"
             )
         self.parameters = self.notebook.check({name: namespace[name] for name in names})
-        self.key = notebook_key(
-            self.notebook, self.parameters
-        )  # of the code that runs from here
-        self.style = os.environ.get(
-            "WORKBENCH_STYLE"
-        )  # a name of PAPER_SIZES, or empty
+        # The key of the code that runs from here.
+        self.key = notebook_key(self.notebook, self.parameters)
+        # A name of PAPER_SIZES, or None.
+        self.style = os.environ.get("WORKBENCH_STYLE")
         use_style()
         folder = (
             folder or os.environ.get("WORKBENCH_FIGURES") or runs_folder() / "by_hand"
@@ -169,15 +169,17 @@ class Figures:
 
         Parameters
         ----------
-        run : function of plain values, the first of which describes the data; returns a
+        run : function
+            It takes plain values, the first of which describes the data, and returns a
             trace. Whatever else it reads must follow from the notebook's cells and
-            parameters. It runs on one thread, and on one core if the notebook is timed
+            parameters. It runs on one thread, and on one core if the notebook is timed.
 
         Returns
         -------
-        run : the function; it recalls a trace of the same code, parameters and values.
-            With ``--from results`` it recalls one of the same notebook and values, and
-            raises FileNotFoundError if there is none
+        run : function
+            It recalls a trace of the same code, parameters and values. With ``--from
+            results`` it recalls one of the same notebook and values, and raises
+            FileNotFoundError if there is none.
         """
 
         @wraps(run)
@@ -219,22 +221,29 @@ class Figures:
         numbers: list[Record] | None = None,
         proofs: Iterable[PathLike] = (),
     ) -> None:
-        """Write ``<name>.png``, ``<name>.json`` and, if final, svg and pdf, each whole
-        or not.
+        """Write ``<name>.png``, ``<name>.json`` and, if final, svg and pdf.
+
+        Each file is written whole or not at all.
 
         Parameters
         ----------
-        figure : matplotlib Figure; the caption is written beneath it, unless it is for
-            a paper
-        name : one of the figures that the notebook's metadata declare
-        caption : sentences on the figure, the first on what it shows; sentences on the
-            data, the machine and the runs that the clock ended are appended. The
-            picture shows the first sentences that fit in four lines, and the appended
-            ones in brief
-        traces : the runs that the figure shows
-        numbers : the rows of a table or the points of a curve, for the report
-        proofs : files of proofs (:mod:`workbench.proofs`) of what is shown; they are
-            copied to ``<name>.proofs/``, and the report verifies them
+        figure : matplotlib Figure
+            The caption is written beneath it, unless it is for a paper. The notebook
+            shows the saved picture, and the figure is closed.
+        name : str
+            One of the figures that the notebook's metadata declare.
+        caption : str
+            Sentences on the figure, the first on what it shows. Sentences on the data,
+            the machine and the runs that the clock ended are appended. The picture
+            shows the first sentences that fit in four lines, and the appended ones in
+            brief.
+        traces : iterable of Trace
+            The runs that the figure shows.
+        numbers : list of dict, optional
+            The rows of a table or the points of a curve, for the report.
+        proofs : iterable of paths
+            Files of proofs (:mod:`workbench.proofs`) of what is shown. They are copied
+            to ``<name>.proofs/``, and the report verifies them.
 
         Raises
         ------
@@ -254,9 +263,8 @@ class Figures:
         }
         own["seconds"] = round(time.perf_counter() - self.started, 1)
         known = [t.header for t in traces or self.measured if "started" in t.header]
-        if (
-            known and recalled() is not None
-        ):  # equal results make equal files, whoever draws them
+        if known and recalled() is not None:
+            # Equal results make equal files, whoever draws them.
             last = max(known, key=lambda header: header["started"])
             own = {"date": last["started"], "key": "results", "seconds": None}
             made |= {"versions": last["versions"], "commit": last["versions"]["commit"]}
@@ -275,14 +283,14 @@ class Figures:
             **own,
             **made,
         }
-        if (
-            self.style
-        ):  # under another key, so that the next run draws the caption again
+        if self.style:
+            # Under another key, so that the next run draws the caption again.
             record |= {"beneath": [], "key": f"{record['key']}, {self.style}"}
         if numbers is not None:
             record["numbers"] = numbers
-        kept, files = self.folder / f"{name}.proofs", [Path(proof) for proof in proofs]
-        if recalled() is not None:  # results have no proofs: those that stand here stay
+        kept = self.folder / f"{name}.proofs"
+        files = [Path(proof) for proof in proofs]
+        if recalled() is not None:  # results have no proofs: those of the folder stay
             files = sorted(kept.glob("*.npz"))
         if files:
             record["proofs"] = [f"{name}.proofs/{file.name}" for file in files]
@@ -312,12 +320,11 @@ class Figures:
         display(Image(f"{stem}.png", width=100 * figure.get_size_inches()[0]))
 
     def _is_kept(self) -> bool:
-        """Return whether the figures go to ``figures/``, as those of the profile paper
-        do."""
+        """Return whether the figures go to ``figures/``, as in the profile paper."""
         return self.folder.parent.name == "figures"
 
     def _keep(self, traces: list[Trace]) -> None:
-        """Write what the paper profile measured to results/, unless it is from
+        """Write what the profile paper measured to results/, unless it is from
         there."""
         if not self._is_kept() or recalled() is not None:
             return
@@ -341,8 +348,7 @@ def _whole(path: Path, key: str) -> Trace | None:
 
 
 def _lines(caption: str, end: str, width: float) -> list[str]:
-    """Return the caption's first sentences, as many as fit, and `end`, in lines for
-    this width."""
+    """Return the first sentences that fit in a figure of this width, and `end`."""
     sentences = SENTENCES.split(caption)
     for kept in range(len(sentences), 0, -1):
         text = " ".join([*sentences[:kept], end])
@@ -396,8 +402,7 @@ def _draw(
 
 
 def _narrow(figure) -> None:
-    """Give legends that are wider than the figure as many columns as fit, and wrap wide
-    labels."""
+    """Wrap wide labels, and give wide legends as many columns as fit."""
     figure.draw_without_rendering()
     for ax in figure.axes:
         for text in (ax.title, ax._left_title, ax.xaxis.label):
@@ -420,8 +425,8 @@ def _narrow(figure) -> None:
 
 
 def _palette(png: BytesIO) -> bytes:
-    """Return the picture with 256 colours: a third of the size, and no visible
-    difference."""
+    """Return the picture with 256 colours: a third of the size, and it looks the
+    same."""
     sink = BytesIO()
     picture = Picture.open(png).convert("RGB").quantize(256, dither=Picture.Dither.NONE)
     picture.save(sink, format="png", optimize=True)

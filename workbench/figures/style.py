@@ -11,9 +11,10 @@ from typing import NamedTuple
 import matplotlib
 import matplotlib.pyplot as plt
 import numpy as np
-from matplotlib.axis import Axis
+from matplotlib.axis import Axis, YAxis
 from matplotlib.figure import Figure
-from matplotlib.lines import TICKDOWN, TICKLEFT, Line2D
+from matplotlib.lines import Line2D
+from matplotlib.markers import TICKDOWN, TICKLEFT
 from matplotlib.ticker import Locator, LogLocator, NullLocator
 
 from workbench.core.problem import Problem
@@ -81,8 +82,7 @@ class Look(NamedTuple):
 
 
 def use_style() -> None:
-    """Set matplotlib to the house style for the session, in the size of
-    ``WORKBENCH_STYLE``.
+    """Set matplotlib to the house style, in the size of ``WORKBENCH_STYLE``.
 
     It starts from matplotlib's defaults, whatever the user's matplotlibrc says.
     """
@@ -95,7 +95,7 @@ def use_style() -> None:
 
 
 def look(label: str, position: int = 0) -> Look:
-    """Return the solver's label, colour and marker, or those of place `position` of the
+    """Return the look of a solver, or for other labels that of a place of the
     palette."""
     if label in SOLVERS:
         solver = SOLVERS[label]
@@ -106,8 +106,7 @@ def look(label: str, position: int = 0) -> Look:
 
 
 def data_name(problem: Problem) -> str:
-    """Return the name of the data without their size, with ``synthetic`` if they
-    are."""
+    """Return the name of the data without sizes, and ``synthetic`` if they are."""
     name = re.sub(r" \d+x\d+x\d+|, standardised", "", problem.name)
     return name + ", synthetic" * (problem.synthetic and "synthetic" not in name)
 
@@ -121,8 +120,7 @@ def title(problem: Problem, between: str = "\n", sizes: str = "ndk") -> str:
 def small_plots(
     number: int, columns: int = 3, height: float = 2.3, above: float = 1.0, **how
 ) -> tuple[Figure, np.ndarray]:
-    """Return a figure of small plots, this many inches high, and its (rows, columns) of
-    axes."""
+    """Return a figure of small plots of a height in inches, and its (rows, columns)."""
     columns = min(columns, number)
     rows = -(-number // columns)
     size = 7.2, above + height * rows
@@ -133,12 +131,14 @@ def small_plots(
 
 
 def plain_log(axis: Axis, *subs: float) -> None:
-    """Number a logarithmic axis in plain decimals: these of a decade, 1, 2 and 5 if it
-    is short."""
+    """Number a logarithmic axis in plain decimals.
+
+    Each decade has these numbers (default: 1, and 2 and 5 if the axis is short).
+    """
     low, high = axis.get_view_interval()
-    axis.set_major_locator(
-        LogLocator(subs=subs or ((1, 2, 5) if high < 40 * low else (1,)))
-    )
+    if not subs:
+        subs = (1, 2, 5) if high < 40 * low else (1,)
+    axis.set_major_locator(LogLocator(subs=subs))
     axis.set_major_formatter("{x:,g}")
     axis.set_minor_formatter("")
 
@@ -148,10 +148,11 @@ def hide_minor_ticks(figure: Figure) -> list[tuple[Axis, Locator]]:
 
     Axes whose minor ticks have numbers keep them.
     """
-    hidden = []
+    hidden: list[tuple[Axis, Locator]] = []
     for ax in figure.axes:
         for axis in (ax.xaxis, ax.yaxis):
-            numbers = axis.get_minor_formatter().format_ticks(axis.get_minorticklocs())
+            places = axis.get_minorticklocs().tolist()
+            numbers = axis.get_minor_formatter().format_ticks(places)
             if axis.get_scale() != "linear" and not any(numbers):
                 hidden.append((axis, axis.get_minor_locator()))
     for axis, _ in hidden:  # at last, since shared axes have one locator
@@ -171,7 +172,7 @@ def mark_minor_ticks(hidden: Iterable[tuple[Axis, Locator]]) -> None:
         places = places[(low <= places) & (places <= high)]
         points = [places, np.zeros(len(places))]
         mark, transform = TICKDOWN, axis.axes.get_xaxis_transform()
-        if axis.axis_name == "y":
+        if isinstance(axis, YAxis):
             points.reverse()
             mark, transform = TICKLEFT, axis.axes.get_yaxis_transform()
         size = matplotlib.rcParams["xtick.minor.size"]
@@ -185,8 +186,8 @@ def mark_minor_ticks(hidden: Iterable[tuple[Axis, Locator]]) -> None:
 
 
 def legend(figure: Figure, columns: int = 4) -> None:
-    """Put one legend for all panels above them: every label once, solvers in registry
-    order."""
+    """Put one legend above all panels: each label once, solvers as in the
+    registry."""
     entries: dict = {}
     for ax in figure.axes:
         for handle, label in zip(*ax.get_legend_handles_labels(), strict=True):
