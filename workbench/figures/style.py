@@ -181,7 +181,7 @@ def mark_minor_ticks(hidden: Iterable[tuple[Axis, Locator]]) -> None:
             *points, color="black", marker=mark, linestyle="none", zorder=2.01
         )
         line.set(markersize=size, markeredgewidth=width, clip_on=False)
-        line.set(transform=transform, in_layout=False)
+        line.set(marker=mark, transform=transform, in_layout=False)
         axis.axes.add_artist(line)
 
 
