@@ -177,11 +177,9 @@ def mark_minor_ticks(hidden: Iterable[tuple[Axis, Locator]]) -> None:
             mark, transform = TICKLEFT, axis.axes.get_yaxis_transform()
         size = matplotlib.rcParams["xtick.minor.size"]
         width = matplotlib.rcParams["xtick.minor.width"]
-        line = Line2D(
-            *points, color="black", marker=mark, linestyle="none", zorder=2.01
-        )
-        line.set(markersize=size, markeredgewidth=width, clip_on=False)
-        line.set(marker=mark, transform=transform, in_layout=False)
+        line = Line2D(*points, color="black", linestyle="none", zorder=2.01)
+        line.set(marker=mark, markersize=size, markeredgewidth=width, clip_on=False)
+        line.set(transform=transform, in_layout=False)
         axis.axes.add_artist(line)
 
 
