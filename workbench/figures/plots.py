@@ -4,9 +4,9 @@ Functions draw into an Axes. ``runs`` is a dict from a label to the traces of it
 repetitions. A label that names a solver of the registry gets the solver's label, colour
 and marker; other labels, such as settings of one solver, are drawn as they are given.
 
-A mark is hollow exactly if the clock ended one of its runs; :class:`.Figures` appends
-the sentence of :func:`ended_by_clock` to every caption. A paper's printed number is a
-bar.
+A mark is hollow exactly if the clock ended one of its runs;
+:class:`workbench.figures.Figures` appends the sentence of :func:`ended_by_clock` to
+every caption. A paper's printed number is a bar.
 """
 
 from __future__ import annotations
