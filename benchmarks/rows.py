@@ -21,8 +21,8 @@ from pathlib import Path
 from statistics import median
 
 import numpy as np
-from measuring import Clock, PeakMemory
 
+from benchmarks.measuring import Clock, PeakMemory
 from workbench.core.blocks import blocks, pieces
 from workbench.data import load
 from workbench.registry import SOLVERS

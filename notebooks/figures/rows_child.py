@@ -11,12 +11,12 @@ import resource
 import sys
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 import numpy as np
 from scipy.linalg import solve
 from sklearn.linear_model import SGDClassifier
 
+from benchmarks.measuring import PeakMemory
 from workbench.core.blocks import blocks
 from workbench.core.stream import rounds
 from workbench.core.trace import write_trace
@@ -24,9 +24,6 @@ from workbench.data import load
 from workbench.least_squares.cluster import on_cluster
 from workbench.registry import SOLVERS
 from workbench.runs.run import run
-
-sys.path.append(str(Path(__file__).parents[2] / "benchmarks"))
-from measuring import PeakMemory
 
 OUT_OF_MEMORY = 3
 

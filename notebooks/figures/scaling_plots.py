@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
+import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.ticker import (
     FuncFormatter,
@@ -16,6 +17,7 @@ from matplotlib.ticker import (
 
 from workbench.core.trace import Trace
 from workbench.figures.curves import quartiles
+from workbench.figures.frames import spread
 from workbench.figures.plots import HOLLOW, Runs, clock_label
 from workbench.figures.style import look
 
@@ -109,29 +111,28 @@ def scaling(
     return exponents
 
 
-def over(
-    ax: Axes, runs: Runs, x: Callable[[Trace], float], y: Callable[[Trace], float]
-) -> None:
+def over(ax: Axes, frame: pd.DataFrame, x: str, y: str, by: str = "solver") -> None:
     """Draw a value over a setting, both logarithmic: medians with quartile whiskers.
 
     A median is hollow if the clock ended one of its runs.
 
     Parameters
     ----------
-    x, y : functions of a trace; runs with equal `x` are the repetitions of one setting
+    frame : DataFrame
+        One row per run, as :func:`workbench.figures.frames.ends` returns them.
+    x, y : str
+        Columns of the setting and of the value.
+    by : str
+        The column whose values have a curve each, solvers or labels.
     """
-    for position, (label, traces) in enumerate(runs.items()):
-        if not traces:
-            continue
+    for position, (label, runs) in enumerate(frame.groupby(by, sort=False)):
         name, colour, marker = look(label, position)
-        settings, groups = grouped(traces, x)
-        values = np.hstack(
-            [quartiles([[y(trace)] for trace in group]) for group in groups]
-        )
-        with_whiskers(ax, settings, values, color=colour, marker=marker, label=name)
-        cut = [any(trace.cut for trace in group) for group in groups]
-        ax.plot(settings[cut], values[1, cut], color=colour, marker=marker, **HOLLOW)
-    log_axes(ax, {x(trace) for traces in runs.values() for trace in traces})
+        quarters = spread(runs, x, y)
+        style = {"color": colour, "marker": marker}
+        with_whiskers(ax, quarters.index, quarters.T.to_numpy(), label=name, **style)
+        cut = runs.groupby(x)["cut"].any()
+        ax.plot(quarters["median"][cut], **style, **HOLLOW)
+    log_axes(ax, frame[x].unique())
 
 
 def with_whiskers(ax: Axes, x: np.ndarray, quarters: np.ndarray, **style) -> None:

@@ -5,16 +5,18 @@ from itertools import combinations
 
 import matplotlib.pyplot as plt
 import numpy as np
+import pandas as pd
 import pytest
 from helpers import each
 from matplotlib.colors import to_hex, to_rgb
 from pytest import approx
 
+import heat_maps
 import scaling_plots
 from printed_tables import beside
 from workbench import SOLVERS, as_problem
 from workbench.core.trace import Trace
-from workbench.figures import curves, plots, style
+from workbench.figures import curves, frames, plots, style
 from workbench.figures.reference import measured, printed
 
 
@@ -25,7 +27,7 @@ def trace(**columns):
     for values in zip(*columns.values(), strict=True):
         row = dict(zip(columns, values, strict=True))
         rows.append({key: value for key, value in row.items() if value is not None})
-    return Trace({"solver": "mrc_ccg"}, rows)
+    return Trace({"solver": "mrc_ccg", "parameters": {}}, rows)
 
 
 @pytest.fixture
@@ -134,7 +136,7 @@ def test_a_title_has_sizes_and_says_what_is_synthetic():
 
 def sized(n, seconds, reached=True):
     made = trace(seconds=[seconds], gap=[0.0 if reached else 1.0])
-    made.header["problem"] = {"n": n}
+    made.header["problem"] = {"n": n, "d": 2, "k": 2, "checksum": "toy"}
     return made
 
 
@@ -159,7 +161,8 @@ def test_scaling_fits_the_exponent_of_the_finished_sizes(ax):
     assert hollow(ax) == [(10_000, 60.0)]
 
     ax.clear()
-    scaling_plots.over(ax, {"a set": runs[:-1]}, size, ended)
+    done = frames.ends(runs[:-1]).assign(data="a set")
+    scaling_plots.over(ax, done, "n", "seconds", by="data")
     assert ax.lines[0].get_xdata().tolist() == SIZES
     assert ax.lines[0].get_ydata() == approx([1e-3 * n**1.5 for n in SIZES])
     assert [tick.get_text() for tick in ax.get_xticklabels()] == [
@@ -176,22 +179,19 @@ def hollow(ax):
     return [point for line in marks for point in zip(*line.get_data(), strict=True)]
 
 
-def ended(run):
-    return run.last["seconds"]
-
-
 @each("reason", ["2 seconds", "2 processor seconds", "finished", "gap <= 0.1"])
 def test_a_run_that_the_clock_ended_is_hollow_and_says_so(ax, reason):
     runs = [trace(seconds=[1.0, 2.0], gap=[0.5, gap], lower=[0, 0], upper=[1, gap])
             for gap in (0.125, 0.25)]  # fmt: skip
     runs[1].last["stopped_by"] = reason
-    runs[1].header["problem"] = runs[0].header["problem"] = {"n": 7}
+    for run in runs:
+        run.header["problem"] = {"n": 7, "d": 2, "k": 2, "checksum": "toy"}
     cut = reason.endswith("seconds")
     assert [run.cut for run in runs] == [False, cut]
     for point, draw, *given in (
         ((2, 0.1875), plots.convergence, {"mrc_ccg": runs}),
         ((2, 0.25), plots.certified_band, "mrc_ccg", runs[1:]),
-        ((7, 2), scaling_plots.over, {"mrc_ccg": runs}, size, ended),
+        ((7, 2), scaling_plots.over, frames.ends(runs), "n", "seconds"),
         ((7, 2), scaling_plots.scaling, {"mrc_ccg": runs[1:]}, size),
     ):
         ax.clear()
@@ -252,3 +252,35 @@ def cielab(colour):
         to_xyz @ linear / [0.9505, 1, 1.089]
     )  # none of ours is nearly black
     return np.array([116 * y - 16, 500 * (x - y), 200 * (y - z)])
+
+
+def test_runs_become_a_tidy_frame():
+    runs = [
+        trace(round=[0, 1], lower=[0.0, low], upper=[1.0, 0.5]) for low in (0.1, 0.3)
+    ]
+    for seed, run in enumerate(runs):
+        problem = {"name": "toy", "n": 3, "d": 2, "k": 2, "checksum": "same"}
+        run.header |= {"problem": problem, "parameters": {"eps1": 0.1}, "seed": seed}
+    frame = frames.ends(runs)
+    assert frame["p_eps1"].tolist() == [0.1, 0.1] and frame["seed"].tolist() == [0, 1]
+    assert frame["label"].unique() == ["MRC-CCG"] and frame["trace"][1] is runs[1]
+    optimum = frames.optima(runs).loc["same"]
+    assert optimum.to_dict() == approx(
+        {"lower": 0.3, "upper": 0.5, "value": 0.4, "error": 0.1}
+    )
+    table = frames.spread(frame, "p_eps1", "lower")
+    assert table.loc[0.1].tolist() == approx([0.15, 0.2, 0.25])
+
+
+def test_a_heat_map_writes_its_numbers_and_brackets_what_the_clock_ended(ax):
+    table = pd.DataFrame([[1.0, 1e-9], [20.0, 3.0]], index=[0.1, 0.2], columns=[5, 6])
+    heat_maps.heat_map(ax, table, log=True, cut=table > 10, floor=1e-6)
+    assert [text.get_text() for text in ax.texts] == ["1", "< 1e-06", "(20)", "3"]
+    assert [tick.get_text() for tick in ax.get_yticklabels()] == ["0.1", "0.2"]
+    assert [tick.get_text() for tick in ax.get_xticklabels()] == ["5", "6"]
+    plots.band(ax, pd.DataFrame({"low": [1], "median": [2], "high": [4]}), color="red")
+    assert ax.lines[0].get_ydata().tolist() == [2]
+    tables = {"time": table, "error": table / 1000}
+    assert heat_maps.changes(tables, "C", ["error"]) == (
+        "C from 0.1 to 0.2: time times 2.4e+05, error +1.1 points"
+    )

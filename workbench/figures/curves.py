@@ -6,24 +6,25 @@ from collections.abc import Sequence
 
 import numpy as np
 
-POINTS = 400  # at most, per drawn curve: the eye cannot tell more steps
+POINTS = 400  # the most points of a drawn curve: the eye does not see more steps
 
 
 def on_grid(
     curves: Sequence[tuple[np.ndarray, np.ndarray]],
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Evaluate step functions on one common grid, from where all have begun to where
-    all ended.
+    """Evaluate step functions on one grid, from where all begin to where all end.
 
     Parameters
     ----------
-    curves : pairs (x, y) of equally long arrays, x ascending; empty ones are left out
+    curves : pairs (x, y) of equally long arrays
+        x is ascending. Empty curves are left out.
 
     Returns
     -------
-    grid : geometric, of at most :data:`POINTS` points, with every step of a single
-        curve kept
-    values : (curves, len(grid)); a curve keeps its last value
+    grid : array
+        All steps of the curves, or :data:`POINTS` geometric points if there are more.
+    values : (curves, len(grid)) array
+        A curve keeps its last value.
     """
     curves = [(x, y) for x, y in curves if len(x)]
     if not curves:
@@ -38,10 +39,11 @@ def on_grid(
         grid = np.unique(
             np.append(np.geomspace(positive[0], positive[-1], POINTS), grid[[0, -1]])
         )
-    at = [
-        np.clip(np.searchsorted(x, grid, side="right") - 1, 0, None) for x, _ in curves
-    ]
-    return grid, np.array([y[i] for (_, y), i in zip(curves, at, strict=True)])
+    values = []
+    for x, y in curves:
+        last = np.searchsorted(x, grid, side="right") - 1
+        values.append(y[np.clip(last, 0, None)])
+    return grid, np.array(values)
 
 
 def quartiles(values) -> np.ndarray:

@@ -1,18 +1,18 @@
 """Plots of traces in one house style: one colour and one marker per solver everywhere.
 
-Every function draws into an Axes and takes ``runs``: a dict from a label to the traces
-of its repetitions. A label that names a solver of the registry gets the solver's label,
-colour and marker; other labels (the settings of one solver) are drawn as they are
-given.
+Functions draw into an Axes. ``runs`` is a dict from a label to the traces of its
+repetitions. A label that names a solver of the registry gets the solver's label, colour
+and marker; other labels, such as settings of one solver, are drawn as they are given.
 
-A mark is hollow exactly if the clock ended a run behind it; :func:`ended_by_clock` says
-so in words, which :class:`workbench.figures.Figures` appends to every caption. A
-paper's printed number is a bar.
+A mark is hollow exactly if the clock ended one of its runs;
+:class:`workbench.figures.Figures` appends the sentence of :func:`ended_by_clock` to
+every caption. A paper's printed number is a bar.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 from matplotlib import colormaps
@@ -22,7 +22,9 @@ from matplotlib.ticker import LogLocator, NullFormatter
 from workbench.core.trace import Trace
 from workbench.figures.curves import on_grid, quartiles
 from workbench.figures.style import LABELS, look, plain_log
-from workbench.registry import SOLVERS
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 Runs = Mapping[str, Sequence[Trace]]
 RAMP = colormaps["viridis"]  # for ordered settings
@@ -40,34 +42,29 @@ def convergence(
 ) -> None:
     """Draw the median curve and the quartile band of each label over its repetitions.
 
-    A run is a step function: between two rows it keeps the value of the first, and
-    after its last row that value. A marker stands where a label's last run ended,
-    hollow if the clock ended one.
+    A run is a step function: it keeps the value of a row until the next row, and that
+    of its last row forever. A marker stands where the last run of a label ended; it is
+    hollow if the clock ended one of them.
 
     Parameters
     ----------
-    x : ``seconds``, ``cpu`` or ``round``; logarithmic, rounds with 0 shown
-    y : a column of the rows, or ``y(trace) -> array`` with one value per row;
-        logarithmic. NaN values (rows that were not evaluated) are skipped.
-    floor : smallest value drawn; a logarithmic axis has no 0
+    x : str
+        ``seconds``, ``cpu`` or ``round``. The axis is logarithmic; rounds show 0, too.
+    y : str or function
+        A column of the rows, or ``y(trace) -> array`` with one value per row. The axis
+        is logarithmic. NaN values, of rows that were not evaluated, are skipped.
+    floor : float
+        The smallest value that is drawn, as a logarithmic axis has no 0.
+    ylabel : str, optional
+        The label of the axis (default: that of the column).
     """
     for position, (label, traces) in enumerate(runs.items()):
-        curves = [_curve(trace, x, y) for trace in traces]
-        grid, values = on_grid(curves)
+        grid, values = on_grid([_curve(trace, x, y) for trace in traces])
         if not len(grid):
             continue
         name, colour, marker = look(label, position)
         low, median, high = np.maximum(quartiles(values), floor)
-        ax.plot(
-            grid,
-            median,
-            color=colour,
-            label=name,
-            marker=marker,
-            markevery=[len(grid) - 1],
-        )
-        if any(trace.cut for trace in traces):
-            ax.plot(grid[-1], median[-1], color=colour, marker=marker, **HOLLOW)
+        _line(ax, grid, median, traces, color=colour, marker=marker, label=name)
         if len(traces) > 1:
             ax.fill_between(grid, low, high, color=colour, alpha=0.18, linewidth=0)
     _x_axis(ax, x, runs.values())
@@ -80,72 +77,77 @@ def convergence(
 def certified_band(
     ax: Axes, label: str, traces: Sequence[Trace], x: str = "seconds"
 ) -> None:
-    """Fill the band between the best lower and the best upper bound so far, medians
-    over runs.
+    """Fill the band between the best lower and the best upper bound so far.
 
-    The minimax risk, or whatever the bounds enclose, is certified to lie in the band.
+    The bounds are medians over the runs. The minimax risk, or whatever they enclose, is
+    certified to lie in the band.
     """
     name, colour, marker = look(label)
-    lower = [
-        _curve(t, x, lambda t: np.fmax.accumulate(t.column("lower"))) for t in traces
-    ]
-    upper = [
-        _curve(t, x, lambda t: np.fmin.accumulate(t.column("upper"))) for t in traces
-    ]
+    lower = [_curve(trace, x, _best_lower) for trace in traces]
+    upper = [_curve(trace, x, _best_upper) for trace in traces]
     grid, values = on_grid(lower + upper)
-    begun = sum(len(xs) > 0 for xs, _ in lower)
-    low, high = quartiles(values[:begun])[1], quartiles(values[begun:])[1]
+    begun = sum(len(times) > 0 for times, _ in lower)
+    low = quartiles(values[:begun])[1]
+    high = quartiles(values[begun:])[1]
     ax.fill_between(grid, low, high, color=colour, alpha=0.2, linewidth=0)
-    style: dict = {"color": colour, "marker": marker}
-    for edge, label in ((low, name), (high, None)):
-        ax.plot(
-            grid, edge, linewidth=1.1, markevery=[len(grid) - 1], label=label, **style
-        )
-        if any(trace.cut for trace in traces):
-            ax.plot(grid[-1], edge[-1], **style, **HOLLOW)
+    style: dict = {"color": colour, "marker": marker, "linewidth": 1.1}
+    _line(ax, grid, low, traces, label=name, **style)
+    _line(ax, grid, high, traces, **style)
     _x_axis(ax, x, [traces])
 
 
+def band(ax: Axes, table: pd.DataFrame, **style) -> None:
+    """Draw medians as a line and shade the range between the quartiles.
+
+    Parameters
+    ----------
+    table : DataFrame
+        The quartiles at each value of the x axis, as
+        :func:`workbench.figures.frames.spread` returns them.
+    style : properties of the line, with its ``color``
+    """
+    ax.plot(table.index, table["median"], **style)
+    shade: dict = {"color": style["color"], "alpha": 0.18, "linewidth": 0}
+    ax.fill_between(table.index, table["low"], table["high"], **shade)
+
+
 def ended_by_clock(traces: Iterable[Trace]) -> str:
-    """Return a sentence on the runs that the clock ended, for a caption; empty without
+    """Return a sentence for a caption on the runs that the clock ended, empty without
     any."""
     solvers: dict[str, list[Trace]] = {}
     for trace in traces:
         solvers.setdefault(trace.header["solver"], []).append(trace)
-    limits, counts = dict[str, None](), []
+    limits = dict[str | None, None]()
+    counts = []
     for name, runs in solvers.items():
         cut = [trace.stopped_by for trace in runs if trace.cut]
-        limits |= dict.fromkeys(cut)
-        label = SOLVERS[name].label if name in SOLVERS else name
-        counts += [f"{label} in {len(cut)} of {len(runs)} runs"] if cut else []
+        if cut:
+            limits |= dict.fromkeys(cut)
+            counts.append(f"{look(name).label} in {len(cut)} of {len(runs)} runs")
     if not counts:
         return ""
-    return f"{ENDED} ({', '.join(limits)}): {', '.join(counts)}."
+    return f"{ENDED} ({', '.join(map(str, limits))}): {', '.join(counts)}."
 
 
-def ranked(values: Mapping[str, float], unit: str = "s") -> str:
-    """Return labels and values in words, in ascending order, with multiples of the
-    smallest.
+def ranked(values: Mapping[str, float] | pd.Series, unit: str = "s") -> str:
+    """Return values in ascending order in words, with multiples of the smallest one.
 
     Infinite values were not reached.
 
     >>> ranked({"mrc_ccg": 160.0, "mrc_lp": np.inf, "ours": 0.1})
     'ours 0.1 s, MRC-CCG 160 s (1,600 times), not reached by MRC-LP'
     """
-    reached = sorted(
-        (value, label) for label, value in values.items() if np.isfinite(value)
-    )
-    words = [
-        f"{look(label).label} {two_digits(value)} {unit}" for value, label in reached
-    ]
-    words[1:] = [
-        f"{text} ({two_digits(value / reached[0][0])} times)"
-        for text, (value, _) in zip(words[1:], reached[1:], strict=True)
-    ]
-    missed = [
-        look(label).label for label, value in values.items() if not np.isfinite(value)
-    ]
-    return ", ".join(words + [f"not reached by {', '.join(missed)}"] * bool(missed))
+    reached = {name: value for name, value in values.items() if np.isfinite(value)}
+    words: list[str] = []
+    for name, value in sorted(reached.items(), key=lambda pair: pair[::-1]):
+        text = f"{look(name).label} {two_digits(value)} {unit}"
+        if words:
+            text += f" ({two_digits(value / min(reached.values()))} times)"
+        words.append(text)
+    missed = [look(name).label for name, _ in values.items() if name not in reached]
+    if missed:
+        words.append(f"not reached by {', '.join(missed)}")
+    return ", ".join(words)
 
 
 def two_digits(value: float) -> str:
@@ -167,10 +169,26 @@ def clock_label(x: str, groups: Iterable[Sequence[Trace]]) -> str:
 
 
 def _curve(trace: Trace, x: str, y) -> tuple[np.ndarray, np.ndarray]:
-    xs = trace.column(x)
-    ys = trace.column(y) if isinstance(y, str) else np.asarray(y(trace), dtype=float)
-    kept = np.isfinite(ys)
-    return xs[kept], ys[kept]
+    times = trace.column(x)
+    values = trace.column(y) if isinstance(y, str) else np.asarray(y(trace), float)
+    known = np.isfinite(values)
+    return times[known], values[known]
+
+
+def _best_lower(trace: Trace) -> np.ndarray:
+    return np.fmax.accumulate(trace.column("lower"))
+
+
+def _best_upper(trace: Trace) -> np.ndarray:
+    return np.fmin.accumulate(trace.column("upper"))
+
+
+def _line(ax: Axes, x, y, traces: Iterable[Trace], **style) -> None:
+    """Draw a curve with a marker at its end, hollow if the clock ended a run."""
+    ax.plot(x, y, markevery=[len(x) - 1], **style)
+    if any(trace.cut for trace in traces):
+        hollow = HOLLOW | {"color": style["color"], "marker": style["marker"]}
+        ax.plot(x[-1], y[-1], **hollow)
 
 
 def _x_axis(ax: Axes, x: str, groups: Iterable[Sequence[Trace]]) -> None:

@@ -15,14 +15,14 @@ from workbench.core.trace import Trace, encode
 from workbench.runs.notebooks import PROFILES, Notebook
 from workbench.runs.run import machine, threads, versions
 
-MAX_OTHER_LOAD = (
-    0.5  # load average above our own threads from which a machine counts as busy
-)
-MAX_WALL_OVER_CPU = 1.2  # wall over CPU seconds above which a machine counts as busy
-MAX_BRIEF = (
-    120  # characters of data set names beneath a figure; if longer, they are counted
-)
-SIZES = re.compile(r"( of)? \d+x\d+(x\d+)?")  # generators put them into the name
+# Load average above our own threads from which a machine counts as busy.
+MAX_OTHER_LOAD = 0.5
+# Wall over CPU seconds above which a machine counts as busy.
+MAX_WALL_OVER_CPU = 1.2
+# Characters of data set names beneath a figure; if there are more, sets are counted.
+MAX_BRIEF = 120
+# Sizes that generators put into the name of their data.
+SIZES = re.compile(r"( of)? \d+x\d+(x\d+)?")
 
 
 def made_by(traces: list[Trace]) -> Record:
@@ -30,25 +30,27 @@ def made_by(traces: list[Trace]) -> Record:
 
     Returns
     -------
-    record : with ``timed``, whether their seconds are timings, and ``not_timed``, why
-        not; ``load``, the largest load average at the start or the end of a run;
-        ``wall_over_cpu``, near 1 on an idle machine with one thread; ``jobs``, the
-        notebooks that ran side by side; ``traces``, the settings of each run; the
-        versions and the commit of the drawing, and the commits of the runs
+    record : dict
+        ``timed`` says whether the seconds are timings, and ``not_timed`` why not.
+        ``load`` is the largest load average at the start or the end of a run.
+        ``wall_over_cpu`` is near 1 on an idle machine with one thread. ``jobs`` is the
+        number of notebooks that ran side by side. ``traces`` are the settings of the
+        runs, ``versions`` and ``commit`` those of the drawing, and
+        ``commits_of_runs`` those of the runs.
     """
     headers = [trace.header for trace in traces]
     wall = sum(trace.last.get("seconds", 0.0) for trace in traces)
     cpu = sum(trace.last.get("cpu", 0.0) for trace in traces)
     keys = ("solver", "parameters", "rules")
+    first = {"machine": machine(), "threads": threads()} if not headers else headers[0]
+    timed = all(header.get("timed", False) for header in headers)
     made = {
         "data": unique(header["problem"] for header in headers),
         "solvers": unique({name: header[name] for name in keys} for header in headers),
         "runs": len(traces),
-        "timed": all(header.get("timed", False) for header in headers)
-        if headers
-        else None,
-        "machine": headers[0]["machine"] if headers else machine(),
-        "threads": headers[0]["threads"] if headers else threads(),
+        "timed": timed if headers else None,
+        "machine": first["machine"],
+        "threads": first["threads"],
         "load": max(filter(None, map(_load, headers)), default=None),
         "wall_over_cpu": round(wall / cpu, 2) if cpu > 0 else None,
         "jobs": int(os.environ.get("WORKBENCH_JOBS", "1")),
@@ -58,11 +60,13 @@ def made_by(traces: list[Trace]) -> Record:
         "traces": [_summary(trace) for trace in traces],
     }
     reason = why_not_timed(made)
-    return made | ({"timed": False, "not_timed": reason} if headers and reason else {})
+    if headers and reason:
+        made |= {"timed": False, "not_timed": reason}
+    return made
 
 
 def why_not_timed(made: Values) -> str:
-    """Return why the seconds of a figure are not timings; empty if they are.
+    """Return why the seconds of a figure are not timings, empty if they are.
 
     They are timings if every run was in timing mode, no other notebook ran, the load
     average of each run was below its threads plus :data:`MAX_OTHER_LOAD`, and wall time
@@ -72,12 +76,13 @@ def why_not_timed(made: Values) -> str:
         return f"{made['jobs']} notebooks ran side by side"
     if made["timed"] is False:
         return made.get("not_timed") or "the seconds were not measured in timing mode"
-    own = _own_threads(made["threads"], made["solvers"])
-    if (made["load"] or 0.0) >= own + MAX_OTHER_LOAD:
-        used = count(own, "thread")
-        return f"the machine was busy (load {made['load']:g}, this run used {used})"
-    if (made["wall_over_cpu"] or 1.0) > MAX_WALL_OVER_CPU:
-        return f"the machine was busy (wall time was {made['wall_over_cpu']:g} times CPU time)"
+    used = _most_threads(made["threads"], made["solvers"])
+    if (made["load"] or 0.0) >= used + MAX_OTHER_LOAD:
+        load = f"load {made['load']:g}, this run used {count(used, 'thread')}"
+        return f"the machine was busy ({load})"
+    ratio = made["wall_over_cpu"] or 1.0
+    if ratio > MAX_WALL_OVER_CPU:
+        return f"the machine was busy (wall time was {ratio:g} times CPU time)"
     return ""
 
 
@@ -86,41 +91,50 @@ def in_words(made: Values, times: bool = True, brief: bool = False) -> list[str]
 
     Parameters
     ----------
-    times : whether the notebook times something; if not, no reason is given
-    brief : only name the data sets, or count them if there are many
+    times : bool
+        Whether the notebook times something. If not, no reason is given why the seconds
+        are not timings.
+    brief : bool
+        Only name the data sets, or count them if there are many.
     """
-    sentences, groups = [], dict[tuple[str, bool], list[Record]]()
-    for problem in made["data"]:
-        name = SIZES.sub(
-            "", problem["name"]
-        )  # here one phrase gives the range of sizes
-        groups.setdefault((name, problem["synthetic"]), []).append(problem)
-    described = []
-    for (name, synthetic), problems in groups.items():
-        words = ["synthetic"] if synthetic and "synthetic" not in name else []
-        if not brief:
-            words += [f"{size} = {_range(p[size] for p in problems)}" for size in "ndk"]
-        described.append(f"{name} ({', '.join(words)})" if words else name)
-    data = f"Data: {'; '.join(described)}."
-    if brief and len(data) > MAX_BRIEF:
-        sets = {re.split(", | [+] ", name)[0]: synthetic for name, synthetic in groups}
-        made_up = sum(sets.values())
-        several = (
-            f"{len(sets)} sets{f', {made_up} of them synthetic' if made_up else ''}"
-        )
-        data = f"Data: {several if len(sets) > 1 else next(iter(sets))}."
-    sentences += [data] if groups else []
+    sentences = _data_in_words(made["data"], brief)
     computer = made["machine"]
-    most = count(max(made["threads"].values(), default=1), "BLAS thread")
-    sentences.append(f"Machine: {computer['cpu']}, {computer['cores']} cores, {most}.")
+    used = count(max(made["threads"].values(), default=1), "BLAS thread")
+    sentences.append(f"Machine: {computer['cpu']}, {computer['cores']} cores, {used}.")
     if reason := why_not_timed(made):
         sentences.append(f"Not timed: {reason}." if times else "Not timed.")
     return sentences
 
 
+def _data_in_words(problems: Iterable[Record], brief: bool) -> list[str]:
+    """Return a sentence on the data, none without data."""
+    groups: dict[tuple[str, bool], list[Record]] = {}
+    for problem in problems:
+        # Without the sizes, of which one phrase gives the range.
+        name = SIZES.sub("", problem["name"])
+        groups.setdefault((name, problem["synthetic"]), []).append(problem)
+    if not groups:
+        return []
+    names = []
+    for (name, synthetic), group in groups.items():
+        words = ["synthetic"] if synthetic and "synthetic" not in name else []
+        if not brief:
+            words += [f"{size} = {_range(p[size] for p in group)}" for size in "ndk"]
+        names.append(f"{name} ({', '.join(words)})" if words else name)
+    sentence = f"Data: {'; '.join(names)}."
+    if brief and len(sentence) > MAX_BRIEF:
+        sets = {re.split(", | [+] ", name)[0]: synthetic for name, synthetic in groups}
+        words = next(iter(sets))
+        if len(sets) > 1:
+            words = f"{len(sets)} sets"
+            if made_up := sum(sets.values()):
+                words += f", {made_up} of them synthetic"
+        sentence = f"Data: {words}."
+    return [sentence]
+
+
 def regenerated_by(notebook: Notebook, values: Values) -> tuple[str | None, str]:
-    """Return the profile that has these values, or None, and the command that sets
-    them."""
+    """Return the profile that has these values, if any, and the command to set them."""
     command = f"workbench figures {notebook.name}"
     for profile in PROFILES:
         if notebook.values(profile) == values:
@@ -131,16 +145,15 @@ def regenerated_by(notebook: Notebook, values: Values) -> tuple[str | None, str]
 
 
 def repeated_by(record: Mapping, only: object) -> str:
-    """Return the command that makes a figure again, for `only` some parameter
-    values."""
+    """Return the command that makes a figure again, with some parameters changed."""
     values = only if isinstance(only, dict) else {}
     narrowed = [f"-p {name}={_quoted(value)}" for name, value in values.items()]
     return " ".join([str(record.get("command") or ""), "--out runs/one", *narrowed])
 
 
 def as_json(record: Values) -> str:
-    """Return a record as strict JSON, a line for each entry and for each item of a long
-    list."""
+    """Return a record as strict JSON: one line per entry, and per item of long
+    lists."""
     lines = []
     for name, value in encode(dict(record)).items():
         text = json.dumps(value, ensure_ascii=False, allow_nan=False)
@@ -175,24 +188,23 @@ def _summary(trace: Trace) -> Record:
 
 
 def _load(header: Values) -> float | None:
-    """Return the larger load average of the start and the end of a run, None if
-    unknown.
+    """Return the larger load average of the start and the end, None if unknown.
 
     The load that untimed notebooks on other cores may cause is subtracted.
     """
-    largest = max(
-        filter(None, (header["load"], header.get("load_at_end"))), default=None
-    )
-    return largest and max(0.0, round(largest - header.get("beside", 0), 2))
+    loads = [load for load in (header["load"], header.get("load_at_end")) if load]
+    if not loads:
+        return None
+    return max(0.0, round(max(loads) - header.get("beside", 0), 2))
 
 
-def _own_threads(threads: Mapping[str, int], solvers: Iterable[Values]) -> int:
-    """Return the largest number of threads that a run used, in BLAS or in its
-    solver."""
-    own = [
-        s["parameters"].get(name) for s in solvers for name in ("threads", "workers")
-    ]
-    return max([1, *threads.values(), *filter(None, own)])
+def _most_threads(threads: Mapping[str, int], solvers: Iterable[Values]) -> int:
+    """Return the largest number of threads that a run used, in BLAS or in a solver."""
+    numbers = [1, *threads.values()]
+    for solver in solvers:
+        for name in ("threads", "workers"):
+            numbers.append(solver["parameters"].get(name) or 1)
+    return max(numbers)
 
 
 def _range(values: Iterable[int]) -> str:

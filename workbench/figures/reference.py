@@ -41,8 +41,7 @@ def printed(paper: str | None = None) -> pd.DataFrame:
 
 @cache
 def listed(name: str) -> tuple[dict[str, str], ...]:
-    """Return the rows of a file next to those of the papers: captions, missing or
-    tried."""
+    """Return the rows of another file of printed facts: captions, missing or tried."""
     with (PRINTED / f"{name}.csv").open(encoding="utf-8", newline="") as file:
         return tuple(csv.DictReader(file, strict=True))
 
@@ -57,18 +56,20 @@ def measured(
     unit: str,
     **more: Json,
 ) -> list[Record]:
-    """Return rows like those of :func:`printed`, one per table, with the mean of our
-    values.
+    """Return rows like those of :func:`printed`, one per table, with our mean.
 
     Parameters
     ----------
-    dataset : its name in the paper. A row on other ``data``, stand-ins or parts, has
-        their name.
-    values : one per run, empty if no run finished. The spread is their standard
+    dataset : str
+        The name of the data set in the paper. A row on other ``data``, stand-ins or
+        parts, has their name.
+    values : sequence of float
+        The values of the runs, empty if no run finished. The spread is their standard
         deviation.
-    more : ``setting``, ``data`` (the data set that was run on), ``timed``, ``cut`` (the
-        number of runs that the clock ended), the ``reason`` why ours may differ, and a
-        ``spread`` of 0 if nothing is random and there is one run
+    more
+        Further columns: ``setting``; ``data``, the data set that was run on; ``timed``;
+        ``cut``, the number of runs that the clock ended; ``reason``, why our number may
+        differ; and a ``spread`` of 0 if nothing is random and there is one run.
     """
     data = more.get("data", dataset)
     if dataset and not same_data(dataset, data):

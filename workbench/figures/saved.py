@@ -1,7 +1,7 @@
 """Figures saved with a record of their making, for figure notebooks.
 
->>> figures = Figures("mrc_convergence", globals())                        # doctest: +SKIP
->>> figures.save(fig, "gap", "Certified gap over time.", traces=traces)    # doctest: +SKIP
+>>> figures = Figures("mrc_convergence", globals())            # doctest: +SKIP
+>>> figures.save(fig, "gap", "Certified gap over time.", runs)  # doctest: +SKIP
 """
 
 from __future__ import annotations
@@ -20,56 +20,73 @@ from itertools import chain
 from pathlib import Path
 
 import matplotlib
+import matplotlib.pyplot as plt
+from IPython.display import Image, display
 from matplotlib.backends.backend_agg import FigureCanvasAgg
-from PIL import Image
+from PIL import Image as Picture
 
 from workbench.core.files import digest, whole
-from workbench.core.kinds import PathLike, Record, Values
+from workbench.core.kinds import PathLike, Record, Steps, Values
+from workbench.core.problem import Problem
+from workbench.core.stream import Row, Rule, State
 from workbench.core.trace import Trace, read_trace, write_trace
 from workbench.figures.plots import ENDED, ended_by_clock
 from workbench.figures.provenance import as_json, in_words, made_by, regenerated_by
-from workbench.figures.style import PAPER_SIZES, use_style
+from workbench.figures.style import (
+    PAPER_SIZES,
+    hide_minor_ticks,
+    mark_minor_ticks,
+    use_style,
+)
 from workbench.runs.engine import PACKAGE, key, sources
 from workbench.runs.mill import notebook_key, timed
 from workbench.runs.notebooks import FOLDER, Notebook, read
 from workbench.runs.results import recalled, write_results
+from workbench.runs.run import run as run_solver
 from workbench.runs.sweep import runs_folder
+from workbench.runs.worker import one_thread, timed_alone
 
-# matplotlib would write the time of day into them; without it equal figures are equal
-# files.
+# Without the time of day, which matplotlib would write, equal figures are equal files.
 METADATA = {
     "png": {},
     "svg": {"Date": None, "Creator": None},
     "pdf": {"CreationDate": None, "Creator": None, "Producer": None},
 }
 CAPTION_POINTS = 7
-MAX_LINES = (
-    4  # a longer caption is shortened in the picture; sidecar and report have all of it
-)
-SENTENCES = re.compile(r"(?<=[.!?]) ")  # some begin with the name of a data set
+# A longer caption is shortened in the picture; sidecar and report have all of it.
+MAX_LINES = 4
+# Between sentences, of which some begin with the name of a data set in small letters.
+SENTENCES = re.compile(r"(?<=[.!?]) ")
 
 
 class Figures:
     """The figures of one notebook: saves each picture with a json of how it was made.
 
-    Pictures are png files; the profile ``paper`` and a paper's style write svg and pdf,
-    too.
+    Creating it sets matplotlib to the house style. Pictures are png files; the profile
+    ``paper`` and the style of a paper write svg and pdf, too.
 
     Parameters
     ----------
-    notebook : its name, as in ``notebooks/figures/<notebook>.ipynb``
-    namespace : the notebook's ``globals()``, which contain its parameters
-    folder : the folder of all figures (default: the environment variable
+    notebook : str
+        Its name, as in ``notebooks/figures/<notebook>.ipynb``.
+    namespace : dict
+        The notebook's ``globals()``, which contain its parameters.
+    folder : path, optional
+        The folder of all figures (default: the environment variable
         ``WORKBENCH_FIGURES``, which `workbench figures` sets; for a notebook run by
-        hand, ``by_hand/`` of the runs)
-    notebooks : the folder of the notebook itself, which may also be in the current
-        folder
+        hand, ``by_hand/`` of the runs).
+    notebooks : path
+        The folder of the notebook itself, which may also be in the current folder.
 
     Attributes
     ----------
-    measured : the traces of :meth:`kept` functions; a notebook adds those of a sweep
-        that no figure shows. The profile ``paper`` writes them to ``results/`` with
-        those of the figures
+    measured : list of Trace
+        The traces of :meth:`kept` functions; a notebook adds those of a sweep that no
+        figure shows. The profile ``paper`` writes them to ``results/`` with those of
+        the figures.
+    timed : bool
+        Whether the seconds of its own runs are timings: its parameter ``timing`` says
+        so, and no other notebook runs at the same time.
     """
 
     def __init__(
@@ -94,30 +111,76 @@ class Figures:
         # `workbench figures` has made the key already.
         handed_on = os.environ.get("WORKBENCH_KEY")
         self.key = handed_on or notebook_key(self.notebook, self.parameters)
-        self.style = os.environ.get(
-            "WORKBENCH_STYLE"
-        )  # a name of PAPER_SIZES, or empty
+        # A name of PAPER_SIZES, or None.
+        self.style = os.environ.get("WORKBENCH_STYLE")
+        use_style()
         folder = (
             folder or os.environ.get("WORKBENCH_FIGURES") or runs_folder() / "by_hand"
         )
         self.folder = Path(folder) / notebook
         self.started = time.perf_counter()
         self.measured: list[Trace] = []
+        self.timed = timed_alone(timed(self.parameters))
+
+    def run(
+        self,
+        problem: Problem,
+        solver: str | Steps,
+        *rules: Rule,
+        judge: Callable[[State], Row] | None = None,
+        seed: int | None = None,
+        ends: bool = False,
+        **options,
+    ) -> tuple[Trace, State | None]:
+        """Run a solver, evaluate its last state, and record how the run was made.
+
+        Parameters
+        ----------
+        problem, solver, rules
+            The arguments of :func:`workbench.runs.run.run`.
+        judge : function, optional
+            What it returns for the last state joins the last row of the trace, for
+            example :func:`workbench.core.measures.errors` of the problem. It is not
+            timed.
+        seed : int, optional
+            The seed that distinguishes this run from its repetitions, for the record.
+        ends : bool
+            Keep the first and the last row only, for a figure of where runs end.
+        options
+            The other arguments of :func:`workbench.runs.run.run`, above all
+            ``parameters``.
+
+        Returns
+        -------
+        trace : Trace
+            Its header says whether the run was timed, and its seed.
+        state : State or None
+            The last state; None if the run was interrupted within a round.
+        """
+        trace, state = run_solver(solver, problem, *rules, **options)
+        if judge and state:
+            trace.last.update(judge(state))
+        trace.header |= {"timed": self.timed, "seed": seed}
+        if ends:
+            del trace.rows[1:-1]
+        return trace, state
 
     def kept(self, run: Callable[..., Trace]) -> Callable[..., Trace]:
         """Return the function with its runs kept, so that a stopped notebook resumes.
 
         Parameters
         ----------
-        run : function of plain values, the first of which describes the data; returns a
+        run : function
+            It takes plain values, the first of which describes the data, and returns a
             trace. Whatever else it reads must follow from the notebook's cells and
-            parameters
+            parameters. It runs on one thread, and on one core if the notebook is timed.
 
         Returns
         -------
-        run : the function; it recalls a trace of the same code, parameters and values.
-            With ``--from results`` it recalls one of the same notebook and values, and
-            raises FileNotFoundError if there is none
+        run : function
+            It recalls a trace of the same code, parameters and values. With ``--from
+            results`` it recalls one of the same notebook and values, and raises
+            FileNotFoundError if there is none.
         """
 
         @wraps(run)
@@ -134,7 +197,8 @@ class Figures:
             path = runs_folder() / "points" / own[:2] / f"{own}.jsonl"
             trace = _whole(path, own)
             if trace is None:
-                trace = run(*values)
+                with one_thread(self.timed):
+                    trace = run(*values)
                 rows = len(trace.rows)
                 trace.header |= {
                     "key": own,
@@ -158,22 +222,29 @@ class Figures:
         numbers: list[Record] | None = None,
         proofs: Iterable[PathLike] = (),
     ) -> None:
-        """Write ``<name>.png``, ``<name>.json`` and, if final, svg and pdf, each whole
-        or not.
+        """Write ``<name>.png``, ``<name>.json`` and, if final, svg and pdf.
+
+        Each file is written whole or not at all.
 
         Parameters
         ----------
-        figure : matplotlib Figure; the caption is written beneath it, unless it is for
-            a paper
-        name : one of the figures that the notebook's metadata declare
-        caption : sentences on the figure, the first on what it shows; sentences on the
-            data, the machine and the runs that the clock ended are appended. The
-            picture shows the first sentences that fit in four lines, and the appended
-            ones in brief
-        traces : the runs that the figure shows
-        numbers : the rows of a table or the points of a curve, for the report
-        proofs : files of proofs (:mod:`workbench.proofs`) of what is shown; they are
-            copied to ``<name>.proofs/``, and the report verifies them
+        figure : matplotlib Figure
+            The caption is written beneath it, unless it is for a paper. The notebook
+            shows the saved picture, and the figure is closed.
+        name : str
+            One of the figures that the notebook's metadata declare.
+        caption : str
+            Sentences on the figure, the first on what it shows. Sentences on the data,
+            the machine and the runs that the clock ended are appended. The picture
+            shows the first sentences that fit in four lines, and the appended ones in
+            brief.
+        traces : iterable of Trace
+            The runs that the figure shows.
+        numbers : list of dict, optional
+            The rows of a table or the points of a curve, for the report.
+        proofs : iterable of paths
+            Files of proofs (:mod:`workbench.proofs`) of what is shown. They are copied
+            to ``<name>.proofs/``, and the report verifies them.
 
         Raises
         ------
@@ -193,9 +264,8 @@ class Figures:
         }
         own["seconds"] = round(time.perf_counter() - self.started, 1)
         known = [t.header for t in traces or self.measured if "started" in t.header]
-        if (
-            known and recalled() is not None
-        ):  # equal results make equal files, whoever draws them
+        if known and recalled() is not None:
+            # Equal results make equal files, whoever draws them.
             last = max(known, key=lambda header: header["started"])
             own = {"date": last["started"], "key": "results", "seconds": None}
             made |= {"versions": last["versions"], "commit": last["versions"]["commit"]}
@@ -214,14 +284,14 @@ class Figures:
             **own,
             **made,
         }
-        if (
-            self.style
-        ):  # under another key, so that the next run draws the caption again
+        if self.style:
+            # Under another key, so that the next run draws the caption again.
             record |= {"beneath": [], "key": f"{record['key']}, {self.style}"}
         if numbers is not None:
             record["numbers"] = numbers
-        kept, files = self.folder / f"{name}.proofs", [Path(proof) for proof in proofs]
-        if recalled() is not None:  # results have no proofs: those that stand here stay
+        kept = self.folder / f"{name}.proofs"
+        files = [Path(proof) for proof in proofs]
+        if recalled() is not None:  # results have no proofs: those of the folder stay
             files = sorted(kept.glob("*.npz"))
         if files:
             record["proofs"] = [f"{name}.proofs/{file.name}" for file in files]
@@ -247,15 +317,15 @@ class Figures:
         with whole(self.folder / f"{name}.json") as part:
             part.write_text(as_json(record), encoding="utf-8")
         self._keep(traces)
-        print(f"saved {self.folder / name}.png")
+        plt.close(figure)  # the notebook shows the saved picture, with its caption
+        display(Image(f"{stem}.png", width=100 * figure.get_size_inches()[0]))
 
     def _is_kept(self) -> bool:
-        """Return whether the figures go to ``figures/``, as those of the profile paper
-        do."""
+        """Return whether the figures go to ``figures/``, as in the profile paper."""
         return self.folder.parent.name == "figures"
 
     def _keep(self, traces: list[Trace]) -> None:
-        """Write what the paper profile measured to results/, unless it is from
+        """Write what the profile paper measured to results/, unless it is from
         there."""
         if not self._is_kept() or recalled() is not None:
             return
@@ -279,8 +349,7 @@ def _whole(path: Path, key: str) -> Trace | None:
 
 
 def _lines(caption: str, end: str, width: float) -> list[str]:
-    """Return the caption's first sentences, as many as fit, and `end`, in lines for
-    this width."""
+    """Return the first sentences that fit in a figure of this width, and `end`."""
     sentences = SENTENCES.split(caption)
     for kept in range(len(sentences), 0, -1):
         text = " ".join([*sentences[:kept], end])
@@ -308,9 +377,10 @@ def _draw(
     text = figure.text(
         0.01, -6 / 72 / height, "\n".join(lines), in_layout=True, **style
     )
-    # The layout and its border are computed once, and not twice for each of the
-    # formats.
+    # The layout and its border are computed once, and not for each of the formats.
+    hidden = hide_minor_ticks(figure)
     figure.draw_without_rendering()
+    mark_minor_ticks(hidden)
     layout = figure.get_layout_engine()
     border = figure.get_tightbbox().padded(matplotlib.rcParams["savefig.pad_inches"])
     border = None if paper else border  # a paper's width is exact
@@ -333,8 +403,7 @@ def _draw(
 
 
 def _narrow(figure) -> None:
-    """Give legends that are wider than the figure as many columns as fit, and wrap wide
-    labels."""
+    """Wrap wide labels, and give wide legends as many columns as fit."""
     figure.draw_without_rendering()
     for ax in figure.axes:
         for text in (ax.title, ax._left_title, ax.xaxis.label):
@@ -357,9 +426,9 @@ def _narrow(figure) -> None:
 
 
 def _palette(png: BytesIO) -> bytes:
-    """Return the picture with 256 colours: a third of the size, and no visible
-    difference."""
+    """Return the picture with 256 colours: a third of the size, and it looks the
+    same."""
     sink = BytesIO()
-    picture = Image.open(png).convert("RGB").quantize(256, dither=Image.Dither.NONE)
+    picture = Picture.open(png).convert("RGB").quantize(256, dither=Picture.Dither.NONE)
     picture.save(sink, format="png", optimize=True)
     return sink.getvalue()

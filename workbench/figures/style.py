@@ -5,14 +5,17 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterable
 from typing import NamedTuple
 
 import matplotlib
 import matplotlib.pyplot as plt
 import numpy as np
-from matplotlib.axis import Axis
+from matplotlib.axis import Axis, YAxis
 from matplotlib.figure import Figure
-from matplotlib.ticker import LogLocator
+from matplotlib.lines import Line2D
+from matplotlib.markers import TICKDOWN, TICKLEFT
+from matplotlib.ticker import Locator, LogLocator, NullLocator
 
 from workbench.core.problem import Problem
 from workbench.registry import SOLVERS
@@ -79,8 +82,7 @@ class Look(NamedTuple):
 
 
 def use_style() -> None:
-    """Set matplotlib to the house style for the session, in the size of
-    ``WORKBENCH_STYLE``.
+    """Set matplotlib to the house style, in the size of ``WORKBENCH_STYLE``.
 
     It starts from matplotlib's defaults, whatever the user's matplotlibrc says.
     """
@@ -93,7 +95,7 @@ def use_style() -> None:
 
 
 def look(label: str, position: int = 0) -> Look:
-    """Return the solver's label, colour and marker, or those of place `position` of the
+    """Return the look of a solver, or for other labels that of a place of the
     palette."""
     if label in SOLVERS:
         solver = SOLVERS[label]
@@ -103,21 +105,22 @@ def look(label: str, position: int = 0) -> Look:
     )
 
 
-def title(problem: Problem, between: str = "\n") -> str:
-    """Return a panel's title: the data's name, ``synthetic`` if they are, and their
-    size."""
+def data_name(problem: Problem) -> str:
+    """Return the name of the data without sizes, and ``synthetic`` if they are."""
     name = re.sub(r" \d+x\d+x\d+|, standardised", "", problem.name)
-    kind = ", synthetic" if problem.synthetic and "synthetic" not in name else ""
-    return (
-        f"{name}{kind}{between}n = {problem.n:,}, d = {problem.d:,}, k = {problem.k:,}"
-    )
+    return name + ", synthetic" * (problem.synthetic and "synthetic" not in name)
+
+
+def title(problem: Problem, between: str = "\n", sizes: str = "ndk") -> str:
+    """Return the title of a panel: the name of the data, and these of their sizes."""
+    numbers = ", ".join(f"{size} = {getattr(problem, size):,}" for size in sizes)
+    return f"{data_name(problem)}{between}{numbers}"
 
 
 def small_plots(
     number: int, columns: int = 3, height: float = 2.3, above: float = 1.0, **how
 ) -> tuple[Figure, np.ndarray]:
-    """Return a figure of small plots, this many inches high, and its (rows, columns) of
-    axes."""
+    """Return a figure of small plots of a height in inches, and its (rows, columns)."""
     columns = min(columns, number)
     rows = -(-number // columns)
     size = 7.2, above + height * rows
@@ -128,19 +131,61 @@ def small_plots(
 
 
 def plain_log(axis: Axis, *subs: float) -> None:
-    """Number a logarithmic axis in plain decimals: these of a decade, 1, 2 and 5 if it
-    is short."""
+    """Number a logarithmic axis in plain decimals.
+
+    Each decade has these numbers (default: 1, and 2 and 5 if the axis is short).
+    """
     low, high = axis.get_view_interval()
-    axis.set_major_locator(
-        LogLocator(subs=subs or ((1, 2, 5) if high < 40 * low else (1,)))
-    )
+    if not subs:
+        subs = (1, 2, 5) if high < 40 * low else (1,)
+    axis.set_major_locator(LogLocator(subs=subs))
     axis.set_major_formatter("{x:,g}")
     axis.set_minor_formatter("")
 
 
+def hide_minor_ticks(figure: Figure) -> list[tuple[Axis, Locator]]:
+    """Take away the minor ticks of logarithmic axes, and return what placed them.
+
+    Axes whose minor ticks have numbers keep them.
+    """
+    hidden: list[tuple[Axis, Locator]] = []
+    for ax in figure.axes:
+        for axis in (ax.xaxis, ax.yaxis):
+            places = axis.get_minorticklocs().tolist()
+            numbers = axis.get_minor_formatter().format_ticks(places)
+            if axis.get_scale() != "linear" and not any(numbers):
+                hidden.append((axis, axis.get_minor_locator()))
+    for axis, _ in hidden:  # at last, since shared axes have one locator
+        axis.set_minor_locator(NullLocator())
+    return hidden
+
+
+def mark_minor_ticks(hidden: Iterable[tuple[Axis, Locator]]) -> None:
+    """Draw hidden minor ticks as one line of marks per axis.
+
+    The picture is the same, but matplotlib makes three lines and two texts per tick.
+    The axes must have their final size, on which the number of ticks depends.
+    """
+    for axis, locator in hidden:
+        low, high = sorted(axis.get_view_interval())
+        places = np.setdiff1d(locator(), axis.get_majorticklocs())
+        places = places[(low <= places) & (places <= high)]
+        points = [places, np.zeros(len(places))]
+        mark, transform = TICKDOWN, axis.axes.get_xaxis_transform()
+        if isinstance(axis, YAxis):
+            points.reverse()
+            mark, transform = TICKLEFT, axis.axes.get_yaxis_transform()
+        size = matplotlib.rcParams["xtick.minor.size"]
+        width = matplotlib.rcParams["xtick.minor.width"]
+        line = Line2D(*points, color="black", linestyle="none", zorder=2.01)
+        line.set(marker=mark, markersize=size, markeredgewidth=width, clip_on=False)
+        line.set(transform=transform, in_layout=False)
+        axis.axes.add_artist(line)
+
+
 def legend(figure: Figure, columns: int = 4) -> None:
-    """Put one legend for all panels above them: every label once, solvers in registry
-    order."""
+    """Put one legend above all panels: each label once, solvers as in the
+    registry."""
     entries: dict = {}
     for ax in figure.axes:
         for handle, label in zip(*ax.get_legend_handles_labels(), strict=True):

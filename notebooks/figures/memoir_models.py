@@ -1,0 +1,82 @@
+"""The methods of `memoir_comparison`, what they predict with, and their memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from time import process_time
+from typing import NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+
+from workbench.core.measures import predictions
+from workbench.core.problem import Problem
+from workbench.memoir.mips import scores
+from workbench.memoir.working_set import truncated
+
+
+class Method(NamedTuple):
+    """A solver, its fixed parameters, the one to choose with a list of its values in
+    words, and the largest number of rounds."""
+
+    solver: str | Callable
+    fixed: dict
+    tuned: str
+    values: str
+    rounds: int
+
+    def liblinear_bytes(self, problem: Problem) -> int:
+        """Return the bytes of LIBLINEAR beyond the rows, weights and dual variables as
+        doubles; 0 for other solvers."""
+        if not str(self.solver).startswith("liblinear"):
+            return 0
+        n = problem.n if self.solver == "liblinear_cs" else 0
+        return 8 * problem.k * (problem.d + n)
+
+
+@dataclass
+class Linear:
+    """A linear model with sparse weights W (d, k)."""
+
+    W: sp.csr_array
+
+    def scores(self, X) -> np.ndarray:
+        return scores(X, self.W)
+
+
+def predictor(state, truncate: float):
+    """Return what predicts, and its bytes.
+
+    Weights below `truncate` times their root mean square are cut, and the others take 8
+    bytes each.
+    """
+    if hasattr(state, "predicted"):  # the recall tree
+        return state, len(state.model)
+    if hasattr(state, "model"):
+        W = state.model()
+    elif hasattr(state, "predictor"):  # of the authors' code
+        W = state.predictor()
+    else:  # LIBLINEAR's (d, k), or the centroids' (k, d)
+        W = state.W.T if sp.issparse(state.W) else state.W
+    W = truncated(sp.csr_array(W, dtype=np.float32, copy=True), truncate)
+    return Linear(W), 8 * W.nnz
+
+
+def milliseconds_per_row(model, problem: Problem) -> float:
+    """Return the processor time of a prediction, the median of three passes over the
+    test rows."""
+    times = []
+    for _ in range(3):
+        begun = process_time()
+        predictions(model, problem.X_test, problem.k)
+        times.append(process_time() - begun)
+    return 1e3 * float(np.median(times)) / len(problem.y_test)
+
+
+def training_bytes(method: Method, problem: Problem, state) -> int:
+    """Return the bytes of a solver's arrays, without the rows."""
+    if known := method.liblinear_bytes(problem):
+        return known
+    arrays = [a for a in vars(state).values() if isinstance(a, np.ndarray)]
+    return sum(array.nbytes for array in arrays)
