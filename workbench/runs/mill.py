@@ -40,7 +40,7 @@ TIMEOUTS = {"smoke": 300.0, "quick": 900.0, "paper": 7 * 86400.0}
 PRINTED = CHECKOUT / "data" / "reference"  # the papers' printed numbers
 NUMBERS = re.compile(r"[-+.,\deE\s]*")  # a text of numbers, which names no data
 # Notebooks do not use the user's own backend.
-BACKEND = {"MPLBACKEND": "module://matplotlib_inline.backend_inline"}
+BACKEND = {"MPLBACKEND": "agg"}  # notebooks show the pictures that they save
 
 
 def make(
