@@ -1,7 +1,7 @@
 """Print a notebook from standard input as it is committed: without outputs.
 
-Git calls it for the notebooks that .gitattributes names; `make lab` tells git to. The file
-itself keeps its outputs, so that a dashboard is there again when its page is loaded again.
+Git calls it for the notebooks that .gitattributes names; `make lab` tells git to. The
+file itself keeps its outputs, so that a dashboard is there again after F5.
 """
 
 import json

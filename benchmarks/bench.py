@@ -257,10 +257,8 @@ def missing(data: str | None) -> str | None:
     try:
         if data:
             load(data)
-    except (
-        FileNotFoundError,
-        ValueError,
-    ) as error:  # a name of the data folder, without it
+    # a name of the data folder, without it
+    except (FileNotFoundError, ValueError) as error:
         return str(error).partition(";")[0]
     return None
 

@@ -47,9 +47,8 @@ def main() -> None:
     given = parser.parse_args()
     if given.computed:
         return print("\n".join(computed()))
-    if (
-        not given.dask
-    ):  # with it, each buffer's pages are made again whenever rows are read
+    # with it, each buffer's pages are made again whenever rows are read
+    if not given.dask:
         dask.config.get("distributed.nanny.pre-spawn-environ").pop(
             "MALLOC_TRIM_THRESHOLD_"
         )

@@ -83,9 +83,8 @@ def watched(solver: str, data: str, parameters: dict, last: int) -> dict:
     if not over.wait(PATIENCE):
         raise RuntimeError(f"round {last} was not reached: {dashboard.player.error}")
     (begin, first), (end, seconds) = times[0], times[-1]
-    wall = (
-        end - begin + first
-    )  # judging the first row, which is always done, is left out
+    # judging the first row, which is always done, is left out
+    wall = end - begin + first
     return {
         "wall": wall,
         "solver": seconds,

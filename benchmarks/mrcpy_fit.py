@@ -37,9 +37,8 @@ def main(folder: Path) -> None:
     options = {"solver": "ccg", "lambda0": 0.01} | arm["parameters"]
     X, y = load_rows(Path(arm["rows"]))
     few = np.concatenate([np.flatnonzero(y == c)[:5] for c in range(y.max() + 1)])
-    fit(
-        X[few], y[few], **options
-    )  # a warm-up: lazy imports, the licence, Gurobi's start
+    # a warm-up: lazy imports, the licence, Gurobi's start
+    fit(X[few], y[few], **options)
     limit_cpu(arm["limit"])
     with Clock() as spent:
         model = fit(X, y, **options)

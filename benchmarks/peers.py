@@ -77,10 +77,8 @@ class Environment(NamedTuple):
         print(where, "is ready")
 
 
-NUMPY = (
-    "numpy==2.4.6",
-    "scipy==1.17.1",
-)  # as in our own environment: both run on the same BLAS
+# as in our own environment: both run on the same BLAS
+NUMPY = "numpy==2.4.6", "scipy==1.17.1"
 
 MRCPY = Environment(
     Path(__file__).parent / ".peers",

@@ -30,10 +30,8 @@ from sklearn.datasets import dump_svmlight_file
 LOSS = (1e-4, 1e2)  # C of a row's loss; all ranges are searched on a log scale
 BOOSTS = {"learning_rate": (0.02, 0.5), "reg_lambda": (1e-3, 1e3)}
 AUTHORS = "the authors' code"  # not from a package index
-KERNEL = {
-    "C": (1e-2, 1e4),
-    "gamma": (1e-3, 1e3),
-}  # gamma times the features' variance and number
+# gamma times the features' variance and number
+KERNEL = {"C": (1e-2, 1e4), "gamma": (1e-3, 1e3)}
 
 
 class System(NamedTuple):
@@ -358,9 +356,8 @@ def trial(
     spent = cpu() - spent
     programs = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024 / 1e6
     X, y = load_rows(Path(judges))
-    y = np.where(
-        np.isin(y, known), np.searchsorted(known, y), len(known)
-    )  # a class never seen
+    # a class never seen
+    y = np.where(np.isin(y, known), np.searchsorted(known, y), len(known))
     if hasattr(model, "error"):
         error = model.error(X, y)
     else:

@@ -41,9 +41,8 @@ def pytest_configure(config):
         # inherit SIG_IGN; a handler it does not.
         signal.signal(hangup, lambda *_: None)
     if numba.config.DISABLE_JIT:
-        config.addinivalue_line(
-            "filterwarnings", "ignore::RuntimeWarning"
-        )  # as compiled
+        # as compiled
+        config.addinivalue_line("filterwarnings", "ignore::RuntimeWarning")
         _write_registers_out()
 
 

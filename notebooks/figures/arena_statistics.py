@@ -82,9 +82,8 @@ def until_there(frame: pd.DataFrame, traces: Sequence[Trace]) -> pd.DataFrame:
     for row, trace in zip(frame.index[done], traces, strict=True):
         if frame.loc[row, "whole"]:
             since, whole = stays(trace, frame.loc[row, "target"]), trace.last["cpu"]
-            if (
-                0 < since < math.inf
-            ):  # of one fit, whose time may be too short for the clock
+            # of one fit, whose time may be too short for the clock
+            if 0 < since < math.inf:
                 since *= frame.loc[row, "fit_cpu"] / whole
             frame.loc[row, "since"] = since
     return frame

@@ -28,9 +28,8 @@ PATCH = 6
 PATCHES = 50_000  # sampled for whitening and k-means
 RIDGE = 0.03  # added to the spectrum that whitens, relative to its mean
 THRESHOLD = 0.25  # in standard deviations of a response
-CHUNK = (
-    2**20
-)  # patch entries and responses held at a time, 4 MB: the cache, not the memory
+# patch entries and responses held at a time, 4 MB: the cache, not the memory
+CHUNK = 2**20
 
 
 def image_shape(d: int) -> tuple[int, int, int]:
@@ -90,9 +89,8 @@ def filters(
     if how not in ("random", "kmeans"):
         raise ValueError(f"how: must be 'random' or 'kmeans', got {how!r}")
     rng = np.random.default_rng(seed)
-    with threadpool_limits(
-        1
-    ):  # the last digits of sums depend on the number of threads
+    # the last digits of sums depend on the number of threads
+    with threadpool_limits(1):
         patches = _sampled(X, patch, rng)
         mean = patches.mean(axis=0, dtype=np.float64)
         patches -= mean.astype(np.float32)
@@ -231,9 +229,8 @@ def _sampled(X: np.ndarray, patch: int, rng: np.random.Generator) -> np.ndarray:
             step: np.abs(some[:, step:] - some[:, :-step]).mean()
             for step in (side, 3 * side)
         }
-        if (
-            below[side] < 0.8 * below[3 * side]
-        ):  # 1 for noise, 0.4 to 0.7 for planes of photos
+        # 1 for noise, 0.4 to 0.7 for planes of photos
+        if below[side] < 0.8 * below[3 * side]:
             raise ValueError(
                 "features: these colour images are given plane by plane; filters need "
                 "the channels of a pixel together, X.reshape(n, 3, s, s).transpose(0, "
@@ -243,9 +240,8 @@ def _sampled(X: np.ndarray, patch: int, rng: np.random.Generator) -> np.ndarray:
     rows = np.sort(rng.integers(len(X), size=count))
     top, left = rng.integers(side - patch + 1, size=(2, count))
     patches = np.empty((count, patch * patch * channels), np.float32)
-    for start in range(
-        0, count, 5000
-    ):  # neighbours in X: no copy of it in another type
+    # neighbours in X: no copy of it in another type
+    for start in range(0, count, 5000):
         part = slice(start, start + 5000)
         first, last = rows[part][0], rows[part][-1] + 1
         chosen = _windows(X[first:last], patch)[

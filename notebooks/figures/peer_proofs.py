@@ -174,9 +174,8 @@ def smooth_optimum(
         for _ in range(MAX_NEWTON):
             step = factored(hessian())(gradient.T.ravel()).reshape(V.T.shape).T
             size, found = 1.0, None
-            most = (
-                1.0 + ROUNDING
-            ) * value  # near the optimum a full step may seem to rise
+            # near the optimum a full step may seem to rise
+            most = (1.0 + ROUNDING) * value
             while size > 1e-4 and not (found and found[0] <= most):
                 found = smooth(loss, Z, mine, ridge, C, V - size * step)
                 size /= 2
@@ -248,13 +247,8 @@ def factored(H: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
     once."""
     scale = 1 / np.sqrt(np.maximum(H.diagonal(), 1e-300))
     H = H * scale[:, None] * scale
-    for shift in (
-        0.0,
-        1e-15,
-        1e-13,
-        1e-11,
-        1e-8,
-    ):  # rounding may have left it indefinite
+    # rounding may have left it indefinite
+    for shift in (0.0, 1e-15, 1e-13, 1e-11, 1e-8):
         try:
             factor = scipy.linalg.cho_factor(H + shift * np.eye(len(H)))
             break
@@ -279,9 +273,8 @@ def largest_margins(
         W, B = interior(Z, own, ridge, C)
         return W, np.where(own, 0.0, B)
     W, B = np.zeros((Z.shape[1], own.shape[1])), np.zeros(own.shape)
-    for c, mine in enumerate(
-        own.T
-    ):  # the second of two classes, where the first has scores of 0
+    # the second of two classes, where the first has scores of 0
+    for c, mine in enumerate(own.T):
         V, A = interior(Z, np.column_stack([~mine, mine]), ridge, C, first=1)
         W[:, c], B[:, c] = V[:, 0], np.where(mine, A[:, 0], A[:, 1])
     return W, B

@@ -74,9 +74,8 @@ def on_two_workers(problem):
 def main(method: str, path: str, gigabytes: str, count: str, out: str) -> int:
     """Run the method; return the code that the process ends with."""
     limit, A = int(float(gigabytes) * 1e9), np.eye(100)
-    solve(
-        A, A @ A, assume_a="pos"
-    )  # OpenBLAS takes its buffers; later it would wait for them
+    # OpenBLAS takes its buffers; later it would wait for them
+    solve(A, A @ A, assume_a="pos")
     resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
     memory = PeakMemory()
     try:

@@ -45,9 +45,8 @@ def deskewed(problem: Problem) -> Problem:
         shear = np.array(
             [[1.0, 0.0], [(share * down * across).sum() / (spread or 1.0), 1.0]]
         )
-        first = centre - shear @ np.full(
-            2, side // 2
-        )  # where the first pixel comes from
+        # where the first pixel comes from
+        first = centre - shear @ np.full(2, side // 2)
         given = image.reshape(side, side)
         return affine_transform(
             given, shear, first, order=1, mode="grid-constant"

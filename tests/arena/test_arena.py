@@ -100,12 +100,8 @@ def test_a_run_ends_when_its_best_round_lies_far_behind(problem, clock):
     for given, fit, spent, cut in (
         ({"cost": 0.1}, 1.5, 1.5, True),
         (at_once, 2.0, 0.6, False),
-        (
-            at_once | {"gap": 0.5},
-            2.0,
-            2.0,
-            True,
-        ),  # the bounds are apart: it is not the end
+        # the bounds are apart: it is not the end
+        (at_once | {"gap": 0.5}, 2.0, 2.0, True),
     ):
         run = search._run(toy, given, problem.split(0.2, 0), fit=fit)
         assert run.spent == approx(spent) and run.cut == cut

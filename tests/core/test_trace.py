@@ -170,9 +170,8 @@ def test_a_trace_is_finished_only_whole_and_under_its_key(tmp_path):
         write_trace(path, Trace(header, rows))
         with refuses(rf"t\.jsonl: {message}"):
             read_finished(path, key)
-    with pytest.raises(
-        TypeError
-    ):  # a failed write leaves the old trace, and nothing else
+    # a failed write leaves the old trace, and nothing else
+    with pytest.raises(TypeError):
         write_trace(path, Trace(header, [{"round": 0, "state": object()}]))
     assert same(read_trace(path).rows, ROWS[:2]) and os.listdir(tmp_path) == ["t.jsonl"]
 

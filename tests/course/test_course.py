@@ -234,9 +234,8 @@ def test_a_notebook_that_cannot_be_marked_does_not_stop_others(
     loop = "while True:\n    pass"
     deaf = f"import signal\n\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\n{loop}"
     right = "class teach:\n    check_bound = print\n\n\nbound = 'right: so'"  # not ours
-    exercise = new_code_cell(
-        right, id="bound-yours"
-    )  # all others of the lesson were deleted
+    # all others of the lesson were deleted
+    exercise = new_code_cell(right, id="bound-yours")
     dead = new_code_cell("import os\n\nos._exit(1)")
     foreign = new_code_cell("1")
     handed_in = {"dead": [dead, exercise], "foreign": [foreign]}

@@ -96,11 +96,8 @@ def wrong(name, problem, best, least):
             near = value(name, problem, best + t * D) < (1 + excess) * least
             low, high = (t, high) if near else (low, t)
         yield best + high * D, ""
-    for c, of_class in (
-        (0, True),
-        (1, True),
-        (0, False),
-    ):  # a class or a feature is forgotten
+    # a class or a feature is forgotten
+    for c, of_class in ((0, True), (1, True), (0, False)):
         less = best.copy()
         np.moveaxis(less, axis if of_class else 1 - axis, 0)[c] = 0
         yield less, ""

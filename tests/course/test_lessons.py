@@ -370,9 +370,8 @@ def test_a_lesson_runs_and_its_checks_know_right_from_wrong(path, execute, monke
             runs = namespace["runs"]
             assert PLAYED[path.stem](*[run.trace.last for run in runs])
             assert len(embedded(Replay(*runs).data)) < 500_000
-        if live := namespace.pop(
-            "live", None
-        ):  # the start page's chart, which moves by itself
+        # the start page's chart, which moves by itself
+        if live := namespace.pop("live", None):
             wait(lambda: live.chart.curves and live.chart.curves[0].seen > 2)
             live.retire()
             wait(lambda: live.player.status == "stopped" and not live.chart._timer)

@@ -69,9 +69,8 @@ def made(name):
     ),
 )
 def test_scikit_learn_s_own_checks(estimator, check):
-    with (
-        warnings.catch_warnings()
-    ):  # some checks fit a few rows of noise, or set few rounds
+    # some checks fit a few rows of noise, or set few rounds
+    with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         check(estimator)
 
@@ -352,14 +351,11 @@ def test_weights_are_repeated_rows(estimator, tolerance, form):
     X = SCALED.copy()
     X[7] = 0.0
     X = form(X)
-    y, weights = (
-        np.where(HOW_OFTEN > 0, SPECIES, 9),
-        HOW_OFTEN.astype(np.float32),
-    )  # no 9 weighs
+    # no 9 weighs
+    y, weights = np.where(HOW_OFTEN > 0, SPECIES, 9), HOW_OFTEN.astype(np.float32)
     with warnings.catch_warnings():
-        warnings.simplefilter(
-            "ignore", ConvergenceWarning
-        )  # Shark's solver leaves 1e-6
+        # Shark's solver leaves 1e-6
+        warnings.simplefilter("ignore", ConvergenceWarning)
         weighted = clone(estimator).fit(X, y, sample_weight=weights)
         rows = np.repeat(np.arange(75), HOW_OFTEN)
         repeated = clone(estimator).fit(X[rows], y[rows])
@@ -415,15 +411,8 @@ def test_scores_that_are_not_numbers_are_refused(name, kind, fitted):
 
 
 HUGE = 10**400  # beyond floats
-NUMBER = (
-    0,
-    -1.0,
-    np.nan,
-    np.inf,
-    "1",
-    HUGE,
-    Fraction(1, 2),
-)  # none of them a positive number
+# none of them a positive number
+NUMBER = 0, -1.0, np.nan, np.inf, "1", HUGE, Fraction(1, 2)
 NEGATIVE = -1, np.nan, "1", HUGE
 WHOLE = 0, 2.5, "1", HUGE
 NAME = "none such", 3, ["fourier"], b"softmax"

@@ -248,9 +248,8 @@ def cielab(colour):
         [0.2126, 0.7152, 0.0722],
         [0.0193, 0.1192, 0.9505],
     ]
-    x, y, z = np.cbrt(
-        to_xyz @ linear / [0.9505, 1, 1.089]
-    )  # none of ours is nearly black
+    # none of ours is nearly black
+    x, y, z = np.cbrt(to_xyz @ linear / [0.9505, 1, 1.089])
     return np.array([116 * y - 16, 500 * (x - y), 200 * (y - z)])
 
 

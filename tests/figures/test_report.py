@@ -171,14 +171,11 @@ def test_every_number_has_a_command_for_its_own_data_and_setting(committed):
         usual = notebook.values("paper")
         values = notebook.values("paper", given)
         narrowed = any(values[name] != usual[name] for name in given)
-        assert narrowed or notebook.name == "ls_recipe", (
-            row.ours.command
-        )  # one number of all runs
+        # one number of all runs
+        assert narrowed or notebook.name == "ls_recipe", row.ours.command
         assert row.standing != "differs" or row.tried, f"what was tried? {row.names}"
-        if notebook.name in (
-            "mrc_tables",
-            "ww_accuracy",
-        ):  # which have several data sets
+        # which have several data sets
+        if notebook.name in ("mrc_tables", "ww_accuracy"):
             assert base(row.ours.data) in {
                 text.split(" ")[0] for text in given.values()
             }

@@ -74,9 +74,8 @@ def read_only(X):
 
 def mapped(X, mode="r"):
     path = FOLDER / "rows.npy"
-    path.unlink(
-        missing_ok=True
-    )  # the file of an earlier map lives on until that one goes
+    # the file of an earlier map lives on until that one goes
+    path.unlink(missing_ok=True)
     np.save(path, X)
     return np.load(path, mmap_mode=mode)
 

@@ -23,18 +23,15 @@ def test_small_integers_of_one_place_add_up_beyond_their_type():
 def test_values_whose_squares_are_no_numbers_are_refused():
     for scale, message in (
         (1e300, "X: contains values beyond 1e"),
-        (
-            1e78,
-            "X: contains values beyond 1e",
-        ),  # LIBLINEAR's Newton method never ends on them
+        # LIBLINEAR's Newton method never ends on them
+        (1e78, "X: contains values beyond 1e"),
         (1e-300, "X: column 0 contains no value beyond"),
     ):
         for kind in (np.asarray, sp.csr_matrix):
             with refuses(message):
                 as_problem(kind((X + 1) * scale), Y)
-    some = as_problem(
-        np.where(X == 1, 1e-300, X), Y
-    )  # next to others they are harmless
+    # next to others they are harmless
+    some = as_problem(np.where(X == 1, 1e-300, X), Y)
     assert some.X[0, 1] == 1e-300
     with refuses("X_test: contains NaN or infinite"):
         as_problem(X.astype("f4"), Y, X_test=X * 1e50, y_test=Y)

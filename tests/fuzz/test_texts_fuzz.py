@@ -113,9 +113,8 @@ def read_or_refused(read, *arguments, **named):
         assert refused(error), repr(error)
 
 
-@pytest.mark.filterwarnings(
-    "ignore:Casting complex values to real"
-)  # SciPy, of a damaged shape
+# SciPy, of a damaged shape
+@pytest.mark.filterwarnings("ignore:Casting complex values to real")
 @each("suffix", sorted(SEEDS))
 @examples(50)
 @given(data=st.data())

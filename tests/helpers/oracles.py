@@ -92,9 +92,8 @@ FAMILIES = {
     "cuts_exact": CS,
     "cuts_exact_fast": CS,
     "cuts_nystroem": CS,
-    "frank_wolfe": Family(
-        ("alpha", 1e-2), crammer_singer, of_loss=False
-    ),  # the example's
+    # the example's
+    "frank_wolfe": Family(("alpha", 1e-2), crammer_singer, of_loss=False),
 }
 
 
@@ -268,9 +267,8 @@ def solved(value, constraints):
     the top."""
     problem = cp.Problem(cp.Minimize(value), constraints)
     with warnings.catch_warnings():
-        warnings.simplefilter(
-            "ignore", UserWarning
-        )  # that the solution may be inaccurate
+        # that the solution may be inaccurate
+        warnings.simplefilter("ignore", UserWarning)
         try:
             problem.solve(cp.CLARABEL, **TIGHT)
         except cp.SolverError:

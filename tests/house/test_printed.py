@@ -71,9 +71,8 @@ checker.py: workbench/proofs/checker.py
 rows_child.py: notebooks/figures/rows_child.py
 mrc_epsilon.ipynb: notebooks/figures/mrc_epsilon.ipynb
 """
-STANDS_FOR = dict(
-    line.split(": ") for line in STANDS_FOR.split("\n")[1:-1]
-)  # placeholders
+# placeholders
+STANDS_FOR = dict(line.split(": ") for line in STANDS_FOR.split("\n")[1:-1])
 PYTHON = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
 CALL = re.compile(r"(?<!`)`((?:load|run|contest|explore|grid|sweep|certify)\([^`]*\))`")
 FUNCTIONS = (below, certify, contest, explore, grid, load, record, report, run, sweep)

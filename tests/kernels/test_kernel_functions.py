@@ -83,9 +83,8 @@ def test_distances_keep_their_digits_far_from_zero(dtype):
         kernel.matrix(points, points), MATRICES["rbf"](X, X), atol=tolerance
     )
     kernel = Kernel("rbf", 1.0, dtype, np.zeros(0))
-    points = kernel.points(
-        np.array([[-10.0], [0.0], [15.0]])
-    )  # which have nothing in common
+    # which have nothing in common
+    points = kernel.points(np.array([[-10.0], [0.0], [15.0]]))
     assert_allclose(kernel.matrix(points, points), np.eye(3), atol=1e-5)
 
 
@@ -100,9 +99,8 @@ def test_the_exponential_is_exact_to_its_last_digits(dtype, digits, least):
     far = np.array([[-1e9, -5e8, least]], dtype)
     gaussian_of_products(far, np.zeros(1, dtype), np.zeros(3, dtype))
     assert_allclose(far, 2.0**least, rtol=digits)
-    assert (
-        far * 1e-9 >= np.finfo(dtype).tiny
-    ).all()  # with a small weight it is normal, too
+    # with a small weight it is normal, too
+    assert (far * 1e-9 >= np.finfo(dtype).tiny).all()
 
 
 @each("wrap", [np.asarray, sp.csr_matrix, np.float32])

@@ -91,9 +91,8 @@ def test_momentum_by_hand():
     point, after = extrapolated(W, before, -np.ones((1, 2)), 2.0)
     assert after == (1 + np.sqrt(17)) / 2
     assert_allclose(point, W + (W - before) / after, rtol=1e-15)
-    point, after = extrapolated(
-        W, before, np.full((1, 2), 0.1), 2.0
-    )  # uphill: it restarts
+    # uphill: it restarts
+    point, after = extrapolated(W, before, np.full((1, 2), 0.1), 2.0)
     assert after == (1 + np.sqrt(5)) / 2 and point.tolist() == W.tolist()
     _, after = extrapolated(W, before, np.zeros((1, 2)), 2.0)  # neither
     assert after == (1 + np.sqrt(17)) / 2

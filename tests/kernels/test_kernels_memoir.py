@@ -160,12 +160,8 @@ def test_blocks_grow_when_they_are_nearly_full():
         b.values[p] += met
         b.sums[p] -= met
         sizes.append(int(b.sizes[0]))
-    assert [sizes.count(size) for size in (2, 3, 4, 5)] == [
-        3,
-        3,
-        6,
-        13,
-    ]  # up to 0.8 of the slots
+    # up to 0.8 of the slots
+    assert [sizes.count(size) for size in (2, 3, 4, 5)] == [3, 3, 6, 13]
     assert sizes[25:] == [WHOLE] * 34  # 64 slots would be more than half of all classes
     dense = np.zeros(k)
     dense[[7 * met % k for met in range(1, 60)]] = range(1, 60)
@@ -369,9 +365,8 @@ def test_a_row_finds_the_room_that_was_reserved(k, kind, sums):
             S[:, pair] += 3.0 * np.outer(X[i], steps)
             assert b.end[0] <= len(b.values)
     thresholds = default_rng(0).choice([0.0, 0.5, 3.0], k).astype("f4")
-    for _ in range(
-        2
-    ):  # as they are, and each class taken towards zero by its threshold
+    # as they are, and each class taken towards zero by its threshold
+    for _ in range(2):
         assert_allclose(entries(b), W, atol=1e-4)
         assert square_of(b) == approx((W**2).sum(), rel=1e-5)
         truncate(b, thresholds)

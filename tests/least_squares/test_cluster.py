@@ -95,9 +95,8 @@ def test_a_lost_worker_costs_a_moment(memory, file, processes, monkeypatch):
     asked = []
 
     def killing(self, function):
-        holder, *_ = client.who_has(self.parts[:1]).popitem()[
-            1
-        ]  # a busy cluster may copy parts
+        # a busy cluster may copy parts
+        holder, *_ = client.who_has(self.parts[:1]).popitem()[1]
         os.kill(client.run(os.getpid, workers=[holder])[holder], signal.SIGKILL)
         asked.append(function)
         return ask(self, function)

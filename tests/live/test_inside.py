@@ -200,9 +200,8 @@ def test_a_plane_of_one_point_and_weights_of_any_shape(kind):
         assert np.array_equal(
             image.values[top : top + 5, left : left + 5], W[:, c].reshape(5, 5)
         )
-    assert np.abs(image.values).sum() == pytest.approx(
-        np.abs(W).sum()
-    )  # nothing between
+    # nothing between
+    assert np.abs(image.values).sum() == pytest.approx(np.abs(W).sum())
     assert -image.low == image.high < np.abs(W).max()
     assert "40 of 70 classes" in weights(np.tile(W, 10), "all").title
     check(weights(np.full((9, 2), np.inf), "broken"))

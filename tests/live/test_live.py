@@ -324,10 +324,8 @@ def test_moved_sliders_count_from_the_next_press_of_run(toys, sent, monkeypatch)
     (lane,) = toys.player.lanes
     assert lane.state.parameters == (0.25, 1e-4, 0.1, 64) and lane.since == 2
     assert labels(toys)[1] == "ww_toy, iris, C = 0.25, alpha = 0.0001, from round 2"
-    toys.data.value, sliders["block"].value = (
-        "wine",
-        128,
-    )  # which cannot change in mid-run
+    # which cannot change in mid-run
+    toys.data.value, sliders["block"].value = "wine", 128
     pends(sent, "pending until run or step is pressed: data, block")
     toys.run()
     wait(

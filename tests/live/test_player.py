@@ -109,10 +109,8 @@ def test_nothing_is_asked_for_while_paused(player):
     player.run(always(toy))
     wait(lambda: len(player.rounds) > seen + 5)
     assert player.rounds == list(range(len(player.rounds))), "went on where it was"
-    Toy.together, second = (
-        0,
-        Toy(last=2),
-    )  # arranged in mid-run, it plays from the next round on
+    # arranged in mid-run, it plays from the next round on
+    Toy.together, second = 0, Toy(last=2)
     player.run(always(second))
     player.until("finished")
     assert second.at == 2 and player.lanes == [second] and Toy.together == 1

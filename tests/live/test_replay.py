@@ -104,6 +104,7 @@ def test_what_cannot_be_played_is_refused(recorded, tmp_path, capsys):
     assert [run["name"] for run in runs] == ["Walrus", "Walrus"]
     header, *rows = kept.read_text().splitlines()
     page.unlink()
+    # fmt: skip
     for lines in (
         ["no trace"],
         [header],
@@ -113,12 +114,18 @@ def test_what_cannot_be_played_is_refused(recorded, tmp_path, capsys):
         [header.replace('"solver": "ww_walrus"', '"solver": ["ww_walrus"]'), *rows],
         [header.replace('"parameters": {', '"parameters": {"D": [1], '), *rows],
         [header.replace('"name": ', '"names": '), *rows],
-        *([header, rows[0].replace('"seconds": 0.', f'"seconds": {x}, "s": 0.'), *rows[1:]]
-          for x in ("NaN", "Infinity", "null", '"1"', "-1", "1e9", "1" * 400)),
+        *(
+            [
+                header,
+                rows[0].replace('"seconds": 0.', f'"seconds": {x}, "s": 0.'),
+                *rows[1:],
+            ]
+            for x in ("NaN", "Infinity", "null", '"1"', "-1", "1e9", "1" * 400)
+        ),
         [header, '{"round": 0}'],
         [header, rows[0].replace('"upper": ', '"upper": "a", "u": '), *rows[1:]],
         [header, *rows[:-1], '{"stopped_by": {}}'],
-    ):  # fmt: skip
+    ):
         kept.write_text("\n".join(lines) + "\n")
         capsys.readouterr()
         assert main(["replay", str(kept), "--out", str(page)]) == 2, lines

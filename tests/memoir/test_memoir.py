@@ -75,11 +75,8 @@ def plain(problem, kind, *, lam=0.0, eta0=0.1, eta_step=0.02, batch_size=20, **g
         yield total / t if kind == "averaged" else W
 
 
-SHRINKING = {
-    "lam": 1.0,
-    "eta0": 0.5,
-    "eta_step": 0.0,
-}  # by half each step: scales are folded in
+# by half each step: scales are folded in
+SHRINKING = {"lam": 1.0, "eta0": 0.5, "eta_step": 0.0}
 CASES = {
     "l2": ("l2", {"lam": 1.0}),
     "l2, smaller ball": ("l2", {"lam": 3.0, "eta0": 0.3, "eta_step": 0.1}),
@@ -158,9 +155,8 @@ def test_dense_weights_that_do_not_fit_are_refused():
     X = csr_matrix(
         (np.ones(n), (np.arange(n), np.arange(n) * 10**6)), shape=(n, 3 * 10**8)
     )
-    problem = as_problem(
-        X, np.arange(n) % k
-    )  # a list of their places alone would be 2.4 GB
+    # a list of their places alone would be 2.4 GB
+    problem = as_problem(X, np.arange(n) % k)
     with refuses(r"^problem: too large for dense weights of 3"):
         next(memoir_l2(problem, dense=True))
 

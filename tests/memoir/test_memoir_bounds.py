@@ -20,9 +20,8 @@ def test_the_inexact_hinge_needs_its_factor():
     rho = 0.7
     eps = 0.25
     exact = np.maximum(0, 1 - m / rho)
-    worst = np.maximum(
-        0, 1 - (m + eps * rho) / (rho * (1 + eps))
-    )  # as far off as they may be
+    # as far off as they may be
+    worst = np.maximum(0, 1 - (m + eps * rho) / (rho * (1 + eps)))
     assert_allclose(exact, (1 + eps) * worst, atol=1e-12)
     assert (exact > worst + 1e-6).any()
     given = {"k": 9, "norm": 1.0, "rho": rho}

@@ -175,10 +175,8 @@ def test_inexactness_of_answers_that_are_known(sparse):
     X = stored(np.ones((4, 1)), sparse)
     found = inexactness(oracle, W, X, np.arange(4), np.zeros(4, int))
     assert oracle.query_seconds == 7.0
-    assert found == {
-        "recall": 0.5,
-        "epsilon_mean": 1.0,
-    }  # answers 1 and 4 share the best score
+    # answers 1 and 4 share the best score
+    assert found == {"recall": 0.5, "epsilon_mean": 1.0}
 
 
 def differing_bits(a, b):
@@ -218,9 +216,8 @@ def test_the_exponent_is_that_of_the_bits(rng):
     agree = 1 - differing_bits(*codes) / 100_000
     measured = np.log(agree[:4]) / np.log(agree[4:])
     assert_allclose(measured, mips.hash_exponent(c, S), rtol=0.03)
-    assert (
-        np.diff(measured) < 0
-    ).all()  # the larger the best product, the fewer hashes
+    # the larger the best product, the fewer hashes
+    assert (np.diff(measured) < 0).all()
     # As (9) prints it, with cos for arccos, opposite vectors would agree as often as
     # equal ones.
     printed = np.log(1 - np.cos(S) / np.pi) / np.log(1 - np.cos(c * S) / np.pi)
@@ -265,11 +262,8 @@ def test_graphs_find_nearly_all_after_each_update(name, sparse):
     X, W, y = reals(6, sparse)
     oracle = make_oracle(name, k=C, d=D)
     few = stored(np.where(np.arange(C) % 11, 0, W.toarray() if sparse else W), sparse)
-    for weights in (
-        -W,
-        few,
-        W,
-    ):  # few classes have weights: a graph keeps them as sparse vectors
+    # few classes have weights: a graph keeps them as sparse vectors
+    for weights in (-W, few, W):
         oracle.update(weights)
         found = inexactness(oracle, weights, X, np.arange(N), y)
         assert found["recall"] >= 0.95 and found["epsilon_mean"] < 0.05

@@ -47,10 +47,8 @@ def answers():
     """The problems with their textbook solutions."""
     cases = []
     for problem, lambda0 in map(tiny, range(PROBLEMS)):
-        header = {
-            "family": "mrc",
-            "lambda0": lambda0,
-        }  # formula (3) as it is printed, by cvxpy
+        # formula (3) as it is printed, by cvxpy
+        header = {"family": "mrc", "lambda0": lambda0}
         cases.append((problem, lambda0, *solve(header, problem.X, problem.y)[:2]))
     return cases
 
@@ -113,9 +111,8 @@ def test_psi_and_algorithm_2_equal_brute_force(k):
         value, mask = greedy_subset(v)
         assert value == approx(expected, abs=2e-11)
         assert (v[mask].sum() - 1.0) / mask.sum() == approx(expected, abs=2e-11)
-    assert psi(np.array([[1e17, 0.0]])).tolist() == [
-        1e17
-    ]  # where subtracting 1 changes nothing
+    # where subtracting 1 changes nothing
+    assert psi(np.array([[1e17, 0.0]])).tolist() == [1e17]
     assert greedy_subset(np.array([2.0, 0.5, -1.0]))[1].tolist() == [True, False, False]
     assert greedy_subset(np.array([0.25, 1.0, 0.75]))[1].tolist() == [False, True, True]
     assert greedy_subset(np.array([1.5, 0.5, 0.5]))[1].all()  # a tie is taken

@@ -67,9 +67,8 @@ def test_the_tables_of_all_papers_are_whole(everything):
     for _, rows in everything.groupby("paper"):
         assert set(rows["dataset"]) <= {*SOURCES, "", "checkers", "rcv1_four_classes"}
         methods = rows["method"].unique()
-        assert len({method.lower() for method in methods}) == len(
-            methods
-        )  # one spelling
+        # one spelling
+        assert len({method.lower() for method in methods}) == len(methods)
     tables = everything[everything["table"].str.fullmatch(r"[IVX]+|\d+")]
     counted = tables.groupby(["paper", "table"]).size().to_dict()
     assert counted.pop(("sampled_cuts", "1")) > 0  # masked: they cannot be counted

@@ -38,9 +38,8 @@ def test_libsvm_is_scikit_learns(settings, k, blobs):
         theirs = model.decision_function(new)
         ours = state.scores(new) @ [-1, 1] if k == 2 else decisions
         assert_allclose(ours, theirs, atol=1e-10)
-    if (
-        k == 6
-    ):  # of labels that mean nothing many votes are equal, and the first class wins
+    # of labels that mean nothing many votes are equal, and the first class wins
+    if k == 6:
         noise = as_problem(
             np.random.default_rng(0).normal(size=(60, 2)), np.arange(60) % 6
         )

@@ -108,10 +108,8 @@ def test_bounds_against_exact_arithmetic(tmp_path, monkeypatch, record_property,
     counts = Counter(attack_proofs.check_case(rng) for _ in range(300))
     record_property("optima in exact arithmetic", counts.total())
     assert counts["close"] > 250  # an interval of any width would hold the optimum
-    X, y = (
-        50 * np.eye(3),
-        np.arange(3),
-    )  # its losses are far smaller than a unit of the scores
+    # its losses are far smaller than a unit of the scores
+    X, y = 50 * np.eye(3), np.arange(3)
     header = svm()[2] | {
         "loss": "softmax",
         "alpha": 1e-30,

@@ -49,15 +49,12 @@ def test_a_failing_task_has_its_reason_and_stops_no_other(tmp_path):
     for task in [*good, job("once")]:
         assert task.path(tmp_path).read_text() == "1"  # one thread
     counts = {task.key: begun(tmp_path, task.key) for task in tasks}
-    assert {key for key, n in counts.items() if n > 1} == {
-        "dies",
-        "once",
-    }  # and no other
+    # and no other
+    assert {key for key, n in counts.items() if n > 1} == {"dies", "once"}
     assert counts["dies"] == counts["once"] == 2 and counts["cannot_be_sent"] == 0
     assert not [*tmp_path.glob("*.part")]
-    assert sum("FAILED" in line for line in said) == len(
-        bad
-    )  # each is told, in a line of its own
+    # each is told, in a line of its own
+    assert sum("FAILED" in line for line in said) == len(bad)
     assert said[-1].startswith(f"[{len(tasks)}/{len(tasks)}]")
 
     # What failed is tried again, what is done is not.

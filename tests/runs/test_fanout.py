@@ -169,9 +169,8 @@ def test_what_lies_beside_a_notebook_is_read_by_its_bytes(tmp_path):
             place.write_bytes(content)
         keys.append(fan_out(read(path), {})[0].key)
         assert (keys[-1] == keys[-2]) == (kind == "same"), name
-    write(
-        elsewhere := tmp_path / "there" / "n.ipynb", "a = 1"
-    )  # which may read other files
+    # which may read other files
+    write(elsewhere := tmp_path / "there" / "n.ipynb", "a = 1")
     assert fan_out(read(elsewhere), {})[0].key != keys[0]
 
 

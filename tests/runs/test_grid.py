@@ -27,9 +27,8 @@ def test_a_grid_is_the_product_of_its_axes():
         0,
         1,
     }
-    assert points[0].parameters["n_max"] == 400 and points[0].varied == (
-        "eps1",
-    )  # a default
+    # a default
+    assert points[0].parameters["n_max"] == 400 and points[0].varied == ("eps1",)
     assert all(p.stop == {"cpu": 60.0} and p.test is None for p in points)
 
 

@@ -211,10 +211,8 @@ def test_the_same_run_shares_a_file_and_another_stop_does_not(tmp_path, no_worke
     assert len(done.frame()) == 6
     assert done.frame()["key"].nunique() == len(done.traces()) == 1
     assert list(summary(done)["runs"]) == [1, 1]
-    for spec in (
-        "wine",
-        "missing.csv or wine",
-    ):  # figures are redrawn by what was asked for
+    # figures are redrawn by what was asked for
+    for spec in ("wine", "missing.csv or wine"):
         points = grid("mrc_ccg", spec, stop={"rounds": 2}, test=None)
         (trace,) = sweep(points, folder=tmp_path / "same").traces()
         assert trace.header["data"] == spec
@@ -316,9 +314,8 @@ def test_timing_runs_each_setting_three_times_and_says_so(
     both = Sweep(timed.points + untimed.points, tmp_path, {})
     assert "cpu (s, not timed)" in summary(both)
 
-    monkeypatch.setenv(
-        "WORKBENCH_JOBS", "2"
-    )  # next to other notebooks nothing is timed
+    # next to other notebooks nothing is timed
+    monkeypatch.setenv("WORKBENCH_JOBS", "2")
     beside = sweep(points, timing=True, folder=tmp_path, say=said.append)
     assert said[-1] == "2 points, 2 done before, 0 to run"
     assert not beside.points[0].timed
@@ -377,10 +374,8 @@ def test_a_parameter_is_not_mistaken_for_what_a_solver_reports(tmp_path, no_work
     done = sweep(grid(solvers, "iris", stop={"rounds": 3}, seeds=2), folder=tmp_path)
     frame = done.frame()
     assert sorted(frame["p_steps"].dropna()) == [5, 5, 50, 50]
-    assert sorted(frame["steps"].dropna())[:2] == [
-        15,
-        15,
-    ]  # so far, which is another thing
+    # so far, which is another thing
+    assert sorted(frame["steps"].dropna())[:2] == [15, 15]
     assert sorted(frame["p_seed"].dropna()) == [3, 3, 4, 4] and set(frame["seed"]) == {
         0,
         1,

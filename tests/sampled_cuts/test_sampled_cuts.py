@@ -55,10 +55,8 @@ def kernel_matrix(problem, kernel, gamma):
 
 def all_outputs(problem, phi):
     """dPsi, loss and unit of every output, each by its definition."""
-    starts, costs = (
-        np.arange(problem.n + 1),
-        COSTS,
-    )  # of a tree, as sequences of one row
+    # of a tree, as sequences of one row
+    starts, costs = np.arange(problem.n + 1), COSTS
     if not isinstance(problem, TreeProblem):
         starts = problem.starts
         costs = 1 - np.eye(problem.k)
@@ -276,9 +274,8 @@ def test_dropped_cuts_leave_the_solution_alone(megabytes):
     assert drops >= 2 and s.violation <= 1e-4
 
 
-@pytest.mark.filterwarnings(
-    "ignore:overflow encountered in cast"
-)  # of norms, then refused
+# of norms, then refused
+@pytest.mark.filterwarnings("ignore:overflow encountered in cast")
 def test_what_does_not_fit_or_cannot_be_computed_is_refused(blobs, monkeypatch):
     problem = blobs()
     far = problem.X + 1e6
@@ -332,9 +329,8 @@ def test_a_cut_deviates_as_seldom_as_lemma_3_says(r, failure):
     """Of inner products that are as far apart as can be; with a third of C it is not
     so."""
     for C, holds in ((3.0, True), (1.0, False)):
-        above = bounds.deviation(C, r, failure) / np.sqrt(
-            2 * 3.0
-        )  # of a mean of r signs
+        # of a mean of r signs
+        above = bounds.deviation(C, r, failure) / np.sqrt(2 * 3.0)
         assert (binom.sf(np.ceil(r * (1 + above) / 2) - 1, r, 0.5) <= failure) == holds
 
 

@@ -157,9 +157,8 @@ def test_precision_and_storage_do_not_matter_nor_to_the_warm_up(
     problem = suited(name, as_problem(problem.X.toarray(), problem.y))
     own = ["squared_error" if name == "ls_calibrated" else "primal"]
     columns = ["lower", "upper"] if name in CERTIFIED else own
-    limit = rounds(
-        60 if name == "cuts_nystroem" else 12
-    )  # its steps are of the rows' type
+    # its steps are of the rows' type
+    limit = rounds(60 if name == "cuts_nystroem" else 12)
     ends = []
     for dtype, kind in product((np.float64, np.float32), (np.asarray, sp.csr_matrix)):
         variant = as_problem(kind(problem.X.astype(dtype)), problem.y)

@@ -55,9 +55,8 @@ def test_a_state_of_another_problem_is_refused(name, change, blobs):
     problem, steps, parameters, state = begun(name, blobs)
     with refuses(r"^problem: must be the one that the state was made for"):
         steps(change(problem), **parameters, state=state)
-    steps(
-        replace(problem, name="other"), **parameters, state=state
-    )  # its rows are the same
+    # its rows are the same
+    steps(replace(problem, name="other"), **parameters, state=state)
 
 
 @each_solver

@@ -71,9 +71,8 @@ def test_the_gap_ratio_of_the_paper(name, blobs):
     if name != "ww_walrus_fast":  # the dual of plain descent rises
         assert np.all(np.diff(trace.column("dual")) >= -1e-9)
         assert trace.column("visits").tolist() == list(range(16))
-    assert np.isnan(
-        share_of(1.0, np.nan, 0.0)
-    )  # a gap that is not a number is not small
+    # a gap that is not a number is not small
+    assert np.isnan(share_of(1.0, np.nan, 0.0))
     assert share_of(0.0, 2.0, 1.0) == np.inf and share_of(0.0, 1.0, 1.0) == 0
 
 

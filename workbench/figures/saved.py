@@ -124,8 +124,8 @@ class Figures:
 
     def run(
         self,
-        problem: Problem,
         solver: str | Steps,
+        problem: Problem,
         *rules: Rule,
         judge: Callable[[State], Row] | None = None,
         seed: int | None = None,
@@ -136,7 +136,7 @@ class Figures:
 
         Parameters
         ----------
-        problem, solver, rules
+        solver, problem, rules
             The arguments of :func:`workbench.runs.run.run`.
         judge : function, optional
             What it returns for the last state joins the last row of the trace, for

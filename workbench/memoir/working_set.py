@@ -254,7 +254,7 @@ def certificate(
     square = 0.0
     columns = ENTRIES // s.k
     if problem.is_sparse:
-        columns = ENTRIES * d // X.nnz
+        columns = ENTRIES * d // max(1, X.nnz)
         X = X.tocsc()
     for some in pieces(d, columns):
         part = A.T @ X[:, some]
