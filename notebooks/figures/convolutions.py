@@ -72,7 +72,8 @@ def filters(
 
     Returns
     -------
-    (n_filters, patch * patch * channels + 1) float32; the side of a patch is 6, or a third of a
+    (n_filters, patch * patch * channels + 1) float32; the side of a patch is 6, or a
+    third of a
         smaller image's side
 
     Raises

@@ -228,7 +228,10 @@ def test_own_data_give_a_table_a_picture_and_a_note_on_ties(
     entries["small"] = entry("liblinear_cs")._replace(most={"training rows": 1})
     lines = []
     done = contest(specs, entries, **settings, say=lines.append)
-    said = "trees: 90 rows, 3 classes: ash 30, elm 30, oak 30; always predicting ash has an error"
+    said = (
+        "trees: 90 rows, 3 classes: ash 30, elm 30, oak 30; always predicting ash has "
+        "an error"
+    )
     assert lines[0] == f"{said} of 66.7 %"
     found = done.table()
     assert found["data"].tolist() == ["trees"] * 4 + ["odd + name"] * 4

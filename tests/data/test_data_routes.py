@@ -59,7 +59,10 @@ def test_texts_of_medical_codes(tmp_path):
         "<name>A00</name><desc>fever</desc><includes><note>no text</note></includes>"
     )
     for i in range(4):
-        codes += f"<diag><name>A00.{i}</name><desc>fever {'of ' * i}unheard{i}</desc>{terms}</diag>"
+        codes += (
+            f"<diag><name>A00.{i}</name><desc>fever "
+            f"{'of ' * i}unheard{i}</desc>{terms}</diag>"
+        )
     few = "<diag><name>B00</name><desc>rare fever</desc></diag>"
     text = f"<tabular><chapter><diag>{codes}</diag>{few}</chapter></tabular>"
     with zipfile.ZipFile(tmp_path / "a.whl", "w") as packed:

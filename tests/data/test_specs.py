@@ -84,7 +84,8 @@ def test_a_board_keeps_its_scale_and_has_test_rows_of_its_own():
     assert standard.X_test.std(axis=0) == approx(1, abs=0.05)
 
 
-WRONG = """; wine + fourier; wine + 20; + 20 fourier; synthetic 200x5; checkers; checkers 1;
+WRONG = """; wine + fourier; wine + 20; + 20 fourier; synthetic 200x5; checkers;
+checkers 1;
 checkers 3000x2; checkers 1e4; digits | 1 classes; digits | 11 classes; digits | 2.5
 classes; digits | 0 % rows; digits | fun; digits + 1.2.3 fourier; wine | 14 pca;
 digits + 2 constant; digits | constant; wine | 3 log counts; wine | 0 % test; wine | 3

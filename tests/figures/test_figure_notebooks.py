@@ -76,8 +76,8 @@ def test_papermill_reads_the_same_parameters_as_we_do(name):
     }
 
 
-NEEDED = """caption date seconds data solvers runs machine threads load wall_over_cpu jobs
-versions commit commits_of_runs command key timed traces""".split()
+NEEDED = """caption date seconds data solvers runs machine threads load wall_over_cpu
+    jobs versions commit commits_of_runs command key timed traces""".split()
 
 
 def records(notebook):

@@ -31,7 +31,8 @@ from workbench.figures import Figures
 figures = Figures({name!r}, globals(), notebooks=Path({folder!r}))
 fig, ax = plt.subplots(figsize=(3, 2))
 ax.plot(range(points))
-figures.save(fig, "line", f"A line of {{points}} points.", numbers=[{{"points": points}}])
+numbers = [{{"points": points}}]
+figures.save(fig, "line", f"A line of {{points}} points.", numbers=numbers)
 print("drawn")
 """
 

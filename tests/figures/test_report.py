@@ -466,7 +466,10 @@ def test_proofs_of_figures_are_verified_as_the_page_is_made(
     assert all(words in page for words in others)
 
 
-EVIL = "\"'></script></style><script>alert(1)</script><img src=x onerror=alert(2)><b id=evil>"
+EVIL = (
+    "\"'></script></style><script>alert(1)</script><img src=x onerror=alert(2)><b "
+    "id=evil>"
+)
 
 
 class Page(HTMLParser):

@@ -38,7 +38,10 @@ def test_list_is_one_screen_and_describes_each_name(capsys):
 
 def test_run_prints_rows_and_writes_the_trace(capsys, tmp_path):
     path = tmp_path / "trace.jsonl"
-    command = "run mrc_ccg iris --scale standard --test 0.2 -p eps1=1e-4 -p n_max=50 --gap 1e-2"
+    command = (
+        "run mrc_ccg iris --scale standard --test 0.2 -p eps1=1e-4 -p n_max=50 --gap "
+        "1e-2"
+    )
     assert main([*command.split(), "--out", str(path)]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].endswith("n = 120, d = 4, k = 3")
@@ -133,7 +136,9 @@ def test_run_and_judge_take_the_option_that_a_message_advises(
         "judge {} iris --loss hinge": "must be an .npz file with an array W",
         "sweep {}": "must contain 'name: value' lines of solvers",
         "replay {}": "w.txt: not a trace, its first line",
-        "run mrc_ccg {} -o test=x": "-o: must be an option of the file's reader, got 'test'",
+        "run mrc_ccg {} -o test=x": (
+            "-o: must be an option of the file's reader, got 'test'"
+        ),
         "run mrc_ccg {}.csv": "there is no file",
     }.items(),
 )
@@ -182,7 +187,10 @@ def test_a_reader_that_has_gone_is_no_error():
     ],
 )
 def test_a_command_does_not_wait_for_what_it_does_not_use(arguments, most, without):
-    code = f"import sys; from workbench.cli import main; main({arguments}); print(*sys.modules)"
+    code = (
+        f"import sys; from workbench.cli import main; main({arguments}); "
+        "print(*sys.modules)"
+    )
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True
     )

@@ -59,7 +59,8 @@ NO_COMMAND = (
 # the example of a solver becomes one in test_own_solver.py.
 LONG = "figures|report|sweep|data (fetch|check) letter|run frank_wolfe"
 # Calls that take long, or that need what is not there.
-LONG_CODE = r'contest\(|done\.table\(|load\("(letter|my)|sweep\(|report\(|Figures\(|figures\.save|'
+LONG_CODE = r'contest\(|done\.table\(|load\("(letter|my)|sweep\(|report\(|Figures\(|'
+LONG_CODE += r"figures\.save|"
 LONG_CODE += r"pd\.read_parquet"
 STANDS_FOR = """
 NAME: iris

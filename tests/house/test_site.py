@@ -22,7 +22,10 @@ def site(tmp_path_factory):
     """Return a site of three figure notebooks, with stubs of the course, the API and
     others."""
     out = tmp_path_factory.mktemp("docs")
-    stub = '<html><head><title>Stub</title></head><body><section id="until">A row.</section></body>'
+    stub = (
+        "<html><head><title>Stub</title></head>"
+        '<body><section id="until">A row.</section></body>'
+    )
     for place in ("report.html", "api/workbench.html", "trust.html"):
         (out / place).parent.mkdir(exist_ok=True)
         (out / place).write_text(stub, "utf-8")
@@ -66,7 +69,10 @@ def test_the_search_of_every_page_finds_sections_in_a_browser(site, browser):
         field.send_keys("certified gap")
         field.submit()
         wait(lambda: "search.html?q=certified" in browser.current_url, 20)
-        found = "return document.querySelectorAll('.found a[href*=\"mrc_convergence\"]').length"
+        found = (
+            "return document.querySelectorAll('.found "
+            'a[href*="mrc_convergence"]\').length'
+        )
         wait(lambda script=found: browser.execute_script(script), 20)
     assert not [
         line for line in browser.get_log("browser") if line["level"] == "SEVERE"
@@ -101,7 +107,10 @@ def test_trust_counts_what_ended_early_and_links_to_tests(tmp_path, monkeypatch)
     trust, build = (
         runpy.run_path(str(CHECKOUT / ".site" / f"{n}.py")) for n in ("trust", "build")
     )
-    text = "mrc: 8 of 10 mutants killed, 2 survive\n  survives: psi: a\n  mrc.risk:7  psi: b\n"
+    text = (
+        "mrc: 8 of 10 mutants killed, 2 survive\n  survives: psi: a\n  mrc.risk:7  "
+        "psi: b\n"
+    )
     monkeypatch.setattr(pytest, "main", lambda *_, **__: pytest.ExitCode.INTERRUPTED)
     monkeypatch.setitem(trust["page"].__globals__, "command", lambda *_: (text, 1))
     monkeypatch.setitem(trust["page"].__globals__, "KEPT", tmp_path)

@@ -138,10 +138,14 @@ def test_it_plays_in_a_browser_from_a_file(recorded, tmp_path, browser):
     browser.get(page.as_uri())
     slide = """const slider = document.querySelector(".replay input");
         slider.value = arguments[0]; slider.dispatchEvent(new Event("input"));"""
-    cells = "return [...document.querySelectorAll('tbody')].map((each) => each.rows[0].innerText)"
+    cells = (
+        "return [...document.querySelectorAll('tbody')].map((each) => "
+        "each.rows[0].innerText)"
+    )
     title = "return document.querySelector('.inside .title')?.textContent"
-    foot = """const it = document.querySelector('.replay canvas'), top = 0.9 * it.height;
-        return it.getContext('2d').getImageData(0, top, it.width, it.height - top).data.join()"""
+    foot = """const it = document.querySelector('.replay canvas');
+        const top = 0.9 * it.height, pen = it.getContext('2d');
+        return pen.getImageData(0, top, it.width, it.height - top).data.join()"""
 
     until = lambda condition: wait(condition, 20)  # noqa: E731
     last = recorded[0].trace.last["round"]

@@ -17,7 +17,10 @@ from workbench.runs import worker
 from workbench.runs.mill import fan_out
 from workbench.runs.notebooks import read
 
-PARAMETERS = "a: int = 1  # the first\nb: float = 0.5  # the second\nname: str = 'x'  # a label\n"
+PARAMETERS = (
+    "a: int = 1  # the first\nb: float = 0.5  # the second\nname: str = 'x'  # a "
+    "label\n"
+)
 CODE = """
 from pathlib import Path
 with open({log!r}, "a") as log:
@@ -81,7 +84,8 @@ def parameters_of(path, parameters, texts, given=None):
     return [run.work.args[1] for run in fan_out(read(path), texts, 1, given)]
 
 
-UNTYPED = "eps = [0.1, 0.2]\nnames = ['a']\nsetting = {'C': 1.0}\npair = (1, 2)\nx = None\nn = 1\n"
+UNTYPED = "eps = [0.1, 0.2]\nnames = ['a']\nsetting = {'C': 1.0}\npair = (1, 2)\n"
+UNTYPED += "x = None\nn = 1\n"
 GIVEN = {  # values of the command line, and what they are
     "eps=[1e-3, 010]": [0.001, 10],
     "names=[no, 010, NO]": ["no", "010", "NO"],
@@ -216,7 +220,8 @@ note: str | None = None
 BESIDE = """
 from helper import factor
 import pack.model
-print("folder", open("rows.csv").read().strip(), factor * scale, pack.model.value, names, note)
+rows = open("rows.csv").read().strip()
+print("folder", rows, factor * scale, pack.model.value, names, note)
 """
 
 

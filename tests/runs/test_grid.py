@@ -137,7 +137,10 @@ def test_repetitions_are_added_until_settings_have_enough():
 
 def test_a_yaml_file_is_read_as_arguments(tmp_path):
     path = tmp_path / "small.yaml"
-    text = "about: Which n_max is best?\nseeds: 2\ntest: null\ndata: [iris, wine + 10 fourier]\n"
+    text = (
+        "about: Which n_max is best?\nseeds: 2\ntest: null\ndata: [iris, wine + 10 "
+        "fourier]\n"
+    )
     text += "solvers:\n  mrc_ccg:\n    n_max: [10, 20]\n    eps1: 1e-3\n  mrc_lp:\n"
     path.write_text(text + "stop: {gap: 1e-4, cpu: 60}\n")
     points = read_points(path)

@@ -37,12 +37,15 @@ def said(value):
 names, short, two = json.loads(sys.argv[1])
 rng = np.random.default_rng(0)
 y = np.arange(500) % 3
-X = rng.normal(size=(500, 24)) + 1.5 * rng.normal(size=(3, 24))[y]  # from here BLAS shares work
+# from here on BLAS shares work
+X = rng.normal(size=(500, 24)) + 1.5 * rng.normal(size=(3, 24))[y]
 found = {}
 for name in names:
-    n = 60 if name.startswith(("mrc_lp", "svm_")) else 500  # linear programs have one thread
+    # linear programs have one thread
+    n = 60 if name.startswith(("mrc_lp", "svm_")) else 500
     problem = as_problem(X[:n], y[:n] % 2 if name in two else y[:n])
-    trace, state = run(name, problem, rounds(3), parameters=short.get(name), warm_up=False)
+    chosen = short.get(name)
+    trace, state = run(name, problem, rounds(3), parameters=chosen, warm_up=False)
     clock = re.compile("cpu|.*seconds")
     rows = [{c: v for c, v in r.items() if not clock.fullmatch(c)} for r in trace.rows]
     kept = [f.name for f in fields(state) if not clock.fullmatch(f.name)]

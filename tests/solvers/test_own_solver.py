@@ -9,7 +9,8 @@ from shutil import copyfile, copytree, ignore_patterns
 
 ROOT = Path(__file__).parents[2]
 EXAMPLE = ROOT / "examples" / "frank_wolfe.py"
-LINE = '    "frank_wolfe": Solver("frank_wolfe:frank_wolfe", "Frank-Wolfe", colour="#123456"),\n'
+LINE = '    "frank_wolfe": Solver("frank_wolfe:frank_wolfe", "Frank-Wolfe", '
+LINE += 'colour="#123456"),\n'
 PROGRAM = """
 import sys
 from pathlib import Path
@@ -44,12 +45,14 @@ if __name__ == "__main__":
     assert mine["lower"] <= other["upper"] / given["C"] / problem.n
     assert other["lower"] / given["C"] / problem.n <= mine["upper"]
 
-    points = grid({"frank_wolfe": {"alpha": [0.01, 0.1]}}, "iris", stop={"rounds": 5}, test=0.3)
+    alphas = {"frank_wolfe": {"alpha": [0.01, 0.1]}}
+    points = grid(alphas, "iris", stop={"rounds": 5}, test=0.3)
     assert list(sweep(points).frame()["status"]) == ["done", "done"]
     entries = ["frank_wolfe", "centroid"]
     found = contest(["iris + constant"], entries, partitions=1, budget=0.2).frame()
     row = found.set_index("entry").loc["frank_wolfe"]
-    assert row["status"] == "done" and "alpha" in row["settings"] and row["test_error"] < 0.25
+    assert row["status"] == "done" and "alpha" in row["settings"]
+    assert row["test_error"] < 0.25
 
     lane = Lane("frank_wolfe", problem, {})
     for _ in range(4):
@@ -65,7 +68,8 @@ if __name__ == "__main__":
     dishonest = resumable("alpha")(SOLVERS["frank_wolfe"].steps.__wrapped__)
     SOLVERS["frank_wolfe"] = SOLVERS["frank_wolfe"]._replace(function=dishonest)
     del sys.modules["test_midrun"]
-    print("exit code", pytest.main([*options, "all_is_true and frank_wolfe", *sys.argv[1:]]))
+    options += ["all_is_true and frank_wolfe", *sys.argv[1:]]
+    print("exit code", pytest.main(options))
 """
 
 

@@ -22,7 +22,10 @@ LSH = {"mips": "simple_lsh"}
 GRAPH = {"mips": "hnsw"}
 FRACTIONS = (0, 0.5, True)
 SMALL = (0, -1.0, np.nan)
-CUTS = "cuts_exact cuts_exact_fast cuts_linear_time cuts_linear_time_fast cuts_constant_time"
+CUTS = (
+    "cuts_exact cuts_exact_fast cuts_linear_time cuts_linear_time_fast "
+    "cuts_constant_time"
+)
 CUTS += " cuts_nystroem"
 LIBLINEAR = (
     "liblinear_cs liblinear_ovr liblinear_lr liblinear_l2_dual liblinear_l2_primal"

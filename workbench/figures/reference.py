@@ -1,7 +1,7 @@
 """The numbers that the five papers print, and our own as rows of the same kind.
 
-data/reference/README.md explains the columns; tests/papers/test_reference.py holds the files
-to its rules.
+data/reference/README.md explains the columns; tests/papers/test_reference.py holds the
+files to its rules.
 """
 
 from __future__ import annotations
