@@ -95,13 +95,6 @@ def set_scores(blocks, rows, i, members, l1, g):
     indices = rows.indices
     start, end, shift = span(rows, i)
     g[:] = 0.0
-    if not len(classes):
-        for p in range(start, end):
-            first = np.uint64(indices[p - shift]) * np.uint64(k)
-            x = np.float64(data[p])
-            for j in range(np.uint64(len(members))):
-                g[j] += x * soft(values[first + np.uint64(members[j])], l1)
-        return
     for p in range(start, end):
         f = indices[p - shift]
         x = np.float64(data[p])

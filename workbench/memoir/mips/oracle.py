@@ -72,7 +72,7 @@ class Oracle:
         y = np.asarray(y, dtype=np.int32)
         if rows.shape != y.shape or ((y < 0) | (y >= self.k)).any():
             raise ValueError(f"y: must be a label from 0 to {self.k - 1} for each row")
-        answers = self._find(X, rows, y)  # type: ignore[attr-defined]  # of the subclass
+        answers = self._find(X, rows, y)  # type: ignore[attr-defined]
         self.query_seconds = process_time() - tic
         return answers
 
