@@ -105,71 +105,116 @@ PAIR = {0: 2.0, 1: 0.5}
 FREE = {"intercept": "free"}
 SAGA = {"solver": "saga", "tol": 1e-7, "max_iter": 10_000, "random_state": 0}
 STEADY = SGD | {"learning_rate": "constant", "eta0": 1e-3}
+# Models, their labels, and the loss and the arguments of `stated`.
 MODELS = {
-    "svc": LinearSVC(C=0.3, **FEW),
-    "svc hinge": LinearSVC(
-        loss="hinge", intercept_scaling=2.0, class_weight=PAIR, **FEW
+    "svc": (
+        LinearSVC(C=0.3, **FEW),
+        THREE,
+        "squared_hinge",
+        {"cost": 0.3, "intercept": 1},
     ),
-    "svc against the rest": LinearSVC(loss="hinge", class_weight=HEAVY, **FEW),
-    "svc joint": LinearSVC(
-        multi_class="crammer_singer", C=0.2, class_weight=HEAVY, **FEW
+    "svc hinge": (
+        LinearSVC(loss="hinge", intercept_scaling=2.0, class_weight=PAIR, **FEW),
+        TWO,
+        "hinge",
+        {"cost": weighted(TWO, HEAVY, 1), "intercept": 2},
     ),
-    "svc without b": LinearSVC(fit_intercept=False, **FEW),
-    "svc l1": LinearSVC(penalty="l1", dual=False, tol=1e-8, random_state=0),
-    "linear kernel": SVC(C=0.1, kernel="linear", tol=0.5, class_weight="balanced"),
-    "kernel": SVC(C=0.7, tol=0.5),
-    "softmax": LogisticRegression(C=0.4, max_iter=3, class_weight="balanced"),
-    "logistic": LogisticRegression(max_iter=3, fit_intercept=False),
-    "liblinear": LogisticRegression(
-        solver="liblinear", max_iter=2, intercept_scaling=3.0, tol=1.0
-    ),
-    "elastic net": LogisticRegression(l1_ratio=0.3, **SAGA),
-    "ridge": RidgeClassifier(3.0, class_weight=HEAVY),
-    "ridge of two": RidgeClassifier(solver="sag", max_iter=1, random_state=0),
-    "sgd": SGDClassifier(class_weight=HEAVY, **SGD),
-    "sgd squared": SGDClassifier("squared_hinge", **STEADY),
-    "sgd logistic": SGDClassifier("log_loss", class_weight=PAIR, **SGD),
-    "sgd l1": SGDClassifier(penalty="l1", **SGD),
-    "sgd elastic net": SGDClassifier(penalty="elasticnet", **SGD),
-    "sgd squared l1": SGDClassifier("squared_hinge", penalty="l1", **STEADY),
-}
-DOCUMENTED = {  # the labels, and the loss and the arguments of `stated`
-    "svc": (THREE, "squared_hinge", {"cost": 0.3, "intercept": 1}),
-    "svc hinge": (TWO, "hinge", {"cost": weighted(TWO, HEAVY, 1), "intercept": 2}),
     "svc against the rest": (
+        LinearSVC(loss="hinge", class_weight=HEAVY, **FEW),
         THREE,
         "hinge",
         {"cost": weighted(THREE, HEAVY, 3), "intercept": 1},
     ),
-    "svc joint": (THREE, "crammer_singer", {"cost": 0.2 * BY_CLASS, "intercept": 1}),
-    "svc without b": (TWO, "squared_hinge", {}),
-    "svc l1": (TWO, "squared_hinge", {"alpha": 0, "l1": 1, "intercept": 1}),
-    "linear kernel": (TWO, "hinge", {"cost": 0.1 * BALANCED_TWO} | FREE),
-    "kernel": (TWO, "hinge", {"cost": 0.7} | FREE),
-    "softmax": (THREE, "softmax", {"cost": 0.4 * BALANCED} | FREE),
-    "logistic": (TWO, "logistic", {}),
-    "liblinear": (TWO, "logistic", {"intercept": 3}),
-    "elastic net": (TWO, "logistic", {"alpha": 0.7, "l1": 0.3} | FREE),
-    "ridge": (THREE, "ridge", {"alpha": 6, "cost": BY_CLASS} | FREE),
-    "ridge of two": (TWO, "ridge", {"alpha": 2} | FREE),
+    "svc joint": (
+        LinearSVC(multi_class="crammer_singer", C=0.2, class_weight=HEAVY, **FEW),
+        THREE,
+        "crammer_singer",
+        {"cost": 0.2 * BY_CLASS, "intercept": 1},
+    ),
+    "svc without b": (LinearSVC(fit_intercept=False, **FEW), TWO, "squared_hinge", {}),
+    "svc l1": (
+        LinearSVC(penalty="l1", dual=False, tol=1e-8, random_state=0),
+        TWO,
+        "squared_hinge",
+        {"alpha": 0, "l1": 1, "intercept": 1},
+    ),
+    "linear kernel": (
+        SVC(C=0.1, kernel="linear", tol=0.5, class_weight="balanced"),
+        TWO,
+        "hinge",
+        {"cost": 0.1 * BALANCED_TWO} | FREE,
+    ),
+    "kernel": (SVC(C=0.7, tol=0.5), TWO, "hinge", {"cost": 0.7} | FREE),
+    "softmax": (
+        LogisticRegression(C=0.4, max_iter=3, class_weight="balanced"),
+        THREE,
+        "softmax",
+        {"cost": 0.4 * BALANCED} | FREE,
+    ),
+    "logistic": (
+        LogisticRegression(max_iter=3, fit_intercept=False),
+        TWO,
+        "logistic",
+        {},
+    ),
+    "liblinear": (
+        LogisticRegression(
+            solver="liblinear", max_iter=2, intercept_scaling=3.0, tol=1.0
+        ),
+        TWO,
+        "logistic",
+        {"intercept": 3},
+    ),
+    "elastic net": (
+        LogisticRegression(l1_ratio=0.3, **SAGA),
+        TWO,
+        "logistic",
+        {"alpha": 0.7, "l1": 0.3} | FREE,
+    ),
+    "ridge": (
+        RidgeClassifier(3.0, class_weight=HEAVY),
+        THREE,
+        "ridge",
+        {"alpha": 6, "cost": BY_CLASS} | FREE,
+    ),
+    "ridge of two": (
+        RidgeClassifier(solver="sag", max_iter=1, random_state=0),
+        TWO,
+        "ridge",
+        {"alpha": 2} | FREE,
+    ),
     "sgd": (
+        SGDClassifier(class_weight=HEAVY, **SGD),
         THREE,
         "hinge",
         {"alpha": 0.05, "cost": weighted(THREE, HEAVY, 3) / 75} | FREE,
     ),
-    "sgd squared": (TWO, "squared_hinge", {"alpha": 0.05, "cost": 1 / 75} | FREE),
+    "sgd squared": (
+        SGDClassifier("squared_hinge", **STEADY),
+        TWO,
+        "squared_hinge",
+        {"alpha": 0.05, "cost": 1 / 75} | FREE,
+    ),
     "sgd logistic": (
+        SGDClassifier("log_loss", class_weight=PAIR, **SGD),
         TWO,
         "logistic",
         {"alpha": 0.05, "cost": weighted(TWO, HEAVY, 1) / 75} | FREE,
     ),
-    "sgd l1": (THREE, "hinge", {"alpha": 0, "l1": 0.05, "cost": 1 / 75} | FREE),
+    "sgd l1": (
+        SGDClassifier(penalty="l1", **SGD),
+        THREE,
+        "hinge",
+        {"alpha": 0, "l1": 0.05, "cost": 1 / 75} | FREE,
+    ),
     "sgd elastic net": (
+        SGDClassifier(penalty="elasticnet", **SGD),
         TWO,
         "hinge",
         {"alpha": 0.0425, "l1": 0.0075, "cost": 1 / 75} | FREE,
     ),
     "sgd squared l1": (
+        SGDClassifier("squared_hinge", penalty="l1", **STEADY),
         TWO,
         "squared_hinge",
         {"alpha": 0, "l1": 0.05, "cost": 1 / 75} | FREE,
@@ -194,7 +239,7 @@ def checked(found, problem, W, b, given, ridge=1.0):
 @each("weights", [None, OFTEN])
 @each("case", MODELS)
 def test_the_optimum_of_the_stated_problem_is_in_the_interval(case, weights):
-    model, (y, loss, how) = MODELS[case], DOCUMENTED[case]
+    model, y, loss, how = MODELS[case]
     rows = X
     matrix = None
     K = 1 if y is TWO else 3
@@ -276,7 +321,7 @@ FRAMES = {
 }
 NAMED = [
     *(
-        MODELS[case]
+        MODELS[case][0]
         for case in "svc, linear kernel, kernel, softmax, ridge, sgd".split(", ")
     ),
     *(model for model, _ in OURS[:6]),
@@ -448,8 +493,7 @@ def test_ctrl_c_keeps_what_is_proved(case, monkeypatch, interrupt):
         model, y = OURS[0]
         model = clone(model).set_params(tol=0.5)
     else:
-        model = MODELS[case]
-        y = DOCUMENTED[case][0]
+        model, y, *_ = MODELS[case]
     with quiet():
         model = clone(model).fit(X, y)
     whole = certify(model, X, y)

@@ -6,11 +6,9 @@ import sys
 from pathlib import Path
 
 import matplotlib.pyplot as plt
-import nbformat
 import numpy as np
 import pytest
-from helpers import each, module_fixture, refuses
-from helpers.notebooks import printed
+from helpers import each, module_fixture, notebooks, refuses
 from PIL import Image
 
 from workbench.core.stream import rounds, seconds
@@ -39,21 +37,12 @@ print("drawn")
 
 def write(folder: Path, name: str, *code: str, parameters=PARAMETERS, **declared):
     """Write a toy figure notebook; `declared` replaces entries of its metadata."""
-    declared = {
-        "figures": ["line"],
-        "profiles": {"smoke": {"points": 2}, "paper": {}},
-    } | declared
-    cells = [nbformat.v4.new_code_cell(source) for source in code]
-    if parameters is not None:
-        cells.insert(
-            0, nbformat.v4.new_code_cell(parameters, metadata={"tags": ["parameters"]})
-        )
-    kernel = {"name": "python3", "display_name": "Python 3", "language": "python"}
-    notebook = nbformat.v4.new_notebook(cells=cells)
-    notebook.metadata |= {"kernelspec": kernel, "workbench": declared}
+    profiles = {"smoke": {"points": 2}, "paper": {}}
+    declared = {"figures": ["line"], "profiles": profiles} | declared
     path = folder / f"{name}.ipynb"
-    nbformat.write(notebook, path)
-    return path
+    if parameters is None:
+        return notebooks.write(path, *code, tagged=False, workbench=declared)
+    return notebooks.write(path, parameters, *code, workbench=declared)
 
 
 def mill_in(place):
@@ -114,7 +103,7 @@ def test_failing_notebooks_are_kept_and_stop_no_other(three):
 
 
 def test_notebooks_side_by_side_have_one_thread_each(three):
-    said = printed(three[0] / "runs" / "toy.ipynb").splitlines()
+    said = notebooks.printed(three[0] / "runs" / "toy.ipynb").splitlines()
     assert sys.executable in said and "drawn" in said
     assert "ipc" in said or os.name == "nt"
     assert "1 {1}" in said

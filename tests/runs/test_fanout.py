@@ -9,7 +9,7 @@ import sys
 import nbformat
 import pytest
 from helpers import refuses, slow, wait
-from helpers.notebooks import printed
+from helpers.notebooks import printed, write
 from helpers.processes import ended_from_outside, family
 
 from workbench.cli import main
@@ -38,21 +38,6 @@ def notebook(tmp_path, monkeypatch):
     monkeypatch.setenv("WORKBENCH_RUNS", str(tmp_path / "runs"))
     code = CODE.format(log=str(tmp_path / "log"), mended=str(tmp_path / "mended"))
     return write(tmp_path / "little.ipynb", PARAMETERS, code)
-
-
-def write(path, *sources, **kernel):
-    """Write a notebook of these cells, the first of which has the parameters."""
-    cells = [nbformat.v4.new_code_cell(source) for source in sources]
-    cells[0].metadata["tags"] = ["parameters"]
-    spec = {
-        "name": "python3",
-        "display_name": "Python 3",
-        "language": "python",
-    } | kernel
-    content = nbformat.v4.new_notebook(cells=cells, metadata={"kernelspec": spec})
-    path.parent.mkdir(exist_ok=True)
-    nbformat.write(content, path)
-    return path
 
 
 def test_every_combination_is_a_run_with_its_key(notebook):
@@ -231,7 +216,7 @@ def test_a_notebook_runs_again_if_its_modules_change(tmp_path, monkeypatch, caps
     braces."""
     monkeypatch.setenv("WORKBENCH_RUNS", str(tmp_path / "{runs}"))
     home = tmp_path / "project {a}"
-    odd = write(home / "odd.ipynb", ODD, BESIDE, name="conda-env-ml-py")
+    odd = write(home / "odd.ipynb", ODD, BESIDE, kernel="conda-env-ml-py")
     odd.write_text("\ufeff" + odd.read_text())
     (home / "pack").mkdir()
     (home / "pack" / "model.py").write_text("value = 1")
