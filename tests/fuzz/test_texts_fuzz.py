@@ -140,9 +140,10 @@ def test_a_file_of_any_bytes_is_read_or_refused(suffix, data):
         assert found.stopped_by is None or found.last
 
 
-WORDS = """digits, wine, synthetic 30x3x3, checkers 20, text 30x3, +, |, @, or, 4 fourier,
-constant, 2 pca, 3 log counts, 2 classes, 30 % test, 1 a class, 40 % rows, 20 % validation, standard,
-given, tfidf, unit, 0, -1, 1e9, é"""
+WORDS = """digits, wine, synthetic 30x3x3, checkers 20, text 30x3, +, |, @, or,
+4 fourier,
+constant, 2 pca, 3 log counts, 2 classes, 30 % test, 1 a class, 40 % rows,
+20 % validation, standard, given, tfidf, unit, 0, -1, 1e9, é"""
 WORDS = [",", *WORDS.replace("\n", " ").split(", ")]
 PATHS = ["../x.csv", "/dev/null", "~", ".", "", "a\0b", "x" * 5000]
 
@@ -209,9 +210,10 @@ def test_a_notebook_of_any_content(data):
     read_or_refused(notebooks.read, path)
 
 
-ARGUMENTS = """list run sweep figures data check fetch ridge mrc_ccg wine -p alpha=1 alpha=x
-alpha= =1 C=1 --rounds 2 -1 nan --gap --seconds inf --test 0.5 --scale unit --out /nowhere/x -j
-/dev/null x.yaml a\0.yaml x.ipynb --profile smoke --nothing é""".split()
+ARGUMENTS = """list run sweep figures data check fetch ridge mrc_ccg wine -p alpha=1
+alpha=x alpha= =1 C=1 --rounds 2 -1 nan --gap --seconds inf --test
+0.5 --scale unit --out
+/nowhere/x -j /dev/null x.yaml a\0.yaml x.ipynb --profile smoke --nothing é""".split()
 ARGUMENTS.append("")
 COMMANDS = [
     "run",

@@ -74,7 +74,7 @@ run mrc_ccg no/such | workbench: source: there is no file no/such
 run mrc_ccg iris -p eps=1 | has no 'eps'; did you mean eps2 or eps1?
 run mrc_ccg iris -p eps1=-1 | eps1: must be a number that is not negative
 run mrc_ccg iris -p eps1 | -p: must be NAME=VALUE, got 'eps1'
-run mrc_ccg iris extra | workbench run: unknown argument 'extra'; known names: -h, --help
+run mrc_ccg iris extra | workbench run: unknown argument 'extra'; known names: -h
 run mrc_ccg iris -o header | must be NAME=VALUE, got 'header'
 run mrc_ccg iris -o header=0 | header: is not an argument of load for iris
 run mrc_ccg iris --target y | target: is not an argument of load for iris

@@ -104,7 +104,6 @@ def test_what_cannot_be_played_is_refused(recorded, tmp_path, capsys):
     assert [run["name"] for run in runs] == ["Walrus", "Walrus"]
     header, *rows = kept.read_text().splitlines()
     page.unlink()
-    # fmt: skip
     for lines in (
         ["no trace"],
         [header],

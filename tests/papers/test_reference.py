@@ -14,8 +14,8 @@ COLUMNS = "paper table dataset method quantity setting".split()  # these name th
 COLUMNS += "value spread unit hardware note".split()
 QUANTITIES = """
 samples, features, classes, parameter, training time, test time, subproblem time,
-iterations, memory, classification error, accuracy, macro-F1, worst-case error, average error,
-speed-up, slow-down, condition number"""
+iterations, memory, classification error, accuracy, macro-F1, worst-case error,
+average error, speed-up, slow-down, condition number"""
 QUANTITIES = QUANTITIES.strip().replace("\n", " ").split(", ")
 UNITS = ("", "fraction", "%", "s", "MB", "GB", "x", "thousand", "sqrt(C)")
 # Counted in the papers: rows times columns of numbers, with the empty cells.
