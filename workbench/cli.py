@@ -127,6 +127,12 @@ def _parser() -> argparse.ArgumentParser:
         "--data",
         help="data set, such as 'iris @ standard' (default: named by the proof)",
     )
+    add(
+        "--rows",
+        metavar="NPZ",
+        type=Path,
+        help="also write the rows of one proof, for the page checker.html",
+    )
     _add_judge(command(judge_command))
     _add_sweep(command(sweep_command))
     _add_figures(command(figures_command))
@@ -401,12 +407,18 @@ def run_command(arguments: argparse.Namespace) -> int:
 def verify_command(arguments: argparse.Namespace) -> int:
     """Verify proofs: intervals that certainly contain the optimum."""
     from workbench.data import load
-    from workbench.proofs import ProofError, verify
+    from workbench.data.formats import Rows, write_npz
+    from workbench.proofs import ProofError, read, recalled, verify
 
+    if arguments.rows and len(arguments.files) > 1:
+        raise ValueError("--rows: must come with one proof, whose rows it writes")
     problem = load(arguments.data) if arguments.data else None
     status = 0
     for file in arguments.files:
         try:
+            if arguments.rows:
+                problem = problem or recalled(read(file))
+                write_npz(arguments.rows, Rows(problem.X, problem.y))
             print(verify(file, problem).statement, flush=True)
         except ProofError as error:
             reason = str(error).removeprefix(f"{file}: ")

@@ -4,6 +4,7 @@ script."""
 import ast
 import json
 import math
+import re
 import shutil
 import subprocess
 import sys
@@ -19,6 +20,8 @@ import scipy.sparse as sp
 from helpers import attack_proofs, odd_proofs
 from helpers.exact import solve
 
+from workbench import load, rounds, run
+from workbench.cli import main
 from workbench.data.specs import remade
 from workbench.proofs import checker
 from workbench.runs.notebooks import CHECKOUT
@@ -254,6 +257,18 @@ def test_as_a_script_without_the_package(tmp_path):
     assert done.returncode == 1 and not done.stdout
     assert done.stderr == "refused: bad.npz: format: must be 1, got 2\n"
     assert run("good.npz", "missing.npz").returncode == 1
+
+
+def test_the_command_writes_the_rows_that_the_page_asks_for(tmp_path, capsys):
+    proof, rows = tmp_path / "a.npz", tmp_path / "rows.npz"
+    run("ww_walrus", load("iris | 30 % test"), rounds(30), proof=proof)
+    assert main(["verify", str(proof), "--rows", str(rows)]) == 0
+    said = capsys.readouterr().out
+    answer = run_node(SOURCE.with_suffix(".js"), proof, rows)
+    bounds = re.search(r"optimum in \[(.+), (.+)\]", said).groups()
+    assert json.loads(answer)["lower"] == pytest.approx(float(bounds[0]), rel=1e-3)
+    assert main(["verify", str(proof), str(proof), "--rows", str(rows)]) == 2
+    assert "--rows: must come with one proof" in capsys.readouterr().err
 
 
 def test_huge_files_and_claims_are_refused_at_once(tmp_path):

@@ -7,7 +7,7 @@ are from it. ``checker.py`` shares no code with the rest of the package and runs
 """
 
 from workbench.proofs.checker import Interval, Proof, ProofError, read
-from workbench.proofs.verification import Excess, bound_excess, verify
+from workbench.proofs.verification import Excess, bound_excess, recalled, verify
 from workbench.proofs.writers import write
 
 __all__ = [
@@ -17,6 +17,7 @@ __all__ = [
     "ProofError",
     "bound_excess",
     "read",
+    "recalled",
     "verify",
     "write",
 ]

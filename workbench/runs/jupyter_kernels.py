@@ -37,6 +37,11 @@ class IpcKernelManager(AsyncKernelManager):
         self.transport, self.ip = "ipc", f"{self.folder.name}/k"
         self.connection_file = f"{self.folder.name}/k.json"
 
+    def cleanup_resources(self, restart: bool = False) -> None:
+        super().cleanup_resources(restart)
+        if not restart:
+            self.folder.cleanup()
+
     async def start_kernel(self, **kwargs: Any) -> None:  # type: ignore[override]
         # Output of processes that cells start must not reach the terminal.
         await super().start_kernel(**{"stdout": DEVNULL, "stderr": DEVNULL} | kwargs)
