@@ -75,7 +75,7 @@ def runs(request):
     """Return the traces of solvers in two processes of one thread, and in one of two
     threads."""
     chosen = " ".join(item.name for item in request.session.items)
-    names = [name for name in NAMES if f"tolerance[{name}]" in chosen]
+    names = [name for name in NAMES if f"nearly[{name}]" in chosen]
     again = [name for name in names if name in TOLERANCES]
     processes = [started(1, names), started(2, again), started(3, names, threads=2)]
     answers = [process.communicate()[0] for process in processes]

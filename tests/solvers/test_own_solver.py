@@ -119,5 +119,5 @@ def test_one_line_and_a_solver_is_everywhere_and_held_to_all(
         word for word in promised if not re.search(rf"def test_\w*{word}", tests)
     ]
     assert "which_of_its_parameters_are_live" in honest and "colour" in honest
-    found = dishonest.count(">" + 7 * " " + "assert max(best[0]) <= upper")
-    assert found == 2, dishonest[-3000:]
+    false_bounds = re.findall(r">       assert (?:max|min)\(best\[", dishonest)
+    assert len(false_bounds) == 2, dishonest[-3000:]
