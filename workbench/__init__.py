@@ -33,6 +33,7 @@ FIRST = {
     "WestonWatkinsClassifier": "workbench.estimators",
     "WorkingSetClassifier": "workbench.estimators",
 }
+__all__ = [*FIRST]  # what the pages of the API show first
 
 
 def __getattr__(name: str) -> Any:  # names have types of their own

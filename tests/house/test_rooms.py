@@ -33,27 +33,27 @@ FLOORS = [
 # Tokens of Python, see :func:`tokens`. A budget rises only in the commit that says what
 # else went.
 BUDGETS = {
-    "core": 10_250,
-    "kernels": 6_350,
-    "data": 14_050,
-    "mrc": 19_900,
-    "weston_watkins": 10_600,
-    "memoir": 15_250,
-    "least_squares": 10_450,
-    "sampled_cuts": 11_450,
-    "peers": 6_600,
+    "core": 10_400,
+    "kernels": 6_100,
+    "data": 14_550,
+    "mrc": 19_650,
+    "weston_watkins": 10_000,
+    "memoir": 15_100,
+    "least_squares": 10_350,
+    "sampled_cuts": 11_200,
+    "peers": 6_550,
     "registry": 950,
     "papers": 450,
-    "proofs": 11_350,
-    "runs": 13_100,
+    "proofs": 11_400,
+    "runs": 13_750,
     "live": 12_850,
-    "figures": 11_800,
+    "figures": 13_100,
     "estimators": 3_850,
     "certification": 7_900,
     "arena": 5_350,
-    "cli": 3_500,
+    "cli": 3_600,
 }
-TESTS = 181_800
+TESTS = 185_800
 NOT_COUNTED = {
     tokenize.COMMENT,
     tokenize.NL,
