@@ -307,7 +307,7 @@ def slightly_off(value):
     """Return an answer whose numbers are off by 3e-5 of their size."""
     if callable(value) and not isinstance(value, type):
         return lambda *given, **named: slightly_off(value(*given, **named))
-    if isinstance(value, tuple | list):
+    if type(value) in (tuple, list):
         return type(value)(map(slightly_off, value))
     if isinstance(value, np.ndarray | float) and np.asarray(value).dtype.kind == "f":
         return value * (1 + 3e-5)

@@ -155,7 +155,7 @@ def test_solvers_with_equal_defaults_share_sliders():
                 name, solver
             )
     assert described("gamma", "libsvm") == described("gamma", "cuts_nystroem") != ""
-    assert described("eta0", "memoir_l1").startswith("length of the first step")
+    assert described("eta0", "memoir_l1").startswith("size of the first step")
     sliders = Sliders(("memoir_l2", "cuts_linear_time"), {}).widgets
     assert sliders["batch_size"].options[0] == ("default", "default"), (
         "which depends on the data"

@@ -58,7 +58,7 @@ if __name__ == "__main__":
     for _ in range(4):
         assert lane.advance()["gap"] > 0
     assert lane.back() and lane.last["round"] == 2
-    pictures = portrait(lane.state, problem, lane.parameters)
+    pictures = portrait(lane.state, problem)
     assert "Weights of each class" in [picture.title for picture in pictures]
     print("everywhere")
 

@@ -1,7 +1,9 @@
 """Runs as tidy frames: one row per run, for tables, plots and sentences.
 
->>> frame = ends(sweep(points).traces())                            # doctest: +SKIP
->>> frame.pivot_table("cpu", "p_eps1", "p_eps2", aggfunc="median")  # doctest: +SKIP
+>>> from workbench import load, rounds, run
+>>> traces = [run("ridge", load("iris"), rounds(1))[0]]
+>>> ends(traces)[["label", "round"]].values.tolist()
+[['Ridge regression (scikit-learn)', 1]]
 """
 
 from __future__ import annotations

@@ -137,7 +137,7 @@ def check_data(data: Given, form: str) -> None:
     if isinstance(names, list | tuple):
         stripped = {name.strip() for name in names if isinstance(name, str)}
         if stripped and stripped <= SOLVERS.keys():
-            raise ValueError(f"write {form}; got {shown(data)} instead of data")
+            raise ValueError(f"data: got {shown(data)} instead of data; write {form}")
 
 
 def _check_form(problem: Given, rules: Sequence[Given]) -> None:

@@ -33,7 +33,7 @@ import numpy as np
 from workbench.runs.notebooks import CHECKOUT
 
 CLOSE = 1e-6  # the error that is accepted, relative to numbers above 1
-NEAR = 1e-3  # a relative error below this one is no mistake of thought
+NEAR = 5e-4  # a relative error below this one is no mistake of thought
 # The names of the checks of this kernel whose latest answer is right.
 SOLVED: set[str] = set()
 SEED = 0  # of the cases that checks try; marking sets another
@@ -209,7 +209,7 @@ def pick(answer, words: tuple[str, ...], truth: str, hint: str) -> None:
 def same(answer, truth) -> bool | Near:
     """Return whether numbers or arrays agree to 1e-6, relative to a truth above 1.
 
-    If they agree to 1e-3 of the truth, the false value is :class:`Near`.
+    If they agree to 5e-4 of the truth, the false value is :class:`Near`.
     """
     apart = np.abs(np.subtract(answer, truth, dtype=float))
     size = np.max(np.abs(truth), initial=0)
