@@ -271,7 +271,7 @@ def test_runs_become_a_tidy_frame():
     assert table.loc[0.1].tolist() == approx([0.15, 0.2, 0.25])
 
 
-def test_a_heat_map_writes_its_numbers_and_brackets_what_the_clock_ended(ax):
+def test_a_heat_map_brackets_what_the_clock_ended(ax):
     table = pd.DataFrame([[1.0, 1e-9], [20.0, 3.0]], index=[0.1, 0.2], columns=[5, 6])
     heat_maps.heat_map(ax, table, log=True, cut=table > 10, floor=1e-6)
     assert [text.get_text() for text in ax.texts] == ["1", "< 1e-06", "(20)", "3"]

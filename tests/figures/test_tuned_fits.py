@@ -13,7 +13,7 @@ def run_of(*errors, stopped_by="finished"):
     return Trace({}, rows)
 
 
-def test_the_value_with_the_lowest_error_is_chosen_and_its_first_good_round():
+def test_the_value_with_the_lowest_error_is_chosen():
     runs = {0.1: run_of(0.0, 0.5, 0.4), 1.0: run_of(0.0, 0.5, 0.21, 0.2)}
     exact, lax = (choose(runs, 100, slack) for slack in (0.0, 1.0))
     assert (exact.value, exact.round, exact.validation) == (1.0, 3, 0.2)
@@ -21,7 +21,7 @@ def test_the_value_with_the_lowest_error_is_chosen_and_its_first_good_round():
     assert exact.trace is runs[1.0] and not exact.cut
 
 
-def test_of_equal_values_the_middle_one_is_chosen_and_failed_runs_do_not_count():
+def test_of_equal_values_the_middle_one_is_chosen():
     runs = {value: run_of(0.9, 0.3) for value in (1.0, 2.0, 3.0)}
     assert choose(runs | {4.0: Trace({})}, 10, 0.0).value == 2.0
     assert choose({1.0: Trace({})}, 10, 0.0) is None

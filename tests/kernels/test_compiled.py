@@ -132,7 +132,7 @@ def test_a_damaged_file_is_compiled_and_written_again(damage, answer, tmp_path):
     assert (value, hits) == (20, 0) and path.name in warned
 
 
-def test_processes_that_compile_at_once_do_not_read_each_other_s_code(tmp_path):
+def test_processes_that_compile_at_once_share_no_file(tmp_path):
     first, second = (compiled._Files(str(tmp_path), "kernel", "") for _ in range(2))
 
     def save_data(name, data):

@@ -37,8 +37,10 @@ class IpcKernelManager(AsyncKernelManager):
         self.transport, self.ip = "ipc", f"{self.folder.name}/k"
         self.connection_file = f"{self.folder.name}/k.json"
 
-    def cleanup_resources(self, restart: bool = False) -> None:
-        super().cleanup_resources(restart)
+    async def cleanup_resources(  # type: ignore[override]
+        self, restart: bool = False
+    ) -> None:
+        await super().cleanup_resources(restart)
         if not restart:
             self.folder.cleanup()
 
