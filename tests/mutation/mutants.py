@@ -87,26 +87,7 @@ def changes(statement):
     if isinstance(statement, ast.FunctionDef):
         return
     for node in expressions(statement):
-        match node:
-            case ast.Compare(ops=ops):
-                for i, op in enumerate(ops):
-                    for other in COMPARISONS.get(type(op), ()):
-                        yield node, "ops", [*ops[:i], other(), *ops[i + 1 :]]
-            case ast.BinOp(op=op) | ast.BoolOp(op=op) | ast.AugAssign(op=op):
-                if type(op) in OPERATORS:
-                    yield node, "op", OPERATORS[type(op)]()
-            case ast.UnaryOp(op=ast.USub()):
-                yield node, "op", ast.UAdd()
-            case ast.UnaryOp(op=ast.Not()):
-                yield node, "operand", ast.UnaryOp(ast.Not(), node.operand)
-            case ast.Constant(value=bool(value)):
-                yield node, "value", not value
-            case ast.Constant(value=int() | float() as value):
-                yield node, "value", value + 1
-            case ast.Name(id=name) if name in NAMES:
-                yield node, "id", NAMES[name]
-            case ast.Attribute(attr=name) if name in NAMES:
-                yield node, "attr", NAMES[name]
+        yield from changes_of(node)
     match statement:
         case ast.Break():
             yield statement, "__class__", ast.Continue
@@ -118,6 +99,30 @@ def changes(statement):
             | ast.Assign(targets=[ast.Subscript() | ast.Attribute(), *_])
         ):
             yield statement, "__class__", ast.Pass
+
+
+def changes_of(node):
+    """Yield (node, attribute, new value) for every change of one expression."""
+    match node:
+        case ast.Compare(ops=ops):
+            for i, op in enumerate(ops):
+                for other in COMPARISONS.get(type(op), ()):
+                    yield node, "ops", [*ops[:i], other(), *ops[i + 1 :]]
+        case ast.BinOp(op=op) | ast.BoolOp(op=op) | ast.AugAssign(op=op):
+            if type(op) in OPERATORS:
+                yield node, "op", OPERATORS[type(op)]()
+        case ast.UnaryOp(op=ast.USub()):
+            yield node, "op", ast.UAdd()
+        case ast.UnaryOp(op=ast.Not()):
+            yield node, "operand", ast.UnaryOp(ast.Not(), node.operand)
+        case ast.Constant(value=bool(value)):
+            yield node, "value", not value
+        case ast.Constant(value=int() | float() as value):
+            yield node, "value", value + 1
+        case ast.Name(id=name) if name in NAMES:
+            yield node, "id", NAMES[name]
+        case ast.Attribute(attr=name) if name in NAMES:
+            yield node, "attr", NAMES[name]
 
 
 def expressions(statement):

@@ -160,13 +160,38 @@ def primal_step(M, G, tau, lam, active, length, relaxation, out):
 
 
 @njit(cache=True)
+def level(V, phi, mass):
+    """Return the phi at which the sum of the entries of V above it, less phi, is mass.
+
+    Newton's method from any phi passes below the root at most once and climbs from
+    there while the set of positive terms shrinks; when it no longer shrinks, phi is
+    exact.
+    """
+    if not phi < V.max():
+        phi = V.max() - mass
+    n, k = V.shape
+    count = -1
+    for _ in range(100):
+        total = 0.0
+        above = 0
+        for i in range(n):
+            for y in range(k):
+                if V[i, y] > phi:
+                    total += V[i, y] - phi
+                    above += 1
+        phi += (total - mass) / above
+        if above == count:
+            break
+        count = above
+    return phi
+
+
+@njit(cache=True)
 def dual_step(p, V, V_new, sigma, phi, relaxation, out):
     """Ascend along 2 V_new - V, write the prox to `out`, relax p and V; return phi.
 
     With u = p / sigma + 2 V_new - V the prox is ``sigma (min(u_iy, psi(u_i)) -
-    phi)_+``, where phi makes its sum 1. Newton's method from any phi passes below the
-    root at most once and climbs from there while the set of positive terms shrinks;
-    when it no longer shrinks, phi is exact.
+    phi)_+``, where phi makes its sum 1.
     """
     n, k = p.shape
     for i in range(n):
@@ -177,21 +202,7 @@ def dual_step(p, V, V_new, sigma, phi, relaxation, out):
     for i in range(n):
         for y in range(k):
             out[i, y] = min(out[i, y], cap[i])
-    if not phi < out.max():
-        phi = out.max() - 1.0 / sigma
-    count = -1
-    for _ in range(100):
-        total = 0.0
-        above = 0
-        for i in range(n):
-            for y in range(k):
-                if out[i, y] > phi:
-                    total += out[i, y] - phi
-                    above += 1
-        phi += (total - 1.0 / sigma) / above
-        if above == count:
-            break
-        count = above
+    phi = level(out, phi, 1.0 / sigma)
     for i in range(n):
         for y in range(k):
             out[i, y] = sigma * max(out[i, y] - phi, 0.0)
