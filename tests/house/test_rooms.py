@@ -36,7 +36,7 @@ BUDGETS = {
     "core": 10_400,
     "kernels": 6_100,
     "data": 14_550,
-    "mrc": 19_650,
+    "mrc": 19_700,
     "weston_watkins": 10_000,
     "memoir": 15_100,
     "least_squares": 10_350,
@@ -53,7 +53,7 @@ BUDGETS = {
     "arena": 5_350,
     "cli": 3_600,
 }
-TESTS = 185_800
+TESTS = 185_900
 NOT_COUNTED = {
     tokenize.COMMENT,
     tokenize.NL,
