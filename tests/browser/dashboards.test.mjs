@@ -455,9 +455,9 @@ test("after F5 the runs are there; a cut connection is said, and made good", asy
 test("a press is answered by the page while the kernel runs another cell", async () => {
   const dashboard = await lab.dashboard("mrc");
   const { page, view } = dashboard;
-  await dashboard.execute("import time; time.sleep(6)");
+  await dashboard.execute("import time; time.sleep(8)");
   await dashboard.press("step");
-  await view.locator(".status", { hasText: "waiting for the kernel" }).waitFor({ timeout: 3000 });
+  await view.locator(".status", { hasText: "waiting for the kernel" }).waitFor({ timeout: 6000 });
   await dashboard.until("paused");
   await lab.leave(page);
 });

@@ -119,7 +119,7 @@ export class Lab {
 
   // What git sees changed in the checkout that is served.
   changes() {
-    const words = ["-C", this.folder, "status", "--porcelain", "--", "notebooks/explore"];
+    const words = ["-C", this.folder, "diff", "--", "notebooks/explore"];
     return execFileSync("git", words, { encoding: "utf8" });
   }
 
