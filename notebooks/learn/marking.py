@@ -23,6 +23,7 @@ import secrets
 import sys
 from collections import Counter
 from collections.abc import Iterable
+from functools import cache
 from pathlib import Path
 from time import monotonic
 from typing import NamedTuple
@@ -146,6 +147,7 @@ class Marker:
         return mark
 
 
+@cache
 def exercises(path: Path) -> dict[str, str]:
     """Return the check of each exercise of a lesson, by the id of its cell."""
     cells = nbformat.read(path, as_version=4).cells
@@ -208,11 +210,13 @@ def _run(notebook: NotebookNode) -> str:
     try:
         client.execute()
     except Exception as error:  # a dead kernel ends this notebook only
-        return f"{type(error).__name__}: {' '.join(str(error).split())}"
-    finally:
-        if client.km is not None:  # of a kernel that died
-            client.km.folder.cleanup()
+        return in_one_line(error)
     return ""
+
+
+def in_one_line(error: Exception) -> str:
+    """Return an error as a cell of the table."""
+    return f"{type(error).__name__}: {' '.join(str(error).split())}"
 
 
 def _printed(cells: Iterable[NotebookNode]) -> dict[str, Mark]:
@@ -279,8 +283,7 @@ def main() -> None:
         try:
             done = marked(nbformat.read(path, as_version=4), options.seed)
         except Exception as error:  # an unreadable file ends this notebook only
-            said = f"{type(error).__name__}: {' '.join(str(error).split())}"
-            table.writerow([path.name, *[""] * 6, said])
+            table.writerow([path.name, *[""] * 6, in_one_line(error)])
             continue
         classes.append(done)
         credits = [mark.credit for mark in done.marks]

@@ -202,7 +202,7 @@ class Problem:
         return drawn
 
     def kept(self, rows: np.ndarray) -> Problem:
-        """Return the problem with only these training rows (a mask)."""
+        """Return the problem with only these training rows (a mask, or numbers)."""
         return replace(self, X=self.X[rows], y=self.y[rows], weights=self.weights[rows])
 
     def held_out(self, rows: np.ndarray) -> Problem:

@@ -25,7 +25,7 @@ from workbench.core.kinds import PathLike, Record
 from workbench.core.problem import Matrix
 
 CSR = ("data", "indices", "indptr", "shape")
-# A zip archive may unpack to so many bytes, or to so many times its own size.
+# A zip archive may unpack to at most MAX_BYTES, or to MAX_RATIO times its own size.
 MAX_BYTES = 2**30
 MAX_RATIO = 100
 # Errors from reading a damaged file. The last three come from locked archives and from

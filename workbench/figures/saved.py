@@ -16,7 +16,6 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from functools import wraps
 from io import BytesIO
-from itertools import chain
 from pathlib import Path
 
 import matplotlib
@@ -257,17 +256,39 @@ class Figures:
                 f"metadata; it declares {', '.join(self.notebook.figures)}"
             )
         traces = list(traces)
+        record = self._record(figure, name, caption, traces)
+        if numbers is not None:
+            record["numbers"] = numbers
+        copies = self.folder / f"{name}.proofs"
+        files = [Path(proof) for proof in proofs]
+        if recalled() is not None:  # results have no proofs: those of the folder stay
+            files = sorted(copies.glob("*.npz"))
+        if files:
+            record["proofs"] = [f"{name}.proofs/{file.name}" for file in files]
+        record["labels"] = _labels(figure)
+        record["files"] = self._pictures(figure, name, record)
+        if recalled() is None:
+            _copy(files, copies)
+        with whole(self.folder / f"{name}.json") as part:
+            part.write_text(as_json(record), encoding="utf-8")
+        self._keep(traces)
+        plt.close(figure)  # the notebook shows the saved picture, with its caption
+        width = 100 * figure.get_size_inches()[0]
+        display(Image(f"{self.folder / name}.png", width=width))
+
+    def _record(self, figure, name: str, caption: str, traces: list[Trace]) -> Record:
+        """Return how a figure is made: its notebook, parameters, runs and caption."""
         made = made_by(traces)
-        own: dict = {
+        when = {
             "date": datetime.now(UTC).isoformat(timespec="seconds"),
             "key": self.key,
+            "seconds": round(time.perf_counter() - self.started, 1),
         }
-        own["seconds"] = round(time.perf_counter() - self.started, 1)
         known = [t.header for t in traces or self.measured if "started" in t.header]
         if known and recalled() is not None:
             # Equal results make equal files, whoever draws them.
             last = max(known, key=lambda header: header["started"])
-            own = {"date": last["started"], "key": "results", "seconds": None}
+            when = {"date": last["started"], "key": "results", "seconds": None}
             made |= {"versions": last["versions"], "commit": last["versions"]["commit"]}
         profile, command = regenerated_by(self.notebook, self.parameters)
         times = timed(self.notebook.values("quick")) or timed(self.parameters)
@@ -281,44 +302,25 @@ class Figures:
             "parameters": self.parameters,
             "caption": " ".join(filter(None, [caption, cut, *in_words(made, times)])),
             "beneath": _lines(caption, " ".join(beneath), figure.get_size_inches()[0]),
-            **own,
+            **when,
             **made,
         }
         if self.style:
             # Under another key, so that the next run draws the caption again.
             record |= {"beneath": [], "key": f"{record['key']}, {self.style}"}
-        if numbers is not None:
-            record["numbers"] = numbers
-        kept = self.folder / f"{name}.proofs"
-        files = [Path(proof) for proof in proofs]
-        if recalled() is not None:  # results have no proofs: those of the folder stay
-            files = sorted(kept.glob("*.npz"))
-        if files:
-            record["proofs"] = [f"{name}.proofs/{file.name}" for file in files]
-        texts = (
-            (ax.get_title("left"), ax.get_xlabel(), ax.get_ylabel())
-            for ax in figure.axes
-        )
-        record["labels"] = [*dict.fromkeys(filter(None, chain(*texts)))]
+        return record
+
+    def _pictures(self, figure, name: str, record: Record) -> dict[str, str]:
+        """Write the pictures of a figure; return their digests by kind."""
         stem = self.folder / name
+        final = self.style or record["profile"] == "paper" or self._is_kept()
+        kinds = [*METADATA] if final else ["png"]
         with matplotlib.rc_context():
             use_style()
-            final = self.style or profile == "paper" or self._is_kept()
-            kinds = [*METADATA] if final else ["png"]
             _draw(figure, stem, record["beneath"], self.style, kinds)
         for kind in METADATA.keys() - kinds:  # of an earlier picture
             Path(f"{stem}.{kind}").unlink(missing_ok=True)
-        record["files"] = {kind: digest(Path(f"{stem}.{kind}")) for kind in kinds}
-        if recalled() is None:
-            shutil.rmtree(kept, ignore_errors=True)
-            for file in files:
-                with whole(kept / file.name) as part:
-                    shutil.copyfile(file, part)
-        with whole(self.folder / f"{name}.json") as part:
-            part.write_text(as_json(record), encoding="utf-8")
-        self._keep(traces)
-        plt.close(figure)  # the notebook shows the saved picture, with its caption
-        display(Image(f"{stem}.png", width=100 * figure.get_size_inches()[0]))
+        return {kind: digest(Path(f"{stem}.{kind}")) for kind in kinds}
 
     def _is_kept(self) -> bool:
         """Return whether the figures go to ``figures/``, as in the profile paper."""
@@ -357,6 +359,22 @@ def _lines(caption: str, end: str, width: float) -> list[str]:
         if len(lines) <= MAX_LINES:
             break
     return lines
+
+
+def _labels(figure) -> list[str]:
+    """Return the titles and labels of a figure's axes, each once."""
+    texts = []
+    for ax in figure.axes:
+        texts += ax.get_title("left"), ax.get_xlabel(), ax.get_ylabel()
+    return [*dict.fromkeys(filter(None, texts))]
+
+
+def _copy(files: Iterable[Path], folder: Path) -> None:
+    """Replace a folder by copies of these files."""
+    shutil.rmtree(folder, ignore_errors=True)
+    for file in files:
+        with whole(folder / file.name) as part:
+            shutil.copyfile(file, part)
 
 
 def _draw(

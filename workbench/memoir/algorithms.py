@@ -26,7 +26,8 @@ from workbench.memoir.mips import Oracle, make_oracle
 from workbench.memoir.state import MemoirState, default_batch, objective, start
 from workbench.memoir.steps import SCALE, Batch
 
-MAX_BATCHES = 50  # if a pass over the rows has at most so many batches, each is a round
+# A batch is a round if a pass over the rows has at most this many batches.
+MAX_BATCHES = 50
 
 
 @resumable("lam", "eta0", "eta_step", "batch_size", "mips")

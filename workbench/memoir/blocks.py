@@ -25,7 +25,8 @@ MIN_SIZE = 2  # log2 of the number of slots of the smallest block
 SLACK = 1.5  # ratio of the slots of a new pool to the slots in use
 PATCH = 2**16  # number of free slots in a new pool, in addition to the requested ones
 FULL = 0.8  # a block grows if a larger fraction of its slots is in use
-DENSE = 0.5  # a block gets a slot for every class instead of more than so many times C
+# A block that would need more than this fraction of C slots gets one for every class.
+DENSE = 0.5
 
 
 class Blocks(NamedTuple):

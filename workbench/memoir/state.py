@@ -34,10 +34,8 @@ DENSE_BYTES = 2**28  # weights up to this size are dense by default
 MIN_SCALE = 1e-3  # a smaller scale of W is multiplied into the weights
 # Truncated weights move to smaller blocks if a smaller fraction of them is not zero.
 LOADED = 0.2
-SAMPLED = (
-    200  # number of rows on which answers of a search are compared with exact ones
-)
-OBJECTIVE_ROWS = 5_000  # the objective is evaluated on so many rows if there are more
+SAMPLED = 200  # number of rows on which a search is compared with the exact one
+OBJECTIVE_ROWS = 5_000  # the largest number of rows that the objective is taken over
 
 
 @dataclass

@@ -33,7 +33,7 @@ EPS = 0.01  # first tolerance, in units of the margin: smaller violations are ig
 EPS_FALL = 4.0  # eps falls by this factor after a full pass that took few steps
 MIN_EPS = 1e-6  # single precision has no more digits
 FEW_STEPS = 0.5  # eps falls if a full pass took fewer steps than this fraction of rows
-CALM = 2  # passes over the sets leave out a row after so many visits without a step
+CALM = 2  # visits without a step after which passes leave a row out
 # V is dense up to this number of entries: a pass takes a third to half of the time.
 DENSE_ENTRIES = 2**23
 ENTRIES = 2**21  # about how many entries of X's columns the certificate reads together

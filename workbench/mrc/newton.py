@@ -6,7 +6,7 @@ The unknowns, named as in ``interior_point.py``, on the rows I and the component
     q_i             the mass that the best label of row i saves
     g_iy >= 0       g = q - p
     alpha >= 0      the mass on the empirical distribution p_0
-    mean_j          E_p Phi + alpha tau, which is no unknown of its own
+    mean_j          E_p Phi + alpha tau, which follows from p and alpha
     a_j, b_j >= 0   the distances of the mean from the ends of its interval
     s, h, s0, m_plus, m_minus >= 0      multipliers of p, g, alpha, a, b
     mu_j            the classifier, the multipliers of the mean

@@ -28,7 +28,8 @@ from workbench.sampled_cuts.spaces import KernelSpace, NystroemSpace
 from workbench.sampled_cuts.state import CutState
 from workbench.sampled_cuts.tasks import Answers, Task
 
-# Exact cuts end after so many calm rounds: rounding may keep the violation above eps.
+# The number of calm rounds that end exact cuts: rounding may keep the violation above
+# eps.
 STALLED = 100
 DRAWS = 1000  # number of draws after which a sampled cut is taken even if satisfied
 

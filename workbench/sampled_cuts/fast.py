@@ -78,7 +78,7 @@ def cuts_linear_time_fast(
         needed if they are larger. All that violate are taken if there are no more, or
         up to twice as many if rows of the kernel matrix are kept
     eps : positive tolerance, in units of the loss
-    p : number of rounds; the stream also ends after so many that lowered the violation
+    p : the stream also ends after this number of rounds that lowered the violation
         by less than eps / 5 in all
     cache_mb : megabytes for scores of all rows by cuts. At least half of it is for rows
         of the kernel matrix if at least a quarter of these fit

@@ -11,7 +11,7 @@ from workbench.sampled_cuts.state import CutState
 from workbench.sampled_cuts.tasks import Answers
 
 IDLE = 20  # number of rounds without a multiplier after which a cut is dropped
-CLEAN_UP = 10  # idle cuts are dropped every so many rounds
+CLEAN_UP = 10  # number of rounds after which idle cuts are dropped
 SOLVED = 0.01  # precision of the model's solution, as a fraction of eps
 LITTLE = 0.2  # a round is calm if the gap falls by no more than this fraction of eps
 

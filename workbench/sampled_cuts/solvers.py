@@ -131,7 +131,7 @@ def cuts_constant_time(
     ----------
     C, kernel, gamma : see :func:`cuts_exact`
     r : rows (or sequences) of a sample, at least 1
-    p : the stream ends after so many satisfied samples in a row, at least 1
+    p : the number of satisfied samples in a row that end the stream, at least 1
     eps : positive tolerance, in units of the loss: a sample is satisfied if its cut is
         violated by at most this
     seed : int, seeds the samples

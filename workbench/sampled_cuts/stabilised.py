@@ -75,7 +75,7 @@ def stabilised_cuts(
     Parameters
     ----------
     choose : function of answers that returns the units of the next cut and their weight
-    p : number of rounds; the stream also ends after so many that lowered the smallest
+    p : the stream also ends after this number of rounds that lowered the smallest
         violation by less than eps / 5 in all, since it need not become small if cuts
         are sampled or numbers are rounded. From w = 0 the first decrease may take a cut
         for each class, so that p is at least :data:`STALLED` there
