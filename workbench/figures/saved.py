@@ -363,7 +363,7 @@ def _lines(caption: str, end: str, width: float) -> list[str]:
 
 def _labels(figure) -> list[str]:
     """Return the titles and labels of a figure's axes, each once."""
-    texts = []
+    texts: list[str] = []
     for ax in figure.axes:
         texts += ax.get_title("left"), ax.get_xlabel(), ax.get_ylabel()
     return [*dict.fromkeys(filter(None, texts))]
