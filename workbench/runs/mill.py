@@ -36,7 +36,8 @@ from workbench.runs.parameters import (
 )
 from workbench.runs.worker import Limits, Task, duration
 
-TIMEOUTS = {"smoke": 300.0, "quick": 900.0, "paper": 7 * 86400.0}
+WEEK = 7 * 86400.0
+TIMEOUTS = {"smoke": 300.0, "quick": 900.0, "paper": WEEK, "decide": WEEK}
 PRINTED = CHECKOUT / "data" / "reference"  # the papers' printed numbers
 NUMBERS = re.compile(r"[-+.,\deE\s]*")  # a text of numbers, which names no data
 # Notebooks do not use the user's own backend.
@@ -65,7 +66,8 @@ def make(
     Parameters
     ----------
     names : notebooks of the folder `notebooks` (default: all of them)
-    profile : ``smoke`` (seconds), ``quick`` (minutes) or ``paper``
+    profile : ``smoke`` (seconds), ``quick`` (minutes), ``paper``, or ``decide``, which
+        runs what the claims on the papers lack
     overrides : parameter values as text; every notebook must declare all of these
         parameters
     jobs : number of notebooks at a time (default: 2, and 1 in the profile paper)
@@ -77,7 +79,7 @@ def make(
     notebooks : folder of the notebooks
     figures, executed : folders of the figures and of the executed notebooks (default:
         ``figures/`` and ``runs/figures/`` of the checkout, with a folder in them for
-        each profile but paper)
+        each profile but paper; ``runs/decided/figures`` for the profile decide)
     say : function that receives a line for each notebook
 
     Returns
@@ -99,9 +101,11 @@ def make(
     limits = Limits(TIMEOUTS[profile] if timeout is None else timeout)
     chosen = find(list(names), notebooks)
     if jobs is None:
-        alone = len(chosen) == 1 or (profile == "paper" and not results)
+        alone = len(chosen) == 1 or (profile in ("paper", "decide") and not results)
         jobs = 1 if alone else 2
     subfolder = "" if profile == "paper" else profile
+    if profile == "decide":
+        figures = figures or decided_folder() / "figures"
     figures = Path(figures or figures_folder() / subfolder).absolute()
     executed = Path(executed or runs_folder() / "figures" / subfolder).absolute()
     # Notebooks that are redrawn side by side disturb no run.
@@ -161,6 +165,11 @@ def timed(values: Values) -> bool:
 def figures_folder() -> Path:
     """Return the folder ``WORKBENCH_FIGURES``, or ``figures/`` of the checkout."""
     return Path(os.environ.get("WORKBENCH_FIGURES") or CHECKOUT / "figures")
+
+
+def decided_folder() -> Path:
+    """Return the folder of the runs that decide claims, ``decided/`` of the runs."""
+    return runs_folder() / "decided"
 
 
 def unchanged(
@@ -305,7 +314,7 @@ def run_notebook(
     RuntimeError
         Saying why the notebook failed.
     """
-    seconds = limits.seconds or TIMEOUTS["paper"]
+    seconds = limits.seconds or WEEK
     started = time.monotonic()
     figures = Path(variables.get("WORKBENCH_FIGURES") or path.parent, notebook.name)
     failed = path.with_suffix(".failed.ipynb")

@@ -2,8 +2,8 @@
 
 A notebook has one cell tagged ``parameters``, with a line for each parameter, ``name:
 type = value  # help``. A figure notebook also names in its metadata ``workbench`` the
-figures that it makes, and the parameters that the profiles ``smoke`` and ``paper``
-change; the profile ``quick`` has the values of the cell.
+figures that it makes, and the parameters that the profiles ``smoke``, ``paper`` and
+``decide`` change; the profile ``quick`` has the values of the cell.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from workbench.runs.parameters import Parameter, check_names, type_of
 
 CHECKOUT = Path(workbench.__file__).parents[1]
 FOLDER = CHECKOUT / "notebooks" / "figures"
-PROFILES = ("smoke", "quick", "paper")
+PROFILES = ("smoke", "quick", "paper", "decide")
 # Errors of reading a notebook, or another file of JSON, that is damaged.
 BROKEN = (
     ValueError,
