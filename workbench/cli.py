@@ -136,6 +136,14 @@ def _parser() -> argparse.ArgumentParser:
     _add_judge(command(judge_command))
     _add_sweep(command(sweep_command))
     _add_figures(command(figures_command))
+    add = command(decide_command)
+    add("name", metavar="CLAIM", nargs="?", help="words of a claim's name")
+    add(
+        "--hours",
+        type=float,
+        metavar="H",
+        help="run what is missing, the most important first, while it fits",
+    )
     add = command(replay_command)
     add("traces", nargs="+", **FILE, help="traces that `workbench run --out` wrote")
     add(
@@ -553,6 +561,21 @@ def figures_command(arguments: argparse.Namespace) -> int:
     failed = make(
         arguments.names, arguments.profile, _pairs(arguments.parameters), **options
     )
+    return _failed(failed, "notebook", f": {', '.join(failed)}")
+
+
+def decide_command(arguments: argparse.Namespace) -> int:
+    """List the claims that are not decided, or run what they lack."""
+    _in_a_checkout()
+    from workbench.figures.report.decide import decide, undecided
+
+    if arguments.hours is not None and not arguments.hours > 0:
+        raise ValueError(f"--hours: must be positive, got {arguments.hours:g}")
+    claims = undecided(arguments.name or "")
+    if arguments.name is None and arguments.hours is None:
+        print(*claims, sep="\n")
+        return 0
+    failed = decide(claims, arguments.hours, say=_say)
     return _failed(failed, "notebook", f": {', '.join(failed)}")
 
 

@@ -1,6 +1,7 @@
 """The board of claims: its quotations, commands and numbers, and the propositions it
 rests on."""
 
+import json
 import os
 import re
 import sys
@@ -16,10 +17,11 @@ from pytest import approx
 
 from workbench import load, rounds, run
 from workbench.figures.report import claims as module
-from workbench.figures.report.claims import VERDICTS, read_claims
+from workbench.figures.report.claims import read_claims
+from workbench.figures.report.law import VERDICTS, cells, threshold, verdict
 from workbench.least_squares import calibrated
 from workbench.papers import PAPERS, title
-from workbench.runs.notebooks import CHECKOUT
+from workbench.runs.notebooks import CHECKOUT, find
 from workbench.weston_watkins.bcd import epoch, samples, ww_walrus
 from workbench.weston_watkins.walrus import subproblem
 
@@ -41,7 +43,7 @@ def between_marks(text, lines):
 
 def counted(text):
     """Return the README's text with its counts renewed: a line for each paper."""
-    lines = [f"| paper | {' | '.join(VERDICTS)} |", "|---|---|---|---|---|---|"]
+    lines = [f"| paper | {' | '.join(VERDICTS)} |", "|---" * 7 + "|"]
     for paper in PAPERS:
         counts = Counter(
             claim.verdict for claim in read_claims() if claim.paper == paper
@@ -63,7 +65,8 @@ def board(text):
         for c in own:
             name = f"[{c.claim}](../../figures/{c.figure}.png)" if c.figure else c.claim
             name += f"<br>*“{c.quote}”* ({c.where})"
-            number = f"{c.number} ({c.timed})" if c.timed else c.number
+            name += f"<br>Scope: {c.scope}: `{c.threshold}`"
+            number = f"{c.number} ({'; '.join(c.machines)})" if c.machines else c.number
             lines.append(f"| {name} | {c.verdict} | {number} |")
         lines.append("\n</details>\n")
     return between_marks(text, [*lines[:-1], "\n</details>"])
@@ -75,20 +78,69 @@ PAGES = {
 }
 
 
-def test_every_claim_has_a_verdict_that_its_numbers_bear_out():
+def test_every_claim_is_judged():
     assert {claim.paper for claim in read_claims()} == set(PAPERS)
     assert len({claim.claim for claim in read_claims()}) == len(read_claims())
     for claim in read_claims():
-        assert not claim.why.startswith("The numbers no longer"), claim
-        assert claim.verdict in VERDICTS and claim.where and claim.number, claim.claim
-        assert claim.verdict != "does not hold" or claim.why, claim.claim
-        assert (
-            claim.command
-            or "missing" in claim.number
-            or claim.verdict.startswith("cannot")
-        )
+        assert claim.verdict in VERDICTS and claim.where and claim.scope, claim.claim
+        assert claim.cells or claim.missing or claim.test, claim.claim
+        assert claim.command or claim.test or set(claim.missing.values()) - {"run"}
         if claim.figure:
             assert (CHECKOUT / "figures" / f"{claim.figure}.png").is_file(), claim.claim
+
+
+def test_a_test_that_decides_a_claim_exists():
+    for claim in read_claims():
+        if claim.test:
+            file, _, name = claim.test.partition("::")
+            assert f"def {name}(" in (CHECKOUT / file).read_text("utf-8"), claim.claim
+
+
+def test_what_decides_a_claim_is_a_notebook_with_that_profile():
+    for claim in read_claims():
+        if claim.decide:
+            assert "decide" in find([claim.decide])[0].profiles, claim.claim
+            assert claim.minutes > 0, claim.claim
+
+
+RATIOS = [9.0, 10.0, 11.0]
+
+
+@each(
+    "values, bound, words, expected",
+    [
+        (RATIOS, None, "about 10 times", "holds"),
+        (RATIOS, None, "at least 20 times", "does not hold"),
+        (RATIOS, None, "at least 10 times", "not decided"),
+        ([60.0], "at least", "about 100 times", "holds"),
+        ([40.0], "at least", "about 100 times", "not decided"),
+        ([0.9], "at most", "faster", "does not hold"),
+        ([1.3], None, "faster", "holds"),
+        ([1.2], None, "faster", "not decided"),
+        ([None, 2.0, 2.1], None, "faster", "not decided"),
+        ([-0.2, -0.3, -0.25], None, "within 0.5 points", "holds"),
+        ([0.0], None, "never violated", "holds"),
+        ([0.0], None, "not dominated", "holds"),
+        ([0.04], None, "equal to 1e-6", "does not hold"),
+    ],
+)
+def test_the_law(values, bound, words, expected):
+    rows = [{"cell": "a", "value": value, "bound": bound} for value in values]
+    timed = "times" in words or words == "faster"
+    assert verdict(cells(rows, words, timed), {}) == expected
+
+
+def test_cells_of_several_kinds():
+    rows = [{"cell": str(x), "value": x} for x in (0.5, 2.0)]
+    assert verdict(cells(rows, "faster", True), {}) == "in part"
+    assert verdict(cells(rows[1:], "faster", True), {"b": "run"}) == "not decided"
+    assert verdict([], {"b": "data"}) == "cannot be tested here"
+    assert verdict([], {"b": "data", "c": "run"}) == "not decided"
+
+
+def test_words_that_the_law_lacks_are_refused():
+    with pytest.raises(ValueError, match="the law has no words 'somewhat faster'"):
+        threshold("somewhat faster")
 
 
 @pytest.mark.filterwarnings("ignore:Liblinear failed to converge")  # as the README says
@@ -122,18 +174,33 @@ def test_the_readme_is_short_and_begins_with_the_two_commands():
     assert "make figures" in screen and "make test" in screen and len(lines) <= 130
 
 
-def test_a_verdict_against_its_numbers_is_not_decided(tmp_path, monkeypatch):
-    texts = dict.fromkeys(("claim", "where", "quote"), "c") | {"paper": "mrc"}
-    texts |= {"verdict": "holds", "number": "{x:.1f}"}
-    entry = [f"{name} = '{text}'" for name, text in texts.items()]
-    for ok in (0, 1):
-        last = ["tables = []", f"sql = 'SELECT 2 AS x, {ok} AS ok'"]
-        (tmp_path / "claims.toml").write_text("\n".join(["[[claim]]", *entry, *last]))
-        monkeypatch.setattr(module, "PRINTED", tmp_path)
-        (claim,) = module.read_claims.__wrapped__()
-        found = ("holds", "2.0") if ok else ("not decided", "{'x': 2, 'ok': 0}")
-        assert (claim.verdict, claim.number) == found
-        assert claim.why.startswith("The numbers no longer") != ok
+ENTRY = """
+[[claim]]
+paper = "mrc"
+claim = "c"
+where = "w"
+quote = "q"
+scope = "s"
+threshold = "below 1"
+tables = ["a/b"]
+cells = 'SELECT cell, value FROM "a/b"'
+missing = {second = "run"}
+"""
+
+
+def test_a_readers_runs_count_as_ours_do(tmp_path, monkeypatch):
+    (tmp_path / "claims.toml").write_text(ENTRY)
+    monkeypatch.setattr(module, "PRINTED", tmp_path)
+    folders = [tmp_path / name for name in ("ours", "none", "the reader's")]
+    monkeypatch.setattr(module, "sources", lambda: folders)
+    verdicts = []
+    for folder, name in ((folders[0], "first"), (folders[2], "second")):
+        path = folder / "figures" / "a" / "b.json"
+        path.parent.mkdir(parents=True)
+        numbers = [{"cell": name, "value": 0.5}]
+        path.write_text(json.dumps({"numbers": numbers}))
+        verdicts += [claim.verdict for claim in module.read_claims.__wrapped__()]
+    assert verdicts == ["not decided", "holds"]
 
 
 @pytest.mark.skipif(
@@ -293,17 +360,19 @@ def test_rows_with_several_labels(monkeypatch):
     assert np.mean((state.scores(problem.X_test) > 0.5) == sets[problem.y_test]) > 0.95
 
 
-if __name__ == "__main__":
-    for page, renewed in PAGES.items():
-        page.write_text(renewed(page.read_text("utf-8")), encoding="utf-8")
-
-
 def test_every_threshold_is_a_word_of_the_law():
     text = (CHECKOUT / "data/reference/LAW.md").read_text("utf-8")
-    words = re.findall(r"`([a-z][^`]+)`(?=,? [|`])", text)
+    words = set(re.findall(r"`([a-z][^`]+)`(?=,? [|`])", text))
     number = r"-?[\d.]+(?:e-?\d+)?"
     named = re.compile(rf"\bN\b|\bx\b|{number}")
     known = re.compile("|".join(named.sub(lambda _: number, word) for word in words))
+    for word in words:
+        threshold(named.sub("1", word))
     for claim in read_claims():
         assert known.fullmatch(claim.threshold), claim.threshold
         assert claim.scope and claim.scope != claim.quote
+
+
+if __name__ == "__main__":
+    for page, renewed in PAGES.items():
+        page.write_text(renewed(page.read_text("utf-8")), encoding="utf-8")

@@ -19,7 +19,8 @@ import workbench
 from workbench.core.files import whole
 from workbench.core.kinds import PathLike, Record
 from workbench.figures import reference
-from workbench.figures.report.claims import VERDICTS, read_claims
+from workbench.figures.report.claims import read_claims
+from workbench.figures.report.law import VERDICTS
 from workbench.figures.report.rows import (
     STANDINGS,
     Row,

@@ -1,9 +1,12 @@
 """The board of claims: what the five papers say of their methods, and whether it holds
 here.
 
-data/reference/claims.toml gives for each claim the SQL query whose one row decides it.
-Its tables are ``"name/figure"``, the numbers of a figure's sidecar, ``"name"``, the
-rows of all runs of results/name.parquet, and ``"path.csv"``, a file of the checkout.
+data/reference/claims.toml gives for each claim its scope, its threshold and the SQL
+query of its cells, and the law judges them (:mod:`workbench.figures.report.law`). The
+tables of a query are ``"name/figure"``, the numbers of a figure's sidecar, ``"name"``,
+the rows of all runs of results/name.parquet, and ``"path.csv"``, a file of the
+checkout. They are read from each of :func:`sources`, so that a reader's own runs count
+as ours do.
 """
 
 from __future__ import annotations
@@ -11,103 +14,212 @@ from __future__ import annotations
 import json
 import sqlite3
 import tomllib
+from collections.abc import Iterable, Mapping
 from functools import cache
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
 
-from workbench.runs.mill import PRINTED
+from workbench.figures.report.law import Cell, cells, verdict
+from workbench.runs.mill import PRINTED, decided_folder
 from workbench.runs.notebooks import CHECKOUT
 
-VERDICTS = (
-    "holds",
-    "holds in part",
-    "does not hold",
-    "not decided",
-    "cannot be tested here",
-)
+FEW = 4  # cells of a place that a sentence names one by one
+PLACES = {
+    "inside": "as claimed",
+    "outside": "not as claimed",
+    "straddles": "too uncertain",
+    "cut": "ended by the clock",
+}
 
 
 class Claim(NamedTuple):
-    """A paper's claim: fields of claims.toml, and how its seconds were ``timed``."""
+    """A paper's claim: the fields of claims.toml, and what the law makes of them.
+
+    Attributes
+    ----------
+    verdict : str
+        One of :data:`workbench.figures.report.law.VERDICTS`.
+    cells : tuple of Cell
+        The parts of the scope that were measured.
+    missing : mapping
+        The parts that were not, each with what it needs: a ``run``, ``data``, a
+        ``machine`` or a ``program``.
+    test : str
+        The test that decides the claim, if no cell does.
+    why : str
+        Reasons and remarks, with numbers that are computed now.
+    decide, minutes : str, float
+        The notebook whose profile ``decide`` runs what is missing, and how long that
+        takes on a core of our machine; empty if nothing here does.
+    machines : tuple of str
+        Processors that the cells were measured on, of claims about time.
+    """
 
     paper: str
     claim: str
     where: str
     quote: str
+    scope: str
+    threshold: str
     verdict: str
-    number: str
+    cells: tuple[Cell, ...] = ()
+    missing: Mapping[str, str] = {}
+    test: str = ""
     why: str = ""
     figure: str = ""
     command: str = ""
-    timed: str = ""
-    scope: str = ""
-    threshold: str = ""
+    decide: str = ""
+    minutes: float = 0.0
+    machines: tuple[str, ...] = ()
+
+    @property
+    def number(self) -> str:
+        """What decides the claim, in words: its test, or its cells by their place."""
+        parts = [self.test] if self.test else []
+        for place, words in PLACES.items():
+            found = [cell for cell in self.cells if cell.place == place]
+            if found:
+                parts.append(f"{words}: {_named(found)}")
+        by_need: dict[str, list[str]] = {}
+        for name, need in self.missing.items():
+            by_need.setdefault(need, []).append(name)
+        parts += [
+            f"missing for want of a {need}: {', '.join(names)}".replace(
+                "a data", "data"
+            )
+            for need, names in by_need.items()
+        ]
+        return "; ".join(parts)
+
+
+def _named(found: list[Cell]) -> str:
+    """Return a few cells one by one, and of many their number and the extremes."""
+    if len(found) <= FEW:
+        return ", ".join(cell.text for cell in found)
+    ordered = sorted(found, key=lambda cell: (cell.low, cell.high))
+    return f"{len(found)} parts, from {ordered[0].text} to {ordered[-1].text}"
+
+
+class Source(NamedTuple):
+    """A folder with ``figures/`` and ``results/``, in a data base of its own."""
+
+    folder: Path
+    base: sqlite3.Connection
+
+    def has(self, name: str) -> bool:
+        """Return whether a table's file is in this folder."""
+        if name.endswith(".csv"):
+            return True
+        if "/" in name:
+            return (self.folder / "figures" / f"{name}.json").is_file()
+        return (self.folder / "results" / f"{name}.parquet").is_file()
+
+    def query(self, sql: str, tables: Iterable[str]) -> list[dict]:
+        """Return the rows of a query, after its tables are read."""
+        for name in tables:
+            exists = "SELECT 1 FROM sqlite_master WHERE name = ?"
+            if not self.base.execute(exists, [name]).fetchone():
+                self._table(name).to_sql(name, self.base, index=False)
+        rows = pd.read_sql(sql, self.base).astype(object)
+        return rows.where(rows.notna(), None).to_dict("records")
+
+    def _table(self, name: str) -> pd.DataFrame:
+        if name.endswith(".csv"):
+            return pd.read_csv(CHECKOUT / name)
+        if "/" in name:
+            return pd.DataFrame(self.sidecar(name)["numbers"]).map(_plain)
+        table = pd.read_parquet(self.folder / "results" / f"{name}.parquet")
+        # True in the last row of each run.
+        return table.assign(ended=~table.duplicated("run", keep="last"))
+
+    def sidecar(self, name: str) -> dict:
+        """Return how a figure was made."""
+        path = self.folder / "figures" / f"{name}.json"
+        return json.loads(path.read_text("utf-8"))
+
+    def machine(self, table: str) -> str:
+        """Return the processor of a table's runs, and whether they ran alone."""
+        name = table.split("/")[0]
+        first = min((self.folder / "figures" / name).glob("*.json"), default=None)
+        if first is None:
+            return "not timed"
+        sidecar = self.sidecar(f"{name}/{first.stem}")
+        alone = "" if sidecar["timed"] else ", not alone"
+        return sidecar["machine"]["cpu"].replace("(R)", "") + alone
+
+
+def sources() -> list[Path]:
+    """Return the folders whose measurements count: the profile paper's, the committed
+    ones of ``workbench decide``, and the reader's own."""
+    return [CHECKOUT, CHECKOUT / "results" / "decided", decided_folder()]
 
 
 @cache
 def read_claims() -> tuple[Claim, ...]:
-    """Return all claims, their numbers computed now.
-
-    A claim is not decided if its numbers no longer bear out the verdict, that is, if
-    its query's column ``ok`` is not 1.
-    """
+    """Return all claims, judged now."""
     entries = tomllib.loads((PRINTED / "claims.toml").read_text("utf-8"))["claim"]
-    with sqlite3.connect(":memory:") as base:
-        base.create_aggregate("median", 1, Median)
-        base.create_aggregate("slope", 2, Slope)
-        return tuple(_claim(base, entry) for entry in entries)
+    opened = [_source(folder) for folder in sources() if folder.is_dir()]
+    try:
+        return tuple(_claim(opened, entry) for entry in entries)
+    finally:
+        for source in opened:
+            source.base.close()
 
 
-def _claim(base: sqlite3.Connection, entry: dict) -> Claim:
-    """Return the claim of an entry of claims.toml, with its numbers filled in."""
+def _source(folder: Path) -> Source:
+    base = sqlite3.connect(":memory:")
+    base.create_aggregate("median", 1, Median)
+    base.create_aggregate("slope", 2, Slope)
+    return Source(folder, base)
+
+
+def _claim(opened: list[Source], entry: dict) -> Claim:
+    """Return the claim of an entry of claims.toml, judged."""
     fields = dict(entry)
     sql = fields.pop("sql", "")
     tables = fields.pop("tables", ())
-    if fields.pop("time", False):
-        sidecar = _sidecar(entry["figure"])
-        processor = sidecar["machine"]["cpu"].replace("(R)", "")
-        alone = f"timed alone, {processor}"
-        fields["timed"] = alone if sidecar["timed"] else "not timed alone"
-    values: dict = {}
+    query = fields.pop("cells", "")
+    timed = fields.pop("time", False)
+    counterexample = fields.pop("counterexample", "")
+    found: dict[str, list[Cell]] = {}
+    machines = []
+    for source in opened if query else ():
+        if all(map(source.has, tables)):
+            rows = source.query(query, tables)
+            for cell in cells(rows, entry["threshold"], timed):
+                found.setdefault(cell.name, []).append(cell)
+            machines += [source.machine(name) for name in tables if timed]
+    judged = tuple(cell for same in found.values() for cell in _decided(same))
+    missing = {
+        name: need
+        for name, need in fields.pop("missing", {}).items()
+        if name not in found
+    }
+    fields["test"] = counterexample or entry.get("test", "")
+    if counterexample:
+        fields["verdict"] = "false as printed"
+    else:
+        proof = [Cell("test", 0, 0, 0, "inside")] if entry.get("test") else []
+        fields["verdict"] = verdict([*judged, *proof], missing)
     if sql:
-        for name in tables:
-            exists = "SELECT 1 FROM sqlite_master WHERE name = ?"
-            if not base.execute(exists, [name]).fetchone():
-                _table(name).to_sql(name, base, index=False)
-        values = pd.read_sql(sql, base).to_dict("records")[0]
-        if values["ok"] != 1:
-            verdict = fields["verdict"]
-            fields["verdict"] = "not decided"
-            fields["number"] = str(values)
-            fields["why"] = (
-                f"The numbers no longer bear out {verdict!r}: judge the claim again."
-            )
-            return Claim(**fields)
-    for name in ("number", "why"):
-        fields[name] = fields.get(name, "").format(**values)
-    return Claim(**fields)
+        fields["why"] = entry["why"].format(**opened[0].query(sql, tables)[0])
+    fields |= {"cells": judged, "missing": missing}
+    return Claim(**fields, machines=tuple(dict.fromkeys(machines)))
 
 
-def _table(name: str) -> pd.DataFrame:
-    """Return a table by its name in claims.toml."""
-    if "/" not in name:
-        table = pd.read_parquet(CHECKOUT / "results" / f"{name}.parquet")
-        # True in the last row of each run.
-        return table.assign(ended=~table.duplicated("run", keep="last"))
-    if name.endswith(".csv"):
-        return pd.read_csv(CHECKOUT / name)
-    return pd.DataFrame(_sidecar(name)["numbers"]).map(_plain)
+def _decided(same: list[Cell]) -> list[Cell]:
+    """Return the decided ones of a cell's measurements on several machines, or the
+    last."""
+    decided = [cell for cell in same if cell.place in ("inside", "outside")]
+    return decided or same[-1:]
 
 
 def _plain(value: object) -> object:
     """Return lists and dictionaries as texts, which a data base can hold."""
     return json.dumps(value) if isinstance(value, (list, dict)) else value
-
-
-def _sidecar(name: str) -> dict:
-    return json.loads((CHECKOUT / "figures" / f"{name}.json").read_text("utf-8"))
 
 
 class Median:

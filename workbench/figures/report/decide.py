@@ -1,0 +1,76 @@
+"""Run what the claims that are not decided lack.
+
+Each run is the profile ``decide`` of a figure notebook. It goes to
+:func:`workbench.runs.mill.decided_folder`, goes on where it was stopped, and the claims
+are judged again with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from workbench.figures.report.claims import Claim, read_claims
+from workbench.runs.engine import Say
+from workbench.runs.mill import make
+
+
+class Undecided(Claim):
+    """A claim that is not decided, with a line of text on what it lacks."""
+
+    def __str__(self) -> str:
+        cost = f"workbench decide, {self.minutes:g} min" if self.decide else "no run"
+        return f"{self.claim} ({self.paper}): {self.number} [{cost}]"
+
+
+def undecided(words: str = "") -> list[Undecided]:
+    """Return the claims that are not decided and have these words in their names.
+
+    Those that a run here would decide come first, in the order of claims.toml.
+
+    Raises
+    ------
+    ValueError
+        If no claim has these words in its name.
+    """
+    named = [c for c in read_claims() if words.casefold() in c.claim.casefold()]
+    if not named:
+        raise ValueError(
+            f"claim: no name contains {words!r}; `workbench decide` lists the names"
+        )
+    found = [Undecided(*claim) for claim in named if claim.verdict == "not decided"]
+    return sorted(found, key=lambda claim: not claim.decide)
+
+
+def decide(claims: Iterable[Claim], hours: float | None, *, say: Say) -> list[str]:
+    """Run the notebooks that would decide some claims, and say their verdicts.
+
+    Parameters
+    ----------
+    claims : iterable of Claim
+        Claims that are not decided, the most important first.
+    hours : float or None
+        A notebook is not begun if its time would not fit (default: all fit).
+    say : callable
+        Receives a line for each notebook, and one for each claim at the end.
+
+    Returns
+    -------
+    failed : list of str
+        The notebooks that failed.
+    """
+    chosen = [claim for claim in claims if claim.decide]
+    left = float("inf") if hours is None else 60 * hours
+    failed = []
+    for notebook in dict.fromkeys(claim.decide for claim in chosen):
+        minutes = max(claim.minutes for claim in chosen if claim.decide == notebook)
+        if minutes > left:
+            say(f"{notebook}: takes {minutes:g} min, of which {left:.0f} are left")
+            continue
+        left -= minutes
+        failed += make([notebook], "decide", say=say)
+    read_claims.cache_clear()
+    names = {claim.claim for claim in claims}
+    for claim in read_claims():
+        if claim.claim in names:
+            say(f"{claim.claim}: {claim.verdict}; {claim.number}")
+    return failed

@@ -1,0 +1,180 @@
+"""The law of the board: how measured cells become a verdict.
+
+data/reference/LAW.md is the law in words, and the only source of what the words of a
+threshold mean. A cell is one part of a claim's scope, such as a data set with one
+setting.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from scipy.stats import t as students_t
+
+VERDICTS = (
+    "holds",
+    "does not hold",
+    "false as printed",
+    "in part",
+    "not decided",
+    "cannot be tested here",
+)
+CONFIDENCE = 0.9  # of a cell's interval
+NOISE = 1.25  # factor by which a time of one or two runs may be off
+NUMBER = r"-?[\d.]+(?:e-?\d+)?"
+RATIOS = re.compile("faster|comparable|.* times|factor in")
+
+
+class Cell(NamedTuple):
+    """A part of a scope: its name, and its interval, which is infinite at an open end.
+
+    `place` is ``inside`` or ``outside`` the threshold, ``straddles``, or ``cut``, if a
+    run that the clock ended leaves it open.
+    """
+
+    name: str
+    low: float
+    high: float
+    runs: int
+    place: str
+
+    @property
+    def text(self) -> str:
+        """The cell in words: its name, and its interval, a number or a bound."""
+        low = f"{self.low:.3g}"
+        high = f"{self.high:.3g}"
+        if self.high == math.inf:
+            return f"{self.name}: at least {low}"
+        if self.low == -math.inf:
+            return f"{self.name}: at most {high}"
+        return f"{self.name}: {low}" + f" to {high}" * (low != high)
+
+
+def threshold(words: str) -> tuple[float, float]:
+    """Return the interval that a threshold's words mean.
+
+    Raises
+    ------
+    ValueError
+        For words that the law does not have.
+    """
+    numbers = [float(number) for number in re.findall(NUMBER, words)]
+    match re.sub(NUMBER, "N", words):
+        case "faster":
+            return 1.0, math.inf
+        case "comparable":
+            return 0.8, 1.25
+        case "about N times":
+            return numbers[0] / 2, math.inf
+        case "at least N times" | "above N" | "exponent above N":
+            return numbers[0], math.inf
+        case "below N" | "exponent below N":
+            return -math.inf, numbers[0]
+        case "exponent in N to N" | "factor in N to N":
+            return numbers[0], numbers[1]
+        case "within N points" | "within N point" | "equal to N":
+            return -numbers[0], numbers[0]
+        case "lower" | "never violated":
+            return -math.inf, 0.0
+        case "lower by a tenth":
+            return -math.inf, -0.1
+        case "not dominated":
+            return 0.0, 0.0
+    raise ValueError(f"threshold: the law has no words {words!r}")
+
+
+def cells(rows: Iterable[Mapping], words: str, timed: bool) -> list[Cell]:
+    """Return the cells of a query's rows, in their order.
+
+    Parameters
+    ----------
+    rows : iterable of mapping
+        Each has the name of its ``cell``, the measured ``value`` of one repetition, and
+        ``bound``: ``at least`` or ``at most`` if the clock ended a run, else None. A
+        value that is None leaves its cell open.
+    words : str
+        The threshold.
+    timed : bool
+        Whether the values are ratios of times, which are uncertain if there are fewer
+        than three.
+    """
+    by_name: dict[str, list[Mapping]] = {}
+    for row in rows:
+        by_name.setdefault(str(row["cell"]), []).append(row)
+    return [_cell(name, own, words, timed) for name, own in by_name.items()]
+
+
+def _cell(name: str, rows: Sequence[Mapping], words: str, timed: bool) -> Cell:
+    known = [row for row in rows if row["value"] is not None]
+    known = [row for row in known if math.isfinite(row["value"])]
+    bounds = {row.get("bound") for row in known} - {None}
+    values = [float(row["value"]) for row in known]
+    low = -math.inf
+    high = math.inf
+    if len(known) == len(rows) and not bounds:
+        ratio = bool(RATIOS.match(words))
+        low, high = interval(values, ratio=ratio, timed=timed)
+    elif bounds == {"at least"} and len(known) == len(rows):
+        low = min(values)
+    elif bounds == {"at most"} and len(known) == len(rows):
+        high = max(values)
+    place = placed(low, high, *threshold(words))
+    if place == "straddles" and (bounds or len(known) < len(rows)):
+        place = "cut"
+    return Cell(name, low, high, len(values), place)
+
+
+def interval(
+    values: Sequence[float], *, ratio: bool = False, timed: bool = False
+) -> tuple[float, float]:
+    """Return the interval of a cell's mean: Student's, of logarithms for ratios.
+
+    Fewer than three values have no spread of their own: times get a factor of
+    :data:`NOISE` either way, and other numbers are what they are.
+    """
+    if len(values) < 3:
+        slack = NOISE if timed else 1.0
+        return min(values) / slack, max(values) * slack
+    ratio = ratio and min(values) > 0
+    x = np.log(values) if ratio else np.asarray(values)
+    quantile = students_t.ppf((1 + CONFIDENCE) / 2, len(x) - 1)
+    half = quantile * x.std(ddof=1) / math.sqrt(len(x))
+    ends = x.mean() - half, x.mean() + half
+    low, high = np.exp(ends) if ratio else ends
+    return float(low), float(high)
+
+
+def placed(low: float, high: float, least: float, most: float) -> str:
+    """Return where the interval from low to high lies: inside, outside or straddles."""
+    if least <= low and high <= most:
+        return "inside"
+    if high < least or low > most:
+        return "outside"
+    return "straddles"
+
+
+def verdict(found: Iterable[Cell], missing: Mapping[str, str]) -> str:
+    """Return the verdict on a claim.
+
+    Parameters
+    ----------
+    found : iterable of Cell
+        The cells that were measured.
+    missing : mapping
+        The names of the cells that were not, each with what it needs: a ``run``,
+        ``data``, a ``machine`` or a ``program``.
+    """
+    places = {cell.place for cell in found}
+    if {"inside", "outside"} <= places:
+        return "in part"
+    if "outside" in places:
+        return "does not hold"
+    if places == {"inside"} and not missing:
+        return "holds"
+    if places or "run" in missing.values():
+        return "not decided"
+    return "cannot be tested here"
