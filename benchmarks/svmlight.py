@@ -1,0 +1,226 @@
+"""SVMlight, the yardstick of the paper on sampled cuts, next to the paper's algorithms.
+
+``python benchmarks/svmlight.py [CASE ...]`` builds SVMlight's two programs, runs the
+cases that ``benchmarks/svmlight.csv`` does not contain yet, each method alone and on
+one thread, and appends a row for each run. Every method gets the same rows, C and
+kernel. README.md in this folder says what is timed, and the terms of SVMlight.
+"""
+
+from __future__ import annotations
+
+import argparse
+import resource
+import subprocess
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+from measuring import limit_cpu
+from peers import SVMLIGHT
+from sklearn.datasets import dump_svmlight_file
+
+from workbench.core.measures import error
+from workbench.core.problem import Problem
+from workbench.core.stream import processor_seconds
+from workbench.data.specs import with_test_rows
+from workbench.runs.run import load_average, machine, resolve, run, versions
+from workbench.runs.worker import one_thread
+
+TABLE = Path(__file__).with_suffix(".csv")
+QUALITY = Path(__file__).parents[1] / "results" / "cuts_quality.parquet"
+CACHE_MB = 512  # of kernel values, as LIBSVM's
+EPS = 5e-3  # of the sampled cuts, as in both notebooks
+SCORES_MB = 4096.0  # of scores by cuts, linear time, as in cuts_scaling
+TEST = 0.1  # fraction of test rows, for data without a split of its own
+COLUMNS = (
+    "data,method,r,n,C,gamma,repetition,cpu,cut,train_error,test_error,rounds,machine,"
+    "load,commit"
+).split(",")
+
+
+class Method(NamedTuple):
+    """A solver, the rows of its cuts, and what it is called in the table."""
+
+    label: str
+    solver: str
+    r: int = 0
+
+
+PEER = Method("SVMlight", "")
+LIBSVM = Method("LIBSVM", "libsvm")
+
+
+def linear(r: int) -> Method:
+    """Return Algorithm 3 of the paper with cuts of r rows."""
+    return Method("linear time", "cuts_linear_time", r)
+
+
+def constant(r: int) -> Method:
+    """Return Algorithm 2 of the paper with cuts of r rows."""
+    return Method("constant time", "cuts_constant_time", r)
+
+
+class Case(NamedTuple):
+    """Rows, their C and kernel, methods with their limits in CPU seconds, and runs."""
+
+    spec: str
+    C: float
+    gamma: float
+    limits: dict[Method, float]
+    runs: int = 3
+    test: float = TEST
+
+
+def board(n: int, limit: float) -> Case:
+    """Return the case of the figure cuts_scaling with n rows."""
+    limits = {PEER: limit, linear(400): limit, constant(1000): limit}
+    if n <= 30_000:
+        limits[LIBSVM] = limit
+    return Case(f"checkers {n}", 1.0, 30.0, limits)
+
+
+# Rows, and CPU seconds after which a run ends.
+SIZES = {1000: 400, 3000: 400, 10_000: 400, 30_000: 400, 100_000: 400, 300_000: 600}
+SETS = {  # data of Table 1, and the names of their results in cuts_quality
+    "covtype_10k @ range": "covtype_10k, scaled",
+    "ijcnn1": "ijcnn1, standardised",
+    "a9a @ given | 70 % rows": "a9a",
+}
+SET_LIMIT = 100.0
+TABLE_1 = (
+    PEER,
+    LIBSVM,
+    *(make(r) for make in (linear, constant) for r in (400, 1000)),
+)
+NAMES = [f"checkers {n}" for n in SIZES]
+NAMES[-1:] = [*SETS, NAMES[-1]]  # the slowest is last
+
+
+def case(name: str) -> Case:
+    """Return a case: a checkerboard, or a data set as LIBSVM has it in cuts_quality."""
+    if name not in SETS:
+        n = int(name.split()[1])
+        return board(n, SIZES[n])
+    rows = pd.read_parquet(QUALITY, columns=["data", "solver", "n", "p_C", "p_gamma"])
+    rows = rows[(rows["solver"] == "libsvm") & (rows["data"] == SETS[name])]
+    last = rows.loc[rows["n"].idxmax()]  # the others are for the choice of C and gamma
+    limits = dict.fromkeys(TABLE_1, SET_LIMIT)
+    return Case(name, last["p_C"], last["p_gamma"], limits, test=0.3)
+
+
+def main() -> None:
+    """Run what is missing of the cases named on the command line, all by default."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n\n")[0])
+    parser.add_argument("cases", nargs="*", metavar="CASE", help="; ".join(NAMES))
+    given = parser.parse_args()
+    if unknown := set(given.cases) - set(NAMES):
+        parser.error(
+            f"unknown case {', '.join(sorted(unknown))}; known cases: "
+            f"{'; '.join(NAMES)}"
+        )
+    done = pd.read_csv(TABLE).to_dict("records")
+    for name in given.cases or NAMES:
+        try:
+            for found in missing(case(name), done):
+                done.append(found)
+                pd.DataFrame(done, columns=COLUMNS).to_csv(TABLE, index=False)
+                print(found, flush=True)
+        except FileNotFoundError as absent:
+            print(f"{name}: skipped, {absent}", flush=True)
+
+
+def missing(of: Case, done: list[dict]) -> Iterator[dict]:
+    """Make the runs of a case that are not done, each repetition on rows of its own.
+
+    A method that the clock ended is not repeated: the bound would be the same.
+    """
+    for repetition in range(of.runs):
+        problem = None
+        for method, limit in of.limits.items():
+            own = [
+                row
+                for row in done
+                if (row["data"], row["method"], row["r"])
+                == (of.spec, method.label, method.r)
+            ]
+            if len(own) > repetition or any(row["cut"] for row in own):
+                continue
+            problem = problem or with_test_rows(of.spec, of.test, repetition)
+            facts = {"data": of.spec, "method": method.label, "r": method.r}
+            facts |= {"n": problem.n, "C": of.C, "gamma": of.gamma}
+            facts |= {"repetition": repetition, "load": load_average()}
+            facts |= {"machine": machine()["cpu"], "commit": versions()["commit"]}
+            fit = by_programs if method is PEER else partial(by_solver, method)
+            yield facts | fit(problem, of, limit, repetition)
+
+
+def by_solver(
+    method: Method, problem: Problem, of: Case, limit: float, seed: int
+) -> dict:
+    """Run one of our solvers, or LIBSVM, which no limit ends."""
+    chosen = {"C": of.C, "gamma": of.gamma, "r": method.r, "eps": EPS, "seed": seed}
+    chosen["cache_mb"] = SCORES_MB if method.r else CACHE_MB
+    known = resolve(method.solver, {})[1]
+    chosen = {name: value for name, value in chosen.items() if name in known}
+    trace, state = run(
+        method.solver, problem, processor_seconds(limit), parameters=chosen
+    )
+    some = np.random.default_rng(0).permutation(problem.n)[:20_000]
+    return {
+        "cpu": trace.last["cpu"],
+        "cut": int(trace.cut),
+        "train_error": error(state.scores(problem.X[some]), problem.y[some]),
+        "test_error": error(state.scores(problem.X_test), problem.y_test),
+        "rounds": trace.last["round"],
+    }
+
+
+def by_programs(problem: Problem, of: Case, limit: float, seed: int) -> dict:
+    """Run svm_learn on a file of the rows and, if it ended, svm_classify.
+
+    The CPU seconds are those of the whole process svm_learn, with reading the file.
+    """
+    programs = SVMLIGHT.make()
+    with TemporaryDirectory() as name:
+        folder = Path(name)
+        some = np.random.default_rng(0).permutation(problem.n)[:20_000]
+        parts = {
+            "rows": (problem.X, problem.y),
+            "train": (problem.X[some], problem.y[some]),
+            "test": (problem.X_test, problem.y_test),
+        }
+        for part, (X, y) in parts.items():
+            signs = np.where(y > 0, 1, -1)
+            dump_svmlight_file(X, signs, str(folder / part), zero_based=False)
+        options = f"-v 1 -t 2 -g {of.gamma:.17g} -c {of.C:.17g} -m {CACHE_MB}"
+        learn = [programs / "svm_learn", *options.split(), "rows", "model"]
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        ran = subprocess.run(
+            learn,
+            cwd=folder,
+            stdout=subprocess.DEVNULL,
+            preexec_fn=partial(limit_cpu, limit),
+        )
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        spent = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+        ended = {"cpu": spent, "cut": int(ran.returncode < 0)}
+        if ran.returncode > 0:
+            raise RuntimeError(f"svm_learn failed with exit code {ran.returncode}")
+        if ended["cut"]:
+            return ended
+        for part in ("train", "test"):
+            classify = [programs / "svm_classify", "-v", "0", part, "model", "scores"]
+            subprocess.run(classify, cwd=folder, check=True)
+            scores = np.loadtxt(folder / "scores")
+            wrong = (scores > 0) != (parts[part][1] > 0)
+            ended[f"{part}_error"] = float(wrong.mean())
+        return ended
+
+
+if __name__ == "__main__":
+    with one_thread(True):
+        main()
