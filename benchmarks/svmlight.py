@@ -77,10 +77,10 @@ class Case(NamedTuple):
 
 def board(n: int, limit: float) -> Case:
     """Return the case of the figure cuts_scaling with n rows."""
-    limits = {PEER: limit, linear(400): limit, constant(1000): limit}
-    if n <= 30_000:
-        limits[LIBSVM] = limit
-    return Case(f"checkers {n}", 1.0, 30.0, limits)
+    methods = linear(400), constant(1000), PEER, LIBSVM
+    limits = dict.fromkeys(methods, limit)
+    runs = 3 if n <= 100_000 else 1
+    return Case(f"checkers {n}", 1.0, 30.0, limits, runs)
 
 
 # Rows, and CPU seconds after which a run ends.
