@@ -11,7 +11,7 @@ from __future__ import annotations
 import argparse
 import resource
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -70,14 +70,8 @@ def subspace(r: int) -> Method:
 
 
 FIGURE_1 = (linear(400), constant(1000), PEER, LIBSVM)
-SIZES = 400, 1000
-TABLE_1 = (
-    *map(linear, SIZES),
-    *map(constant, SIZES),
-    *map(subspace, (100, 1000)),
-    PEER,
-    LIBSVM,
-)
+TABLE_1 = tuple(of(r) for of in (linear, constant, subspace) for r in (100, 1000))
+TABLE_1 += (PEER, LIBSVM)
 
 
 class Case(NamedTuple):
@@ -86,14 +80,14 @@ class Case(NamedTuple):
     spec: str
     C: float
     gamma: float
-    methods: tuple[Method, ...]
+    methods: Collection[Method]
     limit: float
     runs: int = 3
 
 
 def board(n: int, limit: float) -> Case:
     """Return the case of the figure cuts_scaling with n rows."""
-    methods = TABLE_1 if n == 100_000 else FIGURE_1
+    methods = dict.fromkeys(FIGURE_1 + TABLE_1) if n == 100_000 else FIGURE_1
     return Case(f"checkers {n}", 1.0, 30.0, methods, limit, 3 if n <= 100_000 else 1)
 
 
