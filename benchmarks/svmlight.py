@@ -88,7 +88,8 @@ class Case(NamedTuple):
 def board(n: int, limit: float) -> Case:
     """Return the case of the figure cuts_scaling with n rows."""
     methods = dict.fromkeys(FIGURE_1 + TABLE_1) if n == 100_000 else FIGURE_1
-    return Case(f"checkers {n}", 1.0, 30.0, methods, limit, 3 if n <= 100_000 else 1)
+    runs = 10 if n <= 10_000 else 3 if n <= 100_000 else 1
+    return Case(f"checkers {n}", 1.0, 30.0, methods, limit, runs)
 
 
 # Rows, and CPU seconds after which a run ends.

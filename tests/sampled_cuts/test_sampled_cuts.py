@@ -21,7 +21,7 @@ from workbench import as_problem, load, run
 from workbench.core.structures import TreeProblem, as_sequences, as_tree
 from workbench.data.synthetic import checkers
 from workbench.kernels.mercer import Kernel, scale
-from workbench.sampled_cuts import bounds, solvers
+from workbench.sampled_cuts import bounds, cutting_plane, solvers
 from workbench.sampled_cuts.cutting_plane import exact, some_violators
 from workbench.sampled_cuts.fast import (
     cuts_exact_fast,
@@ -322,6 +322,25 @@ def test_every_violated_cut_raises_the_dual_as_theorem_1_says(make, C, eps, blob
     assert 1 <= s.round <= bounds.rounds(C * n, eps, R, 4.0)
     if C < 0.01 and problem.k == 2:
         assert 8 * C * n / eps**2 < 1
+
+
+@each_problem
+@each("r", [1, 3])
+def test_any_oracle_ends_in_time_if_its_cuts_are_violated(r, make, blobs, monkeypatch):
+    """Algorithm 4, with the r worst violators, which samples would seldom be."""
+
+    def worst(answers, rng, r):
+        I, weight = cutting_plane.violators(answers)
+        units = I[np.argsort(answers.gains[I])[:r]]
+        return units, weight * len(I) / len(units)
+
+    monkeypatch.setattr(cutting_plane, "some_violators", worst)
+    problem = make(blobs)
+    n = task_of(problem).n
+    R = np.sqrt(2.0) if n == problem.n else 4.0 * problem.n
+    given = {"C": 4.0 / n, "eps": 0.1, "gamma": 0.25, "r": r}
+    s = last(cuts_linear_time(problem, **given))
+    assert s.violation <= 0.1 and r < s.round <= bounds.rounds(4.0, 0.1, R, 4.0)
 
 
 @each("r, failure", [(20, 0.1), (400, 1e-3)])

@@ -212,9 +212,11 @@ def _claim(opened: list[Source], entry: dict) -> Claim:
 
 def _decided(same: list[Cell]) -> list[Cell]:
     """Return the decided ones of a cell's measurements on several machines, or the
-    last."""
+    last; a file of the checkout is read again for each folder."""
     decided = [cell for cell in same if cell.place in ("inside", "outside")]
-    return decided or same[-1:]
+    return [*dict.fromkeys(decided)] or same[
+        -1:
+    ]  # one file may be read for each folder
 
 
 def _plain(value: object) -> object:
@@ -240,4 +242,6 @@ class Slope(Median):
     """The aggregate ``slope(x, y)`` of a fitted line."""
 
     def finalize(self):
-        return float(np.polyfit(*zip(*self.rows), 1)[0]) if self.rows else None
+        if len({x for x, _ in self.rows}) < 2:
+            return None
+        return float(np.polyfit(*zip(*self.rows), 1)[0])
