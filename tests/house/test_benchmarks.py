@@ -23,6 +23,7 @@ import memoir
 import mrc
 import rows as mapped_rows
 import sampled_cuts
+import svmlight
 import weston_watkins
 from mrc_cases import CASES, Arm
 
@@ -105,3 +106,12 @@ def test_a_case_stops_at_its_mark_or_says_that_it_did_not(monkeypatch, capsys):
         TimeoutError, match=r"on iris: not there after 0\.01 CPU seconds"
     ):
         bench.solver("mrc_subgradient", "iris", {"gap": 0.0})
+
+
+def test_svmlight_runs_what_its_table_lacks_and_repeats_no_cut():
+    of = svmlight.Case("breast_cancer", 1.0, 0.05, svmlight.TABLE_1[:1], 5.0, 2)
+    found = list(svmlight.missing(of, []))
+    assert [row["repetition"] for row in found] == [0, 1]
+    assert set(found[0]) <= set(svmlight.COLUMNS) and found[0]["test_error"] < 0.1
+    assert not list(svmlight.missing(of, found))
+    assert not list(svmlight.missing(of, [found[0] | {"cut": 1}]))
