@@ -100,7 +100,9 @@ def texts():
     for kind in ("*.md", "*.toml", "*.yml"):
         paths += CHECKOUT.glob(kind)
     for folder in FOLDERS:
-        found = sorted((CHECKOUT / folder).rglob("*"))
+        # Environments and programs of peers are in hidden folders.
+        found = sorted((CHECKOUT / folder).glob("[!.]*"))
+        found += sorted(p for part in found for p in part.rglob("*"))
         paths += [p for p in found if p.suffix in KINDS and p.is_file()]
     return {str(path.relative_to(CHECKOUT)): text_of(path) for path in paths}
 
