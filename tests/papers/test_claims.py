@@ -182,8 +182,8 @@ where = "w"
 quote = "q"
 scope = "s"
 threshold = "below 1"
-tables = ["a/b"]
-cells = 'SELECT cell, value FROM "a/b"'
+tables = ["a/b", "a/c?"]
+cells = 'SELECT cell, value FROM "a/b" UNION SELECT cell, value FROM "a/c"'
 missing = {second = "run"}
 """
 
@@ -192,6 +192,7 @@ def test_a_readers_runs_count_as_ours_do(tmp_path, monkeypatch):
     (tmp_path / "claims.toml").write_text(ENTRY)
     monkeypatch.setattr(module, "PRINTED", tmp_path)
     folders = [tmp_path / name for name in ("ours", "none", "the reader's")]
+    monkeypatch.setattr(module, "CHECKOUT", folders[0])
     monkeypatch.setattr(module, "sources", lambda: folders)
     verdicts = []
     for folder, name in ((folders[0], "first"), (folders[2], "second")):
@@ -199,6 +200,8 @@ def test_a_readers_runs_count_as_ours_do(tmp_path, monkeypatch):
         path.parent.mkdir(parents=True)
         numbers = [{"cell": name, "value": 0.5}]
         path.write_text(json.dumps({"numbers": numbers}))
+        if name == "first":  # the reader's lacks this table
+            path.with_stem("c").write_text(json.dumps({"numbers": numbers}))
         verdicts += [claim.verdict for claim in module.read_claims.__wrapped__()]
     assert verdicts == ["not decided", "holds"]
 

@@ -47,6 +47,8 @@ class Cell(NamedTuple):
         """The cell in words: its name, and its interval, a number or a bound."""
         low = f"{self.low:.3g}"
         high = f"{self.high:.3g}"
+        if -self.low == self.high == math.inf:
+            return self.name
         if self.high == math.inf:
             return f"{self.name}: at least {low}"
         if self.low == -math.inf:
