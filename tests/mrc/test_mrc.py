@@ -20,7 +20,14 @@ from scipy.sparse import csr_matrix
 from workbench import SOLVERS, as_problem, below, load, rounds, run
 from workbench.core.stream import until, watch
 from workbench.mrc import fast, master
-from workbench.mrc.ccg import change_constraints, constr, many_features, mrc_ccg
+from workbench.mrc.ccg import (
+    change_constraints,
+    class_means,
+    constr,
+    lpsolve,
+    many_features,
+    mrc_ccg,
+)
 from workbench.mrc.lp import all_subsets
 from workbench.mrc.pdhg import mrc_pdhg, renew_lower
 from workbench.mrc.risk import greedy_subset, minimax_risk, psi
@@ -116,6 +123,29 @@ def test_psi_and_algorithm_2_equal_brute_force(k):
     assert greedy_subset(np.array([2.0, 0.5, -1.0]))[1].tolist() == [True, False, False]
     assert greedy_subset(np.array([0.25, 1.0, 0.75]))[1].tolist() == [False, True, True]
     assert greedy_subset(np.array([1.5, 0.5, 0.5]))[1].all()  # a tie is taken
+
+
+def algorithm_2_as_printed(v):
+    """The box of Algorithm 2, lines 2 to 10: value and labels."""
+    order = np.argsort(v)  # ascending, as ARGSORT is in numpy and Matlab
+    value = v[order[0]] - 1
+    chosen = [order[0]]
+    for k in range(2, len(v) + 1):
+        candidate = ((k - 1) * value + v[order[k - 1]]) / k
+        if candidate >= value:
+            value = candidate
+            chosen.append(order[k - 1])
+    return value, chosen
+
+
+def test_algorithm_2_as_printed_misses_the_best_subset():
+    v = np.array([2.0, 0.0])
+    value, chosen = algorithm_2_as_printed(v)
+    assert value == 0.5 and sorted(chosen) == [0, 1]
+    assert greedy_subset(v)[0] == 1.0  # of label 0 alone
+    V = vectors(5, 500, seed=0)
+    missed = [algorithm_2_as_printed(v)[0] < greedy_subset(v)[0] - 1e-6 for v in V]
+    assert np.mean(missed) > 0.5
 
 
 def test_psi_is_the_root_of_the_water_filling_equation():
@@ -239,6 +269,22 @@ def test_a_splitting_start_keeps_theorem_2_and_saves_rounds(
             printed = [row["R"] for row, _ in watch(mrc_ccg(problem, **given))]
             assert large == 0 or printed == [row["R"] for row in rows], problem.name
     assert taken[1] < taken[0]
+
+
+@each("most", [1, 10**6])
+def test_class_means_bound_the_first_program(most, answers):
+    """Section III-E, with few subsets or all: without a class's means it has no
+    bound."""
+    for problem, lambda0, exact, _ in answers[::3]:
+        risk = minimax_risk(problem, lambda0)
+        s = class_means(risk, most, columns=False)
+        lpsolve(risk, s)
+        assert -1e-7 <= s.R <= exact + 1e-7, problem.name
+        assert s.alpha.sum() == approx(1.0)
+    s = class_means(risk, most, columns=False)
+    s.extra = s.extra[:1]
+    with pytest.raises(ValueError, match="'Unbounded'"):
+        lpsolve(risk, s)
 
 
 def test_a_constraint_with_a_multiplier_stays(blobs):

@@ -182,8 +182,8 @@ where = "w"
 quote = "q"
 scope = "s"
 threshold = "below 1"
-tables = ["a/b"]
-cells = 'SELECT cell, value FROM "a/b"'
+tables = ["a/b", "a/c?"]
+cells = 'SELECT cell, value FROM "a/b" UNION SELECT cell, value FROM "a/c"'
 missing = {second = "run"}
 """
 
@@ -192,6 +192,7 @@ def test_a_readers_runs_count_as_ours_do(tmp_path, monkeypatch):
     (tmp_path / "claims.toml").write_text(ENTRY)
     monkeypatch.setattr(module, "PRINTED", tmp_path)
     folders = [tmp_path / name for name in ("ours", "none", "the reader's")]
+    monkeypatch.setattr(module, "CHECKOUT", folders[0])
     monkeypatch.setattr(module, "sources", lambda: folders)
     verdicts = []
     for folder, name in ((folders[0], "first"), (folders[2], "second")):
@@ -199,6 +200,8 @@ def test_a_readers_runs_count_as_ours_do(tmp_path, monkeypatch):
         path.parent.mkdir(parents=True)
         numbers = [{"cell": name, "value": 0.5}]
         path.write_text(json.dumps({"numbers": numbers}))
+        if name == "first":  # the reader's lacks this table
+            path.with_stem("c").write_text(json.dumps({"numbers": numbers}))
         verdicts += [claim.verdict for claim in module.read_claims.__wrapped__()]
     assert verdicts == ["not decided", "holds"]
 
@@ -307,39 +310,21 @@ def test_a_visit_solves_the_block_of_both_duals(at, blobs):
         assert_allclose(own * B[i].sum() - B[i, :k], alpha.value, atol=1e-5)
 
 
-def solved(X, y, C, margin=1.0, offset=False):
-    """Return weights and offsets of the Weston-Watkins SVM, by a conic solver."""
+def solved(X, y, C, margin):
+    """Return the weights of the Weston-Watkins SVM, by a conic solver."""
     k = y.max() + 1
     W = cp.Variable((X.shape[1], k))
-    b = cp.Variable((1, k))
-    scores = (X @ W + np.ones((len(y), 1)) @ b) / margin
-    loss = margin * cp.sum(weston_watkins(scores, np.eye(k)[y]))
-    cost = cp.Minimize(cp.sum_squares(W) / 2 + C * loss)
-    cp.Problem(cost, [] if offset else [b == 0]).solve(solver=cp.CLARABEL)
-    return W.value, b.value
+    loss = margin * cp.sum(weston_watkins(X @ W / margin, np.eye(k)[y]))
+    cp.Problem(cp.Minimize(cp.sum_squares(W) / 2 + C * loss)).solve(solver=cp.CLARABEL)
+    return W.value
 
 
 @each("C", (0.05, 1.0))
 def test_the_two_formulations_have_one_solution(C, blobs):
     """Proposition A.29: margins of 2 with 2C, and of 1 with C, up to a factor of 2."""
     problem = blobs(n=30, d=3)
-    one, two = (solved(problem.X, problem.y, m * C, margin=m)[0] for m in (1, 2))
+    one, two = (solved(problem.X, problem.y, m * C, margin=m) for m in (1, 2))
     assert_allclose(two, 2 * one, atol=1e-4)
-
-
-@each("data, least, most", [("iris", 10, 20), ("wine", 0, 1)])
-def test_an_offset_that_is_not_regularised(data, least, most):
-    """Section A.1: how many points of test error it moves, at C = 1."""
-    moved = []
-    for seed in range(3):
-        problem = load(data, test=0.3, seed=seed)
-        both = [
-            solved(problem.X, problem.y, 1.0, offset=offset) for offset in (False, True)
-        ]
-        found = [(problem.X_test @ W + b).argmax(axis=1) for W, b in both]
-        errors = [np.mean(labels != problem.y_test) for labels in found]
-        moved.append(100 * abs(errors[1] - errors[0]))
-    assert least <= np.mean(moved) <= most
 
 
 def test_rows_with_several_labels(monkeypatch):

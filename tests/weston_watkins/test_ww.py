@@ -183,6 +183,14 @@ def test_the_solution_is_optimal_for_numbers_of_any_size(kind, rng):
         assert_array_equal(subproblem(v[order], C), b[order])
 
 
+def test_shark_takes_as_many_steps_as_classes_at_worst():
+    """Section 5: each step looks at all entries, so that the time is quadratic."""
+    for m in 8, 64, 512:
+        b = np.zeros(m)
+        steps = greedy(np.ones(m), 1.0 / m**2, 1.0, b)
+        assert steps >= m and (b == 1.0 / m**2).all()
+
+
 @each("m", [1, 7, 40])
 @each("C", [1e-2, 1.0, 100.0])
 def test_sharks_solver_ends_at_the_exact_solution(m, C):

@@ -6,7 +6,7 @@ query of its cells, and the law judges them (:mod:`workbench.figures.report.law`
 tables of a query are ``"name/figure"``, the numbers of a figure's sidecar, ``"name"``,
 the rows of all runs of results/name.parquet, and ``"path.csv"``, a file of the
 checkout. They are read from each of :func:`sources`, so that a reader's own runs count
-as ours do.
+as ours do. A table ``"name?"``, with a question mark, may be absent from a source.
 """
 
 from __future__ import annotations
@@ -111,18 +111,24 @@ class Source(NamedTuple):
 
     def has(self, name: str) -> bool:
         """Return whether a table's file is in this folder."""
-        if name.endswith(".csv"):
+        if name.endswith((".csv", "?")):
             return True
         if "/" in name:
             return (self.folder / "figures" / f"{name}.json").is_file()
         return (self.folder / "results" / f"{name}.parquet").is_file()
 
     def query(self, sql: str, tables: Iterable[str]) -> list[dict]:
-        """Return the rows of a query, after its tables are read."""
-        for name in tables:
+        """Return the rows of a query, after its tables are read.
+
+        A table that is absent is empty, with the columns of the checkout's.
+        """
+        for name in (name.rstrip("?") for name in tables):
             exists = "SELECT 1 FROM sqlite_master WHERE name = ?"
             if not self.base.execute(exists, [name]).fetchone():
-                self._table(name).to_sql(name, self.base, index=False)
+                absent = not self.has(name)
+                source = self._replace(folder=CHECKOUT) if absent else self
+                table = source._table(name)[: 0 if absent else None]
+                table.to_sql(name, self.base, index=False)
         rows = pd.read_sql(sql, self.base).astype(object)
         return rows.where(rows.notna(), None).to_dict("records")
 
@@ -142,7 +148,7 @@ class Source(NamedTuple):
 
     def machine(self, table: str) -> str:
         """Return the processor of a table's runs, and whether they ran alone."""
-        name = table.split("/")[0]
+        name = table.rstrip("?").split("/")[0]
         first = min((self.folder / "figures" / name).glob("*.json"), default=None)
         if first is None:
             return "not timed"
