@@ -108,7 +108,7 @@ def test_the_loss_falls_whatever_the_condition_of_the_rows(
     skewed = replace(problem, X=problem.X * 10.0 ** np.arange(-2, 3))
     steps = (ls_generalized(p, alpha=1e-12) for p in (problem, skewed))
     ends = [next(islice(s, 20, None)).loss for s in steps]
-    assert ends[0] == pytest.approx(ends[1], rel=1e-5)
+    assert ends[0] == pytest.approx(ends[1], rel=1e-6)
 
 
 def test_irls_diverges_where_algorithm_1_makes_progress():
@@ -152,8 +152,8 @@ def test_the_minimiser_of_the_expected_loss_is_the_truth(rng):
     P = softmax(X @ rng.normal(size=(3, 4)), axis=1)
     problem = as_problem(np.repeat(X, 4, axis=0), np.tile(np.arange(4), 9))
     problem = replace(problem, weights=P.ravel())
-    *_, s = islice(ls_accelerated(problem, alpha=1e-9), 400)
-    assert_allclose(softmax(X @ s.W, axis=1), P, atol=1e-5)
+    *_, s = islice(ls_accelerated(problem, alpha=1e-11), 2000)
+    assert_allclose(softmax(X @ s.W, axis=1), P, atol=1e-6)
 
 
 @each_solver
