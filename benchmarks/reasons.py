@@ -4,15 +4,14 @@
     python benchmarks/reasons.py svm house16
     python benchmarks/reasons.py rounds house16
     python benchmarks/reasons.py waves 4000
-    python benchmarks/reasons.py logits
     python benchmarks/reasons.py compact letter 3 4
 
 `minimax` prints R* and test errors for columns, features and lambda, and `svm` errors
 of the L1-norm SVM; `rounds` prints average errors of MRC-CCG, `waves` Table 1 of least
-squares on mnist, `logits` random logits and waves of equal error, and `compact` MRC-LP
-as a small program and by HiPO. data/reference/tried.csv has the outcomes. A case takes
-some minutes. Only `compact` is timed, with HiGHS's interior point method HiPO, too, if
-the package highspy-extras is installed.
+squares on mnist, and `compact` MRC-LP as a small program and by HiPO.
+data/reference/tried.csv has the outcomes. A case takes some minutes. Only `compact` is
+timed, with HiGHS's interior point method HiPO, too, if the package highspy-extras is
+installed.
 """
 
 from __future__ import annotations
@@ -29,7 +28,6 @@ from unittest.mock import patch
 import numpy as np
 import scipy.linalg as sl
 import scipy.sparse as sp
-from scipy.special import expit
 
 from workbench.core.measures import errors
 from workbench.core.problem import Problem
@@ -114,26 +112,14 @@ def rounds(name: str) -> Iterator[str]:
             )
 
 
-def mnist(validation: bool) -> tuple[np.ndarray, ...]:
-    """Return rows and labels for training, rows and labels for errors, and the median
-    distance."""
-    problem = load("mnist @ maximum | 50 pca")
-    X, y = problem.X.astype(np.float32), problem.y
-    if validation:
-        return X[:50_000], y[:50_000], X[50_000:], y[50_000:], median_distance(problem)
-    return (
-        X,
-        y,
-        problem.X_test.astype(np.float32),
-        problem.y_test,
-        median_distance(problem),
-    )
-
-
 def waves(m: str) -> Iterator[str]:
     """Yield the errors of least squares and the logistic method on `m` random Fourier
     features."""
-    m, (X, y, X_test, y_test, median) = int(m), mnist(validation=False)
+    m = int(m)
+    problem = load("mnist @ maximum | 50 pca")
+    X, X_test = (x.astype(np.float32) for x in (problem.X, problem.X_test))
+    y, y_test = problem.y, problem.y_test
+    median = median_distance(problem)
     kinds = product(("pairs", "phases"), (1.0, 1 / median, 0.3, 3.0))
     Y = np.eye(10, dtype=np.float32)[y]
     normal = np.random.default_rng(0)
@@ -185,63 +171,6 @@ def logistic(
             new,
             later,
         )
-
-
-def logits() -> Iterator[str]:
-    """Yield test errors of three draws, the width chosen on a sixth of the training
-    rows.
-
-    A logit is 1 / (1 + exp(-scale (w.x + b))), w of independent normal entries over the
-    median distance, b the same; a wave is cos(w.x + b). Least squares with a constant
-    column.
-    """
-    widths = {"waves": (0.1, 0.3, 1.0, 3.0), "logits": (1.0, 2.0, 4.0, 8.0, 16.0, 32.0)}
-    for m, kind in product((500, 1000, 2000), widths):
-        tried = [
-            (*least_squares(kind, m, width, validation=True), width)
-            for width in widths[kind]
-        ]
-        _, alpha, width = min(tried)
-        drawn = [
-            least_squares(kind, m, width, False, (alpha,), seed)[0]
-            for seed in (1, 2, 3)
-        ]
-        error = f"{np.mean(drawn):.2f} ± {np.std(drawn, ddof=1):.2f} %"
-        yield f"{m} {kind}, width {width:g}, alpha {alpha:g}: test error {error}"
-
-
-def least_squares(
-    kind: str,
-    m: int,
-    width: float,
-    validation: bool,
-    alphas=(1e-3, 1e-4, 1e-5, 1e-6, 1e-7),
-    seed: int = 0,
-) -> tuple[float, float]:
-    """Return the least error in % over alpha of ridge regression, and that alpha."""
-    X, y, X_test, y_test, median = mnist(validation)
-    rng = np.random.default_rng(seed)
-    W = rng.standard_normal((50, m)).astype(np.float32) / np.float32(median)
-    if kind == "waves":
-        W, b = W * np.sqrt(np.float32(2 / width)), rng.uniform(0, 2 * np.pi, m)
-    else:
-        W, b = W * np.float32(width), width * rng.standard_normal(m)
-
-    def made(rows):
-        S = rows @ W + b.astype(np.float32)
-        Z = np.cos(S) * np.sqrt(2, dtype=np.float32) if kind == "waves" else expit(S)
-        return np.hstack([Z, np.ones((len(Z), 1), np.float32)]) / np.float32(np.sqrt(m))
-
-    Z, Z_test = made(X), made(X_test)
-    G = (Z.T @ Z).astype(float) / len(y)
-    R = (Z.T @ np.eye(10, dtype=np.float32)[y]).astype(float) / len(y)
-    found = []
-    for alpha in alphas:
-        V = sl.solve(G + alpha * np.eye(m + 1), R, assume_a="pos").astype(np.float32)
-        found.append(
-            (100 * float(np.mean((Z_test @ V).argmax(axis=1) != y_test)), alpha)
-        )
-    return min(found)
 
 
 def compact(name: str, *classes: str) -> Iterator[str]:
@@ -299,7 +228,7 @@ def compact(name: str, *classes: str) -> Iterator[str]:
                 yield f"{k} classes, {program}, {form}, {method}: {took:.2f} s, {value}"
 
 
-CASES = {case.__name__: case for case in (minimax, svm, rounds, waves, logits, compact)}
+CASES = {case.__name__: case for case in (minimax, svm, rounds, waves, compact)}
 
 if __name__ == "__main__":
     for line in CASES[sys.argv[1]](*sys.argv[2:]):
