@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from time import process_time
@@ -13,11 +14,10 @@ import scipy.sparse as sp
 from workbench.core.measures import predictions
 from workbench.core.problem import Matrix, Problem
 from workbench.figures.reference import printed
-from workbench.figures.style import title
 from workbench.memoir.mips import scores
 from workbench.memoir.working_set import truncated
 
-ONTOLOGY = "phenotypes", "diseases"  # data whose licence asks to name their origin
+ONTOLOGY = {"phenotypes", "diseases"}  # data whose licence asks to name their origin
 
 
 class Method(NamedTuple):
@@ -71,18 +71,19 @@ def predictor(state, truncate: float):
 
 def stand_ins(problems: Iterable[Problem]) -> str:
     """Return sentences on the texts that are not the paper's, for a caption."""
-    in_print = {name.lower() for name in printed("memoir")["dataset"]}
-    others = [p for p in problems if p.name.split(",")[0].lower() not in in_print]
-    if not others:
-        return ""
-    names = "; ".join(title(problem, ", ", "ndk") for problem in others)
-    text = f" Other text than the paper's: {names}."
-    if any(problem.name.startswith(ONTOLOGY) for problem in others):
+    names = set(printed("memoir")["dataset"])
+    others = {}
+    for problem in problems:
+        name = re.sub(r" \d+x\d+|,.*", "", problem.name)
+        if name not in names:
+            others[name] = name + " (synthetic)" * problem.synthetic
+    text = f" Other text than the paper's: {', '.join(others.values())}."
+    if ONTOLOGY & others.keys():
         text += (
-            " Phenotypes and diseases: Human Phenotype Ontology, 2025-01-16, "
-            "human-phenotype-ontology.org."
+            f" {' and '.join(sorted(ONTOLOGY & others.keys()))}: Human Phenotype "
+            "Ontology, 2025-01-16, human-phenotype-ontology.org."
         )
-    return text
+    return text * bool(others)
 
 
 def milliseconds_per_row(model, problem: Problem) -> float:
