@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from time import process_time
 from typing import NamedTuple
@@ -11,20 +12,24 @@ import numpy as np
 import scipy.sparse as sp
 
 from workbench.core.measures import predictions
-from workbench.core.problem import Problem
+from workbench.core.problem import Matrix, Problem
+from workbench.figures.reference import printed
 from workbench.memoir.mips import scores
 from workbench.memoir.working_set import truncated
+
+ONTOLOGY = {"phenotypes", "diseases"}  # data whose licence asks to name their origin
 
 
 class Method(NamedTuple):
     """A solver, its fixed parameters, the one to choose with a list of its values in
-    words, and the largest number of rounds."""
+    words, the largest number of rounds, and steps that make its rows from the data."""
 
     solver: str | Callable
     fixed: dict
     tuned: str
     values: str
     rounds: int
+    steps: str = ""
 
     def liblinear_bytes(self, problem: Problem) -> int:
         """Return the bytes of LIBLINEAR beyond the rows, weights and dual variables as
@@ -37,9 +42,9 @@ class Method(NamedTuple):
 
 @dataclass
 class Linear:
-    """A linear model with sparse weights W (d, k)."""
+    """A linear model with weights W (d, k), sparse or dense."""
 
-    W: sp.csr_array
+    W: Matrix
 
     def scores(self, X) -> np.ndarray:
         return scores(X, self.W)
@@ -49,7 +54,7 @@ def predictor(state, truncate: float):
     """Return what predicts, and its bytes.
 
     Weights below `truncate` times their root mean square are cut, and the others take 8
-    bytes each.
+    bytes each, or all weights 4 bytes if that is less.
     """
     if hasattr(state, "predicted"):  # the recall tree
         return state, len(state.model)
@@ -60,7 +65,25 @@ def predictor(state, truncate: float):
     else:  # LIBLINEAR's (d, k), or the centroids' (k, d)
         W = state.W.T if sp.issparse(state.W) else state.W
     W = truncated(sp.csr_array(W, dtype=np.float32, copy=True), truncate)
-    return Linear(W), 8 * W.nnz
+    dense = 4 * W.shape[0] * W.shape[1]
+    return Linear(W if 8 * W.nnz <= dense else W.toarray()), min(8 * W.nnz, dense)
+
+
+def stand_ins(problems: Iterable[Problem]) -> str:
+    """Return sentences on the texts that are not the paper's, for a caption."""
+    names = set(printed("memoir")["dataset"])
+    others = {}
+    for problem in problems:
+        name = re.sub(r" \d+x\d+|,.*", "", problem.name)
+        if name not in names:
+            others[name] = name + " (synthetic)" * problem.synthetic
+    text = f" Other text than the paper's: {', '.join(others.values())}."
+    if ONTOLOGY & others.keys():
+        text += (
+            f" {' and '.join(sorted(ONTOLOGY & others.keys()))}: Human Phenotype "
+            "Ontology, 2025-01-16, human-phenotype-ontology.org."
+        )
+    return text * bool(others)
 
 
 def milliseconds_per_row(model, problem: Problem) -> float:
