@@ -39,6 +39,7 @@ BAR = {
     "course/index.html": "Course",
     "report.html": "Claims",
     "api/workbench.html": "API",
+    "index.html#guides": "Guides",
 }
 LATER = {  # pages that are in the bar if they have been made
     "trust.html": (
@@ -55,6 +56,7 @@ KINDS = {
     "course": "course",
     "report.html": "claims and numbers",
     "api": "API",
+    "guides": "guide",
 }
 COVER = "mrc_convergence", "certificate"
 THUMBNAIL = 480, 320  # pixels at most
@@ -252,6 +254,12 @@ def build(out: Path, notebooks: list[Notebook], moving: str) -> None:
     template = environment.get_template("page.html.jinja2")
     more = [(place, *words) for place, words in LATER.items() if (out / place).exists()]
     bar = BAR | {place: name for place, name, _ in more}
+    guides = []
+    (out / "guides").mkdir(exist_ok=True)
+    for path in sorted((CHECKOUT / "guides").glob("*.md")):
+        page_title, page = from_markdown(path)
+        guides.append((f"guides/{path.stem}.html", page_title))
+        (out / guides[-1][0]).write_text(page, "utf-8")
     found: list[Picture] = []
     for notebook in notebooks:
         shown = pictures(notebook, out)
@@ -265,6 +273,7 @@ def build(out: Path, notebooks: list[Notebook], moving: str) -> None:
         title="Start",
         recording=moving,
         more=more,
+        guides=guides,
         cover="figures/{}-{}-small.png".format(*COVER),
         style=replay.STYLE,
         script=replay.SCRIPT if moving else "",
@@ -285,22 +294,32 @@ def build(out: Path, notebooks: list[Notebook], moving: str) -> None:
     (out / "search.html").write_text(dressed(page, "search.html", bar), "utf-8")
 
 
-def trust() -> str:
-    """Return the page of trust, made from TRUST.md."""
-    text = (CHECKOUT / "TRUST.md").read_text("utf-8").replace("](tests/", "](../tests/")
-    body = markdown2html(text)
-    policy = "default-src 'none'; style-src 'unsafe-inline'; form-action 'none'"
-    return (
+def from_markdown(path: Path) -> tuple[str, str]:
+    """Return the title and the page of a Markdown file.
+
+    The page is one folder deeper than the file. Links between guides and pictures of
+    figures stay in the site, other relative links lead to files of the checkout.
+    """
+    text = path.read_text("utf-8")
+    title = text.partition("\n")[0].removeprefix("# ")
+    text = re.sub(r"\]\((?!https?:|#)(?=[^)]*/)", "](../", text)
+    text = re.sub(r"(?<=\.\./)\.\./(figures/\w+)/(?=\w+\.png)", r"\1-", text)
+    text = re.sub(r"\]\((\w+)\.md", r"](\1.html", text)
+    policy = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
+    page = (
         '<!DOCTYPE html>\n<html lang="en"><head><meta '
-        'charset="utf-8"><title>Trust</title><meta '
-        f'http-equiv="Content-Security-Policy" content="{policy}"><meta '
+        f'charset="utf-8"><title>{escape(title)}</title><meta '
+        f'http-equiv="Content-Security-Policy" content="{policy}; '
+        "form-action 'none'\"><meta "
         'name="viewport" content="width=device-width"></head>'
-        f"<body><main>{body}</main></body></html>"
+        f'<body class="own"><main>{markdown2html(text)}</main></body></html>'
     )
+    return title, page
 
 
 if __name__ == "__main__":
     out = Path(sys.argv[1])
-    (out / "trust.html").write_text(trust(), "utf-8")
+    _, trust = from_markdown(CHECKOUT / "TRUST.md")
+    (out / "trust.html").write_text(trust, "utf-8")
     build(out, find(), recording())
     print(f"the site: {out / 'index.html'}")

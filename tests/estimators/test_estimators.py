@@ -13,8 +13,9 @@ import pytest
 import scipy.sparse as sp
 from helpers import module_fixture, refuses
 from helpers.solvers import objective
-from numpy.testing import assert_allclose
+from numpy.testing import assert_allclose, assert_equal
 from sklearn.base import clone
+from sklearn.callback import ScoringMonitor
 from sklearn.datasets import load_digits, load_iris
 from sklearn.exceptions import ConvergenceWarning, DataConversionWarning
 from sklearn.pipeline import make_pipeline
@@ -315,6 +316,34 @@ def test_ctrl_c_keeps_the_last_iterate_if_there_is_one(name, fitted, interrupt):
     interrupt(solver, at=0)
     with pytest.raises(KeyboardInterrupt):
         made(name).set_params(**given).fit(SCALED, SPECIES)
+
+
+@each
+def test_callbacks_see_each_round_and_change_nothing(name, fitted):
+    def upper(model, X, y):
+        return model.upper_
+
+    monitor = ScoringMonitor(scoring={"upper": upper, "score": "accuracy"})
+    model = made(name).set_callbacks(monitor).fit(SCALED, SPECIES)
+    log = monitor.get_logs().data_as_pandas
+    assert log.task_id.tolist() == list(range(model.n_iter_ + 1))
+    last = log.iloc[-1]
+    assert last.upper == pytest.approx(model.upper_, nan_ok=True)
+    assert last.score == model.score(SCALED, SPECIES)
+    assert_equal(
+        model.decision_function(SCALED), fitted[name].decision_function(SCALED)
+    )
+
+
+class StopAtOnce(ScoringMonitor):
+    def on_fit_task_end(self, estimator, context):
+        return True
+
+
+@each
+def test_a_callback_ends_a_fit(name):
+    with pytest.warns(ConvergenceWarning, match=r"\(a callback\) after 0 rounds"):
+        made(name).set_callbacks(StopAtOnce(scoring=None)).fit(SCALED, SPECIES)
 
 
 SETS = {"l1": 0.1, "tol": 1e-4, "random_state": 0}

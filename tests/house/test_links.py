@@ -8,7 +8,7 @@ import nbformat
 from helpers import each
 
 ROOT = Path(__file__).parents[2]
-FOLDERS = "benchmarks data notebooks results tests/mutation workbench".split()
+FOLDERS = "benchmarks data guides notebooks results tests/mutation workbench".split()
 DOCUMENTS = [
     *ROOT.glob("*.md"),
     *(p for f in FOLDERS for p in (ROOT / f).rglob("*.md")),

@@ -7,15 +7,19 @@ import inspect
 import json
 import os
 import re
+import runpy
 import shlex
 import subprocess
+import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 import yaml
-from helpers import each, module_fixture
+from helpers import each, module_fixture, slow
+from pytest import approx
 
 from workbench import SOLVERS, below, certify, cli, load, rounds, run
 from workbench.arena import contest
@@ -32,7 +36,14 @@ from workbench.runs.results import write_results
 from workbench.runs.sweep import sweep
 
 FOLDERS = ".binder .ci .github .jupyter .site benchmarks data examples figures"
-FOLDERS = (*FOLDERS.split(), "notebooks", "results", "tests/mutation", "workbench")
+FOLDERS = (
+    *FOLDERS.split(),
+    "guides",
+    "notebooks",
+    "results",
+    "tests/mutation",
+    "workbench",
+)
 KINDS = {"", *".md .py .ipynb .toml .yml .html .jinja2 .json".split()}
 COMMANDS = "|".join(re.findall(r"(\w+)_command\b", " ".join(vars(cli))))
 MAKEFILE = (CHECKOUT / "Makefile").read_text("utf-8")
@@ -74,6 +85,12 @@ mrc_epsilon.ipynb: notebooks/figures/mrc_epsilon.ipynb
 """
 # placeholders
 STANDS_FOR = dict(line.split(": ") for line in STANDS_FOR.split("\n")[1:-1])
+GUIDES = [CHECKOUT / "README.md", *sorted((CHECKOUT / "guides").glob("*.md"))]
+BLOCK = re.compile(
+    r"^```(python|sh)\n(.*?)^```\n(?:\n```text\n(.*?)^```\n)?",
+    re.MULTILINE | re.DOTALL,
+)
+NUMBER = r"\d[\d.]*(?:e-?\d+)?"
 PYTHON = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
 CALL = re.compile(r"(?<!`)`((?:load|run|contest|explore|grid|sweep|certify)\([^`]*\))`")
 FUNCTIONS = (below, certify, contest, explore, grid, load, record, report, run, sweep)
@@ -91,7 +108,8 @@ def text_of(path):
     if path.suffix == ".ipynb":
         cells = json.loads(text)["cells"]
         return "\n\n".join("".join(cell["source"]) for cell in cells)
-    return text
+    # Other blocks of guides run together, below.
+    return BLOCK.sub("", text) if path.parent.name == "guides" else text
 
 
 @module_fixture
@@ -318,3 +336,70 @@ def test_every_example_in_print_runs(texts, here):
             faults.append(f"{name}: {code.strip()}: {error!r}")
     assert not faults, "\n".join(faults)
     assert count > 20
+
+
+def printed_like(printed, words):
+    """Return whether words are those in print: numbers of more than five characters
+    nearly, seconds of any size, and anything for three dots."""
+    parts = re.split(rf"({NUMBER} s\b|{NUMBER}|\.\.\.)", printed)
+    patterns = [re.escape(part) for part in parts]
+    known = []
+    for i in range(1, len(parts), 2):
+        if parts[i] == "...":
+            patterns[i] = ".*?"
+        elif parts[i].endswith(" s"):
+            patterns[i] = f"{NUMBER} s"
+        elif len(parts[i]) > 5:
+            patterns[i] = f"({NUMBER})"
+            known.append(float(parts[i]))
+    found = re.fullmatch("".join(patterns), words, re.DOTALL)
+    numbers = found and [float(number) for number in found.groups()]
+    return numbers == approx(known, rel=1e-5, abs=1e-5)
+
+
+@each(
+    "printed, words, like",
+    [
+        ("in 2 s: 0.50000 of a...z", "in 31.5 s: 0.50001 of a b\nz", True),
+        ("in 2 s: 0.5", "in 2 s: 0.51", False),
+        ("an excess of 3", "an excess of 3 %", False),
+    ],
+)
+def test_words_are_compared_as_they_are_printed(printed, words, like):
+    assert printed_like(printed, words) == like
+
+
+@slow
+@pytest.mark.filterwarnings("default")  # the pages say which
+@each("page", GUIDES, ids=lambda page: page.stem)
+def test_a_page_prints_what_its_examples_print(page, tmp_path, monkeypatch, capfd):
+    """Blocks of a page run in its order, in one folder and one Python session."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("WORKBENCH_RUNS", str(tmp_path / "runs"))
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(CHECKOUT), *sys.path]))
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+    monkeypatch.setenv("PATH", path)
+    session = {}
+    compared = []
+    for language, code, printed in BLOCK.findall(page.read_text("utf-8")):
+        if not printed and page.name == "README.md":
+            continue  # other tests check these commands and examples
+        if "import skore" in code and not find_spec("skore"):
+            continue
+        if language == "sh":
+            subprocess.run(["bash", "-c", code], check=True, stderr=subprocess.STDOUT)
+        else:
+            exec(code, session)
+        words = capfd.readouterr().out.strip()
+        assert printed_like(printed.strip(), words), f"{code}\n{words}"
+        compared += [code] if printed else []
+    assert compared
+
+
+def test_the_table_of_estimators_has_the_rows_that_its_script_prints(capsys):
+    runpy.run_path(str(CHECKOUT / "benchmarks/tables.py"))["main"](["iris"])
+    page = (CHECKOUT / "guides/tables.md").read_text("utf-8")
+    row = r"^\| ([A-Z].*?) \| [.\d]+ \| [.\d]+ s\*? \|"
+    printed = re.findall(row, page, re.M)
+    assert printed == re.findall(row, capsys.readouterr().out, re.M)
+    assert sum("(ours)" in name for name in printed) == 5

@@ -143,23 +143,6 @@ def test_words_that_the_law_lacks_are_refused():
         threshold("somewhat faster")
 
 
-@pytest.mark.filterwarnings("ignore:Liblinear failed to converge")  # as the README says
-def test_the_examples_of_the_readme_print_its_words_and_numbers(capsys):
-    text = (CHECKOUT / "README.md").read_text("utf-8")
-    number = r"\d[\d.]*(?:e-\d+)?"
-    examples = re.findall(r"```python\n([^`]*)```\n\n```text\n([^`]*)\n```", text)
-    assert len(examples) == 2
-    for code, printed in examples:
-        exec(code, {})
-        texts = [
-            re.sub(r"[\d.]+ s$", "", t.strip())
-            for t in (capsys.readouterr().out, printed)
-        ]
-        found, known = ([float(n) for n in re.findall(number, t)] for t in texts)
-        assert found == approx(known, rel=1e-5, abs=1e-5) and len(known) >= 2
-        assert re.sub(number, "", texts[0]) == re.sub(number, "", texts[1])
-
-
 @each("page", PAGES, ids=lambda page: page.name)
 def test_the_readme_has_the_counts_and_its_page_the_board(page):
     text = page.read_text("utf-8")

@@ -5,12 +5,14 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable, Iterable
+from copy import copy
 from dataclasses import KW_ONLY, dataclass, field, fields, replace
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.callback import CallbackSupportMixin, with_callbacks
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import (
@@ -90,10 +92,14 @@ seed = accept(lambda v: is_whole(v, 0, 2**32 - 1), "an integer from 0 to 2^32 - 
 
 
 @dataclass(eq=False, repr=False)
-class Classifier(ClassifierMixin, BaseEstimator):
+class Classifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
     """Run a solver on checked rows and labels, and predict the class of highest score.
 
     Features are not scaled: scale them first, for example with StandardScaler.
+
+    Scikit-learn's callbacks, which it calls experimental, see a fitted classifier after
+    each round, and none of their time counts: ``set_callbacks(ProgressBar())``. A
+    callback that returns True from ``on_fit_task_end`` ends the fit.
 
     Parameters
     ----------
@@ -219,6 +225,7 @@ class Classifier(ClassifierMixin, BaseEstimator):
             if value is not None or f.default is not None:
                 f.metadata["check"](value, f.name)
 
+    @with_callbacks
     def _learn(self, X: Given, y: Given, sample_weight: Given = None):
         """Run a solver, keep its last state, and warn if it ended too early."""
         self._check_parameters()
@@ -239,7 +246,15 @@ class Classifier(ClassifierMixin, BaseEstimator):
         problem = as_problem(self._widened(X), y, name=type(self).__name__)
         problem = replace(problem, weights=weights)
         solver, parameters = self._solver(problem)
-        trace, state = run(solver, problem, *self._rules(), parameters=parameters)
+        reports = Reports(self, problem, X, y)
+        trace, state = run(
+            solver,
+            problem,
+            *reports.rules,
+            *self._rules(),
+            parameters=parameters,
+            measure=reports.measure,
+        )
         interrupted = trace.stopped_by == "interrupted"
         if state is None or (interrupted and not trace.last["round"]):
             raise KeyboardInterrupt  # nothing is learnt
@@ -251,7 +266,8 @@ class Classifier(ClassifierMixin, BaseEstimator):
         if fault:
             stop = f"{solver} stopped ({trace.stopped_by}) after {self.n_iter_} rounds"
             # The warning names the line that calls `fit`.
-            warnings.warn(f"{stop} with {fault}", ConvergenceWarning, stacklevel=3)
+            warnings.warn(f"{stop} with {fault}", ConvergenceWarning, stacklevel=4)
+        reports.context.call_on_fit_task_end(estimator=self, X=X, y=y)
         return self
 
     def _rows(self, X: Given, y="no_validation", **options):
@@ -325,6 +341,43 @@ class Classifier(ClassifierMixin, BaseEstimator):
         if self.random_state is None:
             return int(np.random.default_rng().integers(2**32))
         return int(self.random_state)
+
+
+class Reports:
+    """What a fit reports to scikit-learn's callbacks: a task for each round."""
+
+    def __init__(self, classifier: Classifier, problem: Problem, X: Given, y: Given):
+        self.classifier = classifier
+        self.problem = problem
+        self.rows = {"estimator": classifier, "X": X, "y": y}
+        if problem.weights.min() != problem.weights.max():
+            self.rows["metadata"] = {"sample_weight": problem.weights}
+        self.context = classifier._init_callback_context(
+            max_subtasks=classifier.max_iter + 1
+        )
+        self.context.call_on_fit_task_begin(**self.rows)
+        self.rules = [self.report] if hasattr(classifier, "_skl_callbacks") else []
+
+    def measure(self, state: State) -> Record:
+        """Keep a state, which the rule needs; measure nothing."""
+        self.state = state
+        return {}
+
+    def report(self, row: Record) -> str | None:
+        """Report a round, and stop if a callback says so."""
+
+        def fitted() -> Record:
+            classifier = copy(self.classifier)
+            classifier.classes_ = self.problem.classes
+            classifier.n_iter_ = row["round"]
+            classifier.trace_ = Trace(rows=[row])
+            classifier._keep(self.problem, self.state, classifier.trace_)
+            return vars(classifier)
+
+        task = self.context.subcontext(task_name="round")
+        task.call_on_fit_task_begin(**self.rows)
+        ended = task.call_on_fit_task_end(**self.rows, reconstruction_attributes=fitted)
+        return "a callback" if ended else None
 
 
 class WeightedClassifier(Classifier):
