@@ -16,12 +16,12 @@ from types import SimpleNamespace
 import nbformat
 import pytest
 from helpers import each_path, module_fixture, refuses, slow, wait
-from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
+from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
 import course
 import instructor
 import marking
-from markup import PARTS
+from markup import PARTS, described
 from workbench.live.replay import SCRIPT, hashed
 
 LESSONS = course.lessons()
@@ -111,6 +111,18 @@ def test_every_lesson_and_cheat_sheet_becomes_a_sound_page(path):
         ] == neighbours
         assert text.partition("</nav>")[0].count("<li>") == read.tags.count("h2") > 2
         assert course.heading(path)[1] and "](https://" in prose
+
+
+@each_path(LESSONS)
+def test_every_plot_has_the_words_that_read_it(path):
+    notebook = course.read(path)
+    drawn = [cell for cell in notebook.cells if "= plt.subplots(" in cell.source]
+    for cell in drawn:
+        cell.outputs = [new_output("display_data", {"image/png": ""})]
+    described(notebook)
+    words = [cell.outputs[0].metadata["image/png"]["alt"] for cell in drawn]
+    assert not [each for each in words if not 30 < len(each) < 500]
+    assert not re.search(r"[\\$]|(^|\n)(#|\*?Before|Predict)", "\n".join(words))
 
 
 def test_the_contents_name_the_lessons_and_search_plain_words():
@@ -402,6 +414,10 @@ def build(tmp_path_factory):
             new_code_cell(
                 f"twice = {answer}  # hidden\n{CHECK}", metadata={"tags": ["solution"]}
             ),
+            new_code_cell(
+                "import matplotlib.pyplot as plt\nplt.plot([0, 1])\nplt.show()"
+            ),
+            new_markdown_cell("*Reading the plot.* It rises by $\\frac12$."),
             new_code_cell(REPLAY if name == "ww_1_a" else "'<script>'"),
         ]
         nbformat.write(new_notebook(cells=cells), folder / f"{name}.ipynb")
@@ -409,6 +425,7 @@ def build(tmp_path_factory):
     (folder / template.name).write_text(template.read_text("utf-8"), "utf-8")
     with pytest.MonkeyPatch.context() as patch, redirect_stderr(StringIO()) as said:
         patch.setattr(course, "LEARN", folder)
+        patch.setenv("MPLBACKEND", "agg")  # as on servers
         options = ["--out", str(folder / "out"), "-j", "2", "--nbgrader"]
         assert course.main(["ww_1", "ww_2", "ww_3", *options]) == 1
     return folder / "out", said.getvalue()
@@ -435,6 +452,7 @@ def test_a_build_writes_what_succeeds(build):
     text = (out / "ww_1_a.html").read_text()
     assert text.count(f"<script>{SCRIPT}</script>") == 1
     assert text.count('class="recording"') == 1
+    assert text.count('alt="It rises by 1/2."') == 1
     assert "right: four" in text and "&lt;b&gt;" in text
     assert "hidden" not in (out / "students/ww_1_a.ipynb").read_text()
 
