@@ -101,8 +101,8 @@ def sheets() -> list[Path]:
 
 
 def texts() -> list[Path]:
-    """Return the pages that are not lessons: the syllabus and the cheat sheets."""
-    return [*LEARN.glob("syllabus.md"), *sheets()]
+    """Return the pages that are not lessons: syllabus, glossary and cheat sheets."""
+    return [*LEARN.glob("syllabus.md"), *LEARN.glob("glossary.md"), *sheets()]
 
 
 def read(path: Path) -> NotebookNode:
@@ -311,6 +311,7 @@ def page(
         "groups": [(name, [*paths]) for name, paths in groupby(pages, series)],
         "sheets": sheets(),
         "syllabus": [*LEARN.glob("syllabus.md")],
+        "glossary": [*LEARN.glob("glossary.md")],
         "found": json.dumps(sections, ensure_ascii=False).replace("<", "\\u003c"),
         "names": [lesson.stem for lesson in lessons()],
         "script": replay.SCRIPT if plays else "" if path else SEARCH,

@@ -69,7 +69,8 @@ def sound(text):
     assert len(set(page.ids)) == len(page.ids) and page.tags.count("h1") == 1
     assert {link[1:] for link in page.links if link.startswith("#")} <= set(page.ids)
     known = {f"{path.stem}.html" for path in LESSONS + SHEETS} | {"index.html"}
-    known |= {f"students/{path.name}" for path in LESSONS} | {"syllabus.html"}
+    known |= {f"students/{path.name}" for path in LESSONS}
+    known |= {"syllabus.html", "glossary.html"}
     local = {
         x.partition("#")[0] for x in page.links if not x.startswith(("https:", "#"))
     }
@@ -141,6 +142,22 @@ def test_the_contents_name_the_lessons_and_search_plain_words():
     for path in LESSONS:
         title, *stated = course.heading(path)
         assert all(stated) and f'{path.stem}.html">{title.split(" · ")[0]}' in text
+
+
+def test_the_glossary_is_in_order_and_every_lesson_links_to_it():
+    path = course.LEARN / "glossary.md"
+    sound(course.page(course.read(path), path, []))
+    rows = re.findall(
+        r"^\| (.+?) \| (.*?)\| (.+) \| .+ \| (.+) \|$", path.read_text(), re.M
+    )
+    terms = [term.lower() for term, *_ in rows[1:]]
+    assert len(terms) > 40 and terms == sorted(set(terms))
+    linked = {name for *_, links in rows for name in re.findall(r"\((\w+)\.", links)}
+    lessons = {each.stem for each in LESSONS if each.parent == course.LEARN}
+    assert linked == lessons, linked ^ lessons
+    for lesson in lessons:
+        cells = course.read(course.LEARN / f"{lesson}.ipynb").cells
+        assert "](glossary.md)" in cells[-1].source
 
 
 def test_the_weeks_are_even_and_begin_with_lessons():
