@@ -186,6 +186,7 @@ def test_the_instructor_has_what_students_have_not(tmp_path):
     asked = [set(re.split(r"^\d+\. ", text, flags=re.M)[1:]) for text in papers]
     assert len(asked[0]) == len(asked[1]) == 10 and not asked[0] & asked[1]
     assert not any("Answer" in text for text in papers)
+    assert (tmp_path / "exam_1_answers.html").read_text().count("<math") > 40
     assert (tmp_path / "exam_1_answers.md").read_text().count("*Answer.*") == 10
 
 
