@@ -32,7 +32,7 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
 import instructor
 from checks.exercise import solutions
-from markup import rewritten
+from markup import described, rewritten
 from workbench.live import replay
 from workbench.runs.jupyter_kernels import IpcKernelManager
 from workbench.runs.notebooks import CHECKOUT
@@ -101,8 +101,8 @@ def sheets() -> list[Path]:
 
 
 def texts() -> list[Path]:
-    """Return the pages that are not lessons: the syllabus and the cheat sheets."""
-    return [*LEARN.glob("syllabus.md"), *sheets()]
+    """Return the pages that are not lessons: syllabus, glossary and cheat sheets."""
+    return [*LEARN.glob("syllabus.md"), *LEARN.glob("glossary.md"), *sheets()]
 
 
 def read(path: Path) -> NotebookNode:
@@ -229,11 +229,14 @@ def executed(path: Path) -> tuple[NotebookNode, str]:
     settings = {"timeout": CELL_TIMEOUT_S, "kernel_manager_class": IpcKernelManager}
     # a kernel's shutdown is no news
     settings["extra_arguments"] = ["--log-level=CRITICAL"]
+    # a backend that is set, as usual on servers, would leave the pages without plots
+    inline = {name: os.environ[name] for name in os.environ if name != "MPLBACKEND"}
     try:
-        NotebookClient(notebook, resources=where, **settings).execute()
+        NotebookClient(notebook, resources=where, **settings).execute(env=inline)
     # an error in a cell or a dead kernel ends this lesson only
     except Exception as error:
         return notebook, strip_ansi(str(error)) or repr(error)
+    described(notebook)
     for cell in notebook.cells:
         printed = "".join(output.get("text", "") for output in cell.get("outputs", ()))
         if "solution" in cell.metadata.get("tags", ()) and not printed.startswith(
@@ -308,6 +311,7 @@ def page(
         "groups": [(name, [*paths]) for name, paths in groupby(pages, series)],
         "sheets": sheets(),
         "syllabus": [*LEARN.glob("syllabus.md")],
+        "glossary": [*LEARN.glob("glossary.md")],
         "found": json.dumps(sections, ensure_ascii=False).replace("<", "\\u003c"),
         "names": [lesson.stem for lesson in lessons()],
         "script": replay.SCRIPT if plays else "" if path else SEARCH,

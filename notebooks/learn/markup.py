@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 from math_core import LatexError, LatexToMathML
+from nbformat import NotebookNode
 
 from workbench.runs.notebooks import CHECKOUT
 
@@ -20,6 +21,59 @@ PARTS = re.compile(
     r"|(?<!!)\[(?P<words>(?:[^\[\]]|\[[^\]]*\])+)\]\((?P<target>[^()\s]+)\)",
     re.DOTALL | re.MULTILINE,
 )
+
+NOT_READ = re.compile(
+    r"\*Reading the plots?\.?\*|<summary>.*?</summary>|</?\w[^>]*>|\*\*"
+)
+SPOKEN = {  # formulas as one types them without TeX
+    r"\\[td]?frac ?(\d) ?(\d)": r"\1/\2",
+    r"\\[td]?frac\{([^{}]+)\}\{([^{}]+)\}": r"(\1)/(\2)",
+    r"\\(?:math[a-z]+|text|operatorname|bar|hat|tilde)\b ?|\\[,;! ]|[{}]": "",
+    r"\\\|": "|",
+    r"\\le\b": "≤",
+    r"\\ge\b": "≥",
+    r"\\(?:cdot|times)\b": "·",
+    r"\\([a-zA-Z]+)": r"\1",
+}
+ALT_CHARACTERS = 300
+
+
+def described(notebook: NotebookNode) -> None:
+    """Give each plot an alternative text: the sentences below it that read it.
+
+    They are the first ones of the next text, as many as have `ALT_CHARACTERS`.
+    """
+    text = ""
+    for cell in reversed(notebook.cells):
+        if cell.cell_type == "markdown":
+            text = cell.source
+        for output in cell.get("outputs", ()):
+            if "image/png" in output.get("data", ()):
+                alt = {"alt": spoken(text)}
+                output.metadata["image/png"] = (
+                    output.metadata.get("image/png", {}) | alt
+                )
+
+
+def spoken(text: str) -> str:
+    """Return the first sentences of a text, without Markdown and TeX."""
+    (block, *_) = NOT_READ.sub("", text).strip().split("\n\n")
+
+    def typed(match: re.Match) -> str:
+        words = match["words"] or (match["code"] or "").strip("`")
+        formula = match["display"] or match["inline"] or ""
+        for pattern, plain in SPOKEN.items():
+            formula = re.sub(pattern, plain, formula)
+        return words or formula
+
+    words = " ".join(re.sub(r"\*(\w[^*]*)\*", r"\1", PARTS.sub(typed, block)).split())
+    kept, *more = re.split(r"(?<=[.?!:]) (?=[A-Z(])", words)
+    for sentence in more:
+        if len(kept) + len(sentence) < ALT_CHARACTERS:
+            kept += f" {sentence}"
+        else:
+            break
+    return kept
 
 
 def rewritten(source: str, path: Path, copies: bool = False) -> str:

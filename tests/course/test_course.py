@@ -16,12 +16,12 @@ from types import SimpleNamespace
 import nbformat
 import pytest
 from helpers import each_path, module_fixture, refuses, slow, wait
-from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
+from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
 import course
 import instructor
 import marking
-from markup import PARTS
+from markup import PARTS, described
 from workbench.live.replay import SCRIPT, hashed
 
 LESSONS = course.lessons()
@@ -69,7 +69,8 @@ def sound(text):
     assert len(set(page.ids)) == len(page.ids) and page.tags.count("h1") == 1
     assert {link[1:] for link in page.links if link.startswith("#")} <= set(page.ids)
     known = {f"{path.stem}.html" for path in LESSONS + SHEETS} | {"index.html"}
-    known |= {f"students/{path.name}" for path in LESSONS} | {"syllabus.html"}
+    known |= {f"students/{path.name}" for path in LESSONS}
+    known |= {"syllabus.html", "glossary.html"}
     local = {
         x.partition("#")[0] for x in page.links if not x.startswith(("https:", "#"))
     }
@@ -113,6 +114,18 @@ def test_every_lesson_and_cheat_sheet_becomes_a_sound_page(path):
         assert course.heading(path)[1] and "](https://" in prose
 
 
+@each_path(LESSONS)
+def test_every_plot_has_the_words_that_read_it(path):
+    notebook = course.read(path)
+    drawn = [cell for cell in notebook.cells if "= plt.subplots(" in cell.source]
+    for cell in drawn:
+        cell.outputs = [new_output("display_data", {"image/png": ""})]
+    described(notebook)
+    words = [cell.outputs[0].metadata["image/png"]["alt"] for cell in drawn]
+    assert not [each for each in words if not 30 < len(each) < 500]
+    assert not re.search(r"[\\$]|(^|\n)(#|\*?Before|Predict)", "\n".join(words))
+
+
 def test_the_contents_name_the_lessons_and_search_plain_words():
     found = []
     for path in (LESSONS[0], SHEETS[0], SYLLABUS):
@@ -129,6 +142,22 @@ def test_the_contents_name_the_lessons_and_search_plain_words():
     for path in LESSONS:
         title, *stated = course.heading(path)
         assert all(stated) and f'{path.stem}.html">{title.split(" · ")[0]}' in text
+
+
+def test_the_glossary_is_in_order_and_every_lesson_links_to_it():
+    path = course.LEARN / "glossary.md"
+    sound(course.page(course.read(path), path, []))
+    rows = re.findall(
+        r"^\| (.+?) \| (.*?)\| (.+) \| .+ \| (.+) \|$", path.read_text(), re.M
+    )
+    terms = [term.lower() for term, *_ in rows[1:]]
+    assert len(terms) > 40 and terms == sorted(set(terms))
+    linked = {name for *_, links in rows for name in re.findall(r"\((\w+)\.", links)}
+    lessons = {each.stem for each in LESSONS if each.parent == course.LEARN}
+    assert linked == lessons, linked ^ lessons
+    for lesson in lessons:
+        cells = course.read(course.LEARN / f"{lesson}.ipynb").cells
+        assert "](glossary.md)" in cells[-1].source
 
 
 def test_the_weeks_are_even_and_begin_with_lessons():
@@ -157,6 +186,7 @@ def test_the_instructor_has_what_students_have_not(tmp_path):
     asked = [set(re.split(r"^\d+\. ", text, flags=re.M)[1:]) for text in papers]
     assert len(asked[0]) == len(asked[1]) == 10 and not asked[0] & asked[1]
     assert not any("Answer" in text for text in papers)
+    assert (tmp_path / "exam_1_answers.html").read_text().count("<math") > 40
     assert (tmp_path / "exam_1_answers.md").read_text().count("*Answer.*") == 10
 
 
@@ -402,6 +432,10 @@ def build(tmp_path_factory):
             new_code_cell(
                 f"twice = {answer}  # hidden\n{CHECK}", metadata={"tags": ["solution"]}
             ),
+            new_code_cell(
+                "import matplotlib.pyplot as plt\nplt.plot([0, 1])\nplt.show()"
+            ),
+            new_markdown_cell("*Reading the plot.* It rises by $\\frac12$."),
             new_code_cell(REPLAY if name == "ww_1_a" else "'<script>'"),
         ]
         nbformat.write(new_notebook(cells=cells), folder / f"{name}.ipynb")
@@ -409,6 +443,7 @@ def build(tmp_path_factory):
     (folder / template.name).write_text(template.read_text("utf-8"), "utf-8")
     with pytest.MonkeyPatch.context() as patch, redirect_stderr(StringIO()) as said:
         patch.setattr(course, "LEARN", folder)
+        patch.setenv("MPLBACKEND", "agg")  # as on servers
         options = ["--out", str(folder / "out"), "-j", "2", "--nbgrader"]
         assert course.main(["ww_1", "ww_2", "ww_3", *options]) == 1
     return folder / "out", said.getvalue()
@@ -435,6 +470,7 @@ def test_a_build_writes_what_succeeds(build):
     text = (out / "ww_1_a.html").read_text()
     assert text.count(f"<script>{SCRIPT}</script>") == 1
     assert text.count('class="recording"') == 1
+    assert text.count('alt="It rises by 1/2."') == 1
     assert "right: four" in text and "&lt;b&gt;" in text
     assert "hidden" not in (out / "students/ww_1_a.ipynb").read_text()
 

@@ -289,6 +289,26 @@ def test_every_exercise_has_its_check_and_a_hidden_solution(path):
     assert not waiting and len(kinds) >= 4 and set(kinds) == KINDS
 
 
+@each_path(LESSONS)
+def test_every_lesson_ends_with_five_questions(path):
+    text = course.read(path).cells[-1].source
+    assert text.startswith("## Five questions\n")
+    assert re.findall(r"^\*\*(\d)\. ", text, flags=re.M) == [*"12345"]
+    questions = re.split(r"^\*\*\d\. ", text, flags=re.M)[1:]
+    rights = []
+    for question in questions:
+        said = re.findall(r"</summary>\n\n\*(Right|Wrong)\.\* \S", question)
+        answers = re.findall(
+            r"^<details><summary>(.+)</summary>$", question, flags=re.M
+        )
+        assert "?**\n" in question and len(set(answers)) == len(said) == 3
+        assert said.count("Right") == 1
+        rights.append(said.index("Right"))
+    assert len(set(rights)) > 1, "the right answer is always at the same place"
+    for words in re.findall("<summary>.*", text):
+        assert not re.search("[`_*](?![^$]*\\$)", words), "no Markdown in a summary"
+
+
 @each_path(SETS)
 def test_a_problem_set_runs_without_its_solutions(path):
     text = "\n".join(cell.source for cell in course.read(path).cells)

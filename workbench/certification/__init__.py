@@ -261,8 +261,8 @@ def errors(bounds: list[Bounds], problem: Problem) -> dict[str, tuple[float, ...
 def predicted(bounds: list[Bounds], which: str, X: Matrix, k: int) -> np.ndarray:
     """Return the codes of the classes that have the highest scores.
 
-    With pairs of classes, these are the classes with the most votes. `which` weights
-    are meant: "given" or "best".
+    With pairs of classes, these are the classes with the most votes. `which` names the
+    weights that predict: "given" or "best".
     """
     scorers = [getattr(bound, which) for bound in bounds]
     blocks = [X[rows] for rows in pieces(X.shape[0], checker.BLOCK)]

@@ -76,7 +76,7 @@ class Limit:
         return kind is KeyboardInterrupt
 
     def stop(self) -> None:
-        """Leave no time, after Ctrl-C."""
+        """Set the remaining time to zero, after Ctrl-C."""
         self.interrupted = True
         self.cut = True
         self.end = 0.0

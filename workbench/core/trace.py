@@ -174,8 +174,8 @@ def _follows(row: Row, before: Row) -> bool:
 
 
 def encode(value: object) -> Json:
-    """Return `value` for strict JSON: NaN and infinities are texts, NumPy scalars
-    numbers."""
+    """Return `value` for strict JSON: NaN and infinities become texts, and
+    NumPy scalars numbers."""
     if isinstance(value, dict):
         return {key: encode(v) for key, v in value.items()}
     if isinstance(value, (list, tuple)):

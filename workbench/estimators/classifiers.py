@@ -337,9 +337,10 @@ class GeneralizedLeastSquares(WeightedClassifier):
     runs ``ls_accelerated``: the paper names this variant in Section 4; the restart of
     its momentum is ours.
 
-    It is for dense tables of up to 20,000 features, where it predicts as scikit-learn's
-    peers of the same loss; the solver ``ls_stagewise`` takes more features. It is not
-    for large sparse text: the second moment is dense.
+    It is for dense tables of up to 20,000 features, where its predictions are like
+    those of scikit-learn's classifiers with the same loss. The solver ``ls_stagewise``
+    takes more features. The class is not for large sparse text, because the second
+    moment is dense.
 
     Parameters
     ----------
@@ -434,7 +435,8 @@ class SampledCutClassifier(Classifier):
     Attributes
     ----------
     support_ : (m,) indices of the training rows that predictions need; there are more
-        of them than in an exact solution. ``support_vectors_`` : (m, d), these rows
+        of them than in an exact solution. ``support_vectors_`` : (m, d), the rows
+        themselves
     dual_coef_ : (k, m), f_j = sum_i dual_coef_[j, i] k(support_vectors_[i], .). For two
         classes it is (1, m), for the one f of the decision function, as in SVC
     gamma_ : float, the value that was used

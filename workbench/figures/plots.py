@@ -112,8 +112,8 @@ def band(ax: Axes, table: pd.DataFrame, **style) -> None:
 
 
 def ended_by_clock(traces: Iterable[Trace]) -> str:
-    """Return a sentence for a caption on the runs that the clock ended, empty without
-    any."""
+    """Return a caption's sentence on the runs that the time limit ended, or '' if there
+    are none."""
     solvers: dict[str, list[Trace]] = {}
     for trace in traces:
         solvers.setdefault(trace.header["solver"], []).append(trace)

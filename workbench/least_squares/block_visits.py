@@ -158,7 +158,7 @@ class BlockVisits:
         return self.cost_of(self.s.W[generator.own(b)], generator.penalty(b))
 
     def cost_of(self, W: np.ndarray, M: np.ndarray | None) -> float:
-        """Return the penalty of some weights, `M` its matrix."""
+        """Return the penalty of the weights `W`, whose matrix is `M`."""
         return self.alpha / 2 * float(np.vdot(W, penalised(M, W)))
 
     def generate(self, b: int) -> None:

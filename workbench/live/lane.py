@@ -148,8 +148,8 @@ class Lane:
     def advance(self, wait: bool = False) -> Row | None:
         """Go on by one round and return its row; None if the run has come to its end.
 
-        With `wait` the next round can wait: the row is evaluated and the state kept,
-        whatever that costs.
+        With `wait` the row is evaluated and the state kept, whatever that costs,
+        because the next round can wait.
         """
         if wait:
             self._evaluating.now()

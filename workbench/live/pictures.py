@@ -199,8 +199,8 @@ def weights(W: Matrix, title: str) -> Image:
     """Return (d, k) `W` as one small image per class or, if d is not a square, one row
     per class.
 
-    Of many classes it shows the first, of many features in rows those of largest
-    weight.
+    If there are many classes it shows the first ones; if the rows are features and
+    there are many, it shows those with the largest weights.
     """
     d, k = W.shape
     if k > MAX_BARS:

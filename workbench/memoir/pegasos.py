@@ -109,8 +109,8 @@ def memoir_pegasos(
 
     Parameters
     ----------
-    lam : positive weight of the regularisation lam/2 |W|^2; with the printed 1 every
-        margin of rows of unit length is violated, so that the default is ours
+    lam : positive weight of the regularisation lam/2 |W|^2; with the printed value,
+        1, every row of unit length violates its margin, so the default is our own
     batch_size : rows per step, at least 1, as in Theorem 2; n or more is one batch per
         round
     seed : int, seeds the row order

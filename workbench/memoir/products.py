@@ -24,8 +24,8 @@ from workbench.memoir.blocks import (
 
 @njit(cache=True, inline="always")
 def span(rows, i):
-    """Return where the entries of row i begin and end, and how much less the index of
-    an entry is than its place."""
+    """Return where the entries of row i begin and end, and how far the index of
+    an entry is below its place."""
     start = rows.starts[i]
     return start, rows.starts[i + np.uint64(1)], rows.shift * start
 

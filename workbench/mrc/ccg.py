@@ -272,8 +272,8 @@ def class_subsets(k: int, every: bool) -> tuple[np.ndarray, np.ndarray]:
 
     With `every`, these are each class's mean with every label subset (20). Else, for
     many classes, each mean comes with its own label and with all labels. The paper
-    leaves open which few it takes, and adds "objective positive". Here the own labels
-    imply it: weighted by the class proportions, their constraints sum to
+    leaves open which few it takes, and adds "objective positive". Here the constraints
+    of the classes' own labels imply it: weighted by the class proportions, they sum to
     ``tau'mu <= nu``.
 
     Returns

@@ -217,7 +217,7 @@ def start(svm: L1SVM, lam: float, alpha: np.ndarray) -> SVMState:
 
 
 def rule(w: np.ndarray) -> np.ndarray:
-    """Return the (2, d + 1) matrix with scores of minus and plus those of `w`."""
+    """Return the (2, d + 1) matrix whose scores are minus and plus those of `w`."""
     return np.outer([-1.0, 1.0], w)
 
 

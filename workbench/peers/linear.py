@@ -436,8 +436,9 @@ def ridge(
     """Minimise 1/(2n) |Y - X W|^2 + alpha/2 |W|^2 for the one-hot labels Y, in one
     round.
 
-    By Cholesky's factors of X'X + n alpha, or of XX' + n alpha if that is smaller, in
-    the precision of the rows; of sparse rows by conjugate gradients, one class after
-    the other, where `tol` is on the residual relative to the right-hand side.
+    Dense rows are solved by the Cholesky factors of X'X + n alpha, or of XX' + n alpha
+    if that is smaller, in the precision of the rows. Sparse rows are solved by
+    conjugate gradients, one class after the other, until the residual is at most `tol`
+    times the right-hand side.
     """
     return fits("ridge", problem, state, alpha=alpha, tol=tol)

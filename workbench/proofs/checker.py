@@ -167,7 +167,7 @@ def is_number(value: Given) -> bool:
 
 
 def is_positive(value: Given) -> bool:
-    """Return whether a value is such a number and not 0."""
+    """Return whether a value is a number as in :func:`is_number`, and above 0."""
     return is_number(value) and value > 0
 
 

@@ -210,10 +210,10 @@ def sweep(
     points : points of :func:`workbench.runs.grid.grid`; the lists of several grids can
         be added
     jobs : number of worker processes, each with one thread
-    timing : whether seconds are measured: in one worker, pinned to a core, where the
-        solvers take turns, with at least three runs of each setting (repetitions are
-        added if it has fewer seeds). Otherwise seconds are not comparable, and marked
-        so
+    timing : whether seconds are measured. Then all runs share one worker that is
+        pinned to a core, the solvers take turns, and each setting has at least three
+        runs (repetitions are added if it has fewer seeds). Otherwise seconds are not
+        comparable, and marked so
     seconds, memory : limits of one point, in wall seconds and GB, see
         :class:`workbench.runs.worker.Limits`
     folder : folder of the traces (default: ``runs/points`` of the checkout, for all

@@ -46,10 +46,10 @@ SERVE = (
 class Limits:
     """Limits of one task: wall ``seconds`` and ``memory`` in GB, None for no limit.
 
-    The time of a solver is checked after each of its rounds. A task is killed with its
-    worker after 1.5 times the limit plus :data:`GRACE_S`, for its data and its
-    evaluation. The memory limit is for allocations beyond those that the process has;
-    it is enforced on Linux only.
+    The time of a solver is checked after each of its rounds. A task and its worker
+    are killed after 1.5 times the limit plus :data:`GRACE_S`; the surplus is for its
+    data and its evaluation. The memory limit is for allocations beyond those that the
+    process has; it is enforced on Linux only.
     """
 
     seconds: float | None = None

@@ -122,7 +122,7 @@ def pivoted(
 ) -> np.ndarray | None:
     """Return x + step, where step maximises g.step - step'M step/2, or None.
 
-    All x + step are within 0 and their `bound`. Every index is at 0, at its bound or
+    Every x + step stays between 0 and its `bound`. Every index is at 0, at its bound or
     free. The free ones solve their equations; then all that leave their bounds, and all
     at a bound whose sign is wrong, change places at once, or one at a time if that does
     not lower their number. The result is None after too many exchanges, if more than
