@@ -22,7 +22,7 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-from workbench.figures.report.law import Cell, cells, verdict
+from workbench.figures.report.law import VERDICTS, Cell, cells, verdict
 from workbench.runs.mill import PRINTED, decided_folder
 from workbench.runs.notebooks import CHECKOUT
 
@@ -55,7 +55,9 @@ class Claim(NamedTuple):
         The notebook whose profile ``decide`` runs what is missing, and how long that
         takes on a core of our machine; empty if nothing here does.
     machines : tuple of str
-        Processors that the cells were measured on, of claims about time.
+        Processors that the cells were measured on.
+    date, commit : str
+        When the last of the runs behind the cells was made, and of which commit.
     """
 
     paper: str
@@ -74,6 +76,13 @@ class Claim(NamedTuple):
     decide: str = ""
     minutes: float = 0.0
     machines: tuple[str, ...] = ()
+    date: str = ""
+    commit: str = ""
+
+    @property
+    def decided(self) -> bool:
+        """Whether the parts of the scope that were measured decide the claim."""
+        return self.verdict not in VERDICTS[-2:]
 
     @property
     def number(self) -> str:
@@ -140,15 +149,11 @@ class Source(NamedTuple):
         path = self.folder / "figures" / f"{name}.json"
         return json.loads(path.read_text("utf-8"))
 
-    def machine(self, table: str) -> str:
-        """Return the processor of a table's runs, and whether they ran alone."""
+    def made(self, table: str) -> dict:
+        """Return the sidecar of a table's notebook, empty if it has no figure."""
         name = table.split("/")[0]
         first = min((self.folder / "figures" / name).glob("*.json"), default=None)
-        if first is None:
-            return "not timed"
-        sidecar = self.sidecar(f"{name}/{first.stem}")
-        alone = "" if sidecar["timed"] else ", not alone"
-        return sidecar["machine"]["cpu"].replace("(R)", "") + alone
+        return self.sidecar(f"{name}/{first.stem}") if first else {}
 
 
 def sources() -> list[Path]:
@@ -185,13 +190,13 @@ def _claim(opened: list[Source], entry: dict) -> Claim:
     timed = fields.pop("time", False)
     counterexample = fields.pop("counterexample", "")
     found: dict[str, list[Cell]] = {}
-    machines = []
+    made: list[dict] = []
     for source in opened if query else ():
         if all(map(source.has, tables)):
             rows = source.query(query, tables)
             for cell in cells(rows, entry["threshold"], timed):
                 found.setdefault(cell.name, []).append(cell)
-            machines += [source.machine(name) for name in tables if timed]
+            made += filter(None, map(source.made, tables))
     judged = tuple(cell for same in found.values() for cell in _decided(same))
     missing = {
         name: need
@@ -206,8 +211,21 @@ def _claim(opened: list[Source], entry: dict) -> Claim:
         fields["verdict"] = verdict([*judged, *proof], missing)
     if sql:
         fields["why"] = entry["why"].format(**opened[0].query(sql, tables)[0])
-    fields |= {"cells": judged, "missing": missing}
-    return Claim(**fields, machines=tuple(dict.fromkeys(machines)))
+    last = max([{}, *made], key=lambda sidecar: sidecar.get("date", ""))
+    fields |= {
+        "cells": judged,
+        "missing": missing,
+        "machines": tuple(dict.fromkeys(_machine(each, timed) for each in made)),
+        "date": last.get("date", "")[:10],
+        "commit": last.get("commit") or "",
+    }
+    return Claim(**fields)
+
+
+def _machine(sidecar: Mapping, timed: bool) -> str:
+    """Return the processor of a figure's runs, and of times whether they ran alone."""
+    cpu = sidecar.get("machine", {}).get("cpu", "unknown").replace("(R)", "")
+    return cpu if sidecar.get("timed") or not timed else f"{cpu}, not alone"
 
 
 def _decided(same: list[Cell]) -> list[Cell]:
