@@ -151,7 +151,7 @@ class Source(NamedTuple):
 
     def made(self, table: str) -> dict:
         """Return the sidecar of a table's notebook, empty if it has no figure."""
-        name = table.split("/")[0]
+        name = table.rstrip("?").split("/")[0]
         first = min((self.folder / "figures" / name).glob("*.json"), default=None)
         return self.sidecar(f"{name}/{first.stem}") if first else {}
 
