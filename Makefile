@@ -29,7 +29,7 @@ help: ## list these commands
 figures: .venv/.ok ## regenerate the figures, quick profile (ARGS="NAME... --profile smoke|quick|paper -j N")
 	.venv/bin/workbench figures $(ARGS)
 
-report: .venv/.ok ## put all figures, and the papers' numbers next to our own, on one HTML page
+report: .venv/.ok ## write HTML pages of the claims, all figures, and the papers' numbers next to our own: runs/report.html
 	.venv/bin/workbench report $(ARGS)
 
 lessons: .venv/.ok ## write student copies and an offline HTML course in course/ (ARGS="ls_1 --out DIR --instructor DIR")

@@ -181,10 +181,15 @@ def notebook_page(notebook: Notebook, shown: list[Picture]) -> str:
     return re.sub(rf'href="(?=({lessons})\.html)', 'href="../course/', page)
 
 
+def part_of(place: str) -> str:
+    """Return the folder of a page, or the first page of the report's."""
+    return re.sub(r"^report-.*", "report.html", place.split("/")[0])
+
+
 def dressed(page: str, place: str, bar: dict[str, str]) -> str:
     """Return a page with the site's bar, style and links; `place` is its address."""
     up = "../" * place.count("/")
-    folder = place.split("/")[0]
+    folder = part_of(place)
     if folder == "figures":
         folder = "figures.html"
     links = ""
@@ -208,7 +213,7 @@ def dressed(page: str, place: str, bar: dict[str, str]) -> str:
     notebook = r"(?:\.\./)*notebooks/figures/(\w+)\.ipynb"
     link = rf'<a href="{up}figures/\1.html">figure</a>'
     page = re.sub(rf"(?<=\()<code>{notebook}</code>(?=\))", link, page)
-    if place == "report.html":
+    if folder == "report.html":
         page = re.sub(rf'href="{notebook}"', r'href="figures/\1.html"', page)
     style = f"<!--site--><style>{STYLE}</style><!--/site-->"
     page = page.replace("</head>", f"{style}</head>", 1)
@@ -222,7 +227,7 @@ def entries(page: str, place: str) -> list[list[str]]:
     """
     named = re.search(r"<title>(.*?)( · workbench| API documentation)?</title>", page)
     page_title = unescape(named[1]) if named else ""
-    kind = KINDS.get(place.split("/")[0], "page")
+    kind = KINDS.get(part_of(place), "page")
     found = []
     for heading, anchor, text in Sections(page).sections:
         text = " ".join(text.split())

@@ -154,7 +154,7 @@ def _parser() -> argparse.ArgumentParser:
     )
 
     add = command(report_command)
-    add("--out", **FILE, help="file of the page (default: runs/report.html)")
+    add("--out", **FILE, help="file of the first page (default: runs/report.html)")
 
     add = command(data_command)
     add("action", choices=("list", "fetch", "check"), nargs="?", default="list")
@@ -543,7 +543,7 @@ def replay_command(arguments: argparse.Namespace) -> int:
 
 
 def report_command(arguments: argparse.Namespace) -> int:
-    """Write an HTML page of figures and the papers' numbers."""
+    """Write HTML pages of the claims, figures and the papers' numbers."""
     _in_a_checkout()
     from workbench.figures.report import report
 

@@ -9,11 +9,12 @@ from workbench.registry import SOLVERS
 
 
 class Paper(NamedTuple):
-    """A paper's title, its authors and where it appeared."""
+    """A paper's title, its authors, where it appeared, and a name of few words."""
 
     title: str
     authors: str
     where: str
+    short: str
 
 
 PAPERS = {
@@ -21,26 +22,31 @@ PAPERS = {
         "Efficient Large-Scale Learning of Minimax Risk Classifiers",
         "Bondugula, Mazuelas, Pérez",
         "arXiv:2511.17626",
+        "Minimax risk",
     ),
     "weston_watkins": Paper(
         "An Exact Solver for the Weston-Watkins SVM Subproblem",
         "Wang, Scott",
         "ICML 2021",
+        "Walrus",
     ),
     "memoir": Paper(
         "MEMOIR: Multi-class Extreme Classification with Inexact Margin",
         "Belyy, Sholokhov",
         "arXiv:1811.09863",
+        "MEMOIR",
     ),
     "least_squares": Paper(
         "Least Squares Revisited: Scalable Approaches for Multi-class Prediction",
         "Agarwal, Kakade, Karampatziakis, Song, Valiant",
         "ICML 2014",
+        "Least squares",
     ),
     "sampled_cuts": Paper(
         "Training Structural SVMs with Kernels Using Sampled Cuts",
         "Yu, Joachims",
         "KDD 2008",
+        "Sampled cuts",
     ),
 }
 # A name that continues with one of these means less than the paper's data set.

@@ -2,11 +2,13 @@
 
 import io
 import json
+import math
 import re
 import shlex
 from html import unescape
 from html.parser import HTMLParser
 
+import jsonschema
 import numpy as np
 import pandas as pd
 import pytest
@@ -16,9 +18,11 @@ from pytest import approx
 
 from workbench import load, rounds, run
 from workbench.figures import reference
-from workbench.figures.report import report
+from workbench.figures.report import as_data, report
 from workbench.figures.report import rows as room
+from workbench.figures.report.claims import Claim, read_claims
 from workbench.figures.report.comparison import Number, compare
+from workbench.figures.report.law import VERDICTS, Cell
 from workbench.figures.report.rows import (
     Measurement,
     caveat,
@@ -27,7 +31,7 @@ from workbench.figures.report.rows import (
     side_by_side,
 )
 from workbench.figures.report.sidecars import collect
-from workbench.papers import PAPERS, base, same_data, title
+from workbench.papers import PAPERS, base, same_data, title, token
 from workbench.runs.mill import make
 from workbench.runs.notebooks import CHECKOUT, find
 
@@ -307,7 +311,12 @@ def folder(tmp_path):
 
 def page_of(folder, tmp_path, **options):
     options = {"printed": PRINTED} | options
-    return report(tmp_path / "r.html", figures=folder, **options).read_text("utf-8")
+    report(tmp_path / "r.html", figures=folder, **options)
+    return "".join(text for text in pages_in(tmp_path).values())
+
+
+def pages_in(folder):
+    return {path.name: path.read_text("utf-8") for path in folder.glob("r*.html")}
 
 
 def test_the_join_loses_no_number_and_the_page_says_all(folder, tmp_path):
@@ -466,6 +475,62 @@ def test_proofs_of_figures_are_verified_as_the_page_is_made(
     assert all(words in page for words in others)
 
 
+def test_pages_lead_to_each_other_and_fit_a_phone(folder, tmp_path, browser):
+    write(folder, "mrc_scalability", "scalability")
+    pages = {}
+    page_of(folder, tmp_path)
+    for name, text in pages_in(tmp_path).items():
+        pages[name] = {given.get("id") for _, given in Page(text).elements}
+    papers = {f"r-{paper}.html" for paper in ("mrc", "sampled_cuts", "across")}
+    assert pages.keys() == papers | {"r.html", "r-coverage.html"}
+    linked = set()
+    for name, text in pages_in(tmp_path).items():
+        for _, given in Page(text).elements:
+            file, _, anchor = given.get("href", "data:,").partition("#")
+            if (file.startswith("r") and file.endswith(".html")) or not file:
+                assert not anchor or anchor in pages[file or name], anchor
+                linked.add(file)
+        browser.get((tmp_path / name).as_uri())
+        how = {"width": 420, "height": 900, "deviceScaleFactor": 1, "mobile": False}
+        browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", how)
+        width = "return document.documentElement.scrollWidth"
+        assert browser.execute_script(width) <= 420, name
+        browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+    assert linked >= pages.keys()
+
+
+def test_a_link_filters_the_claims_by_paper_and_verdict(folder, tmp_path, browser):
+    page_of(folder, tmp_path)
+    claims = read_claims()
+    verdict = claims[0].verdict
+    shown = (
+        "return [...document.querySelectorAll('.claim')].filter(x => x.offsetParent)"
+    )
+    for paper, word in (("mrc", ""), ("", verdict), ("mrc", verdict), ("", "")):
+        address = (tmp_path / "r.html").as_uri() + f"#c-{token(paper)}-{token(word)}"
+        browser.get("about:blank")
+        browser.get(address)
+        found = [c for c in claims if paper in c.paper and word in c.verdict]
+        assert len(browser.execute_script(shown)) == len(found), (paper, word)
+
+
+def test_the_claims_are_data(folder, tmp_path):
+    page_of(folder, tmp_path)
+    schema = CHECKOUT / "data" / "reference" / "claims.schema.json"
+    schema = json.loads(schema.read_text("utf-8"))
+    content = json.loads((tmp_path / "r-claims.json").read_text("utf-8"))
+    jsonschema.validate(content, schema)
+    claims = {claim.claim: claim for claim in read_claims()}
+    assert len(content["claims"]) == len(claims)
+    assert schema["$defs"]["claim"]["properties"]["verdict"]["enum"] == list(VERDICTS)
+    assert schema["$defs"]["claim"]["properties"].keys() == set(Claim._fields)
+    assert schema["$defs"]["cell"]["properties"].keys() == set(Cell._fields)
+    cells = (Cell("a", -math.inf, 2.0, 1, "cut"),)
+    text = as_data([claim._replace(cells=cells) for claim in claims.values()])
+    jsonschema.validate(json.loads(text), schema)
+    assert json.loads(text)["claims"][0]["cells"][0]["low"] is None
+
+
 EVIL = (
     "\"'></script></style><script>alert(1)</script><img src=x onerror=alert(2)><b "
     "id=evil>"
@@ -515,8 +580,8 @@ def test_nothing_hostile_is_active_in_the_report(tmp_path, capsys):
         [dict.fromkeys((*room.KEYS, "unit", "hardware", "note"), EVIL)]
     )
     printed["value"], printed["spread"] = 1.0, EVIL
-    path = report(tmp_path / "r.html", figures=folder.parent, printed=printed)
-    text = path.read_text("utf-8")
+    report(tmp_path / "r.html", figures=folder.parent, printed=printed)
+    text = "".join(pages_in(tmp_path).values())
     page = Page(text)
     assert capsys.readouterr().out.count("\n") == 1 and not re.search(
         r"@import|url\(", text

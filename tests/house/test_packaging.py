@@ -167,7 +167,7 @@ def test_wheel_and_sdist_hold_what_they_should_and_no_more(built):
     own = {
         "workbench/py.typed",
         "workbench/live/chart.js",
-        "workbench/figures/report/report.html",
+        "workbench/figures/report/coverage.html",
     }
     assert own < wheel and any(name.endswith("licenses/LICENSE") for name in wheel)
     with tarfile.open(built[1]) as sdist:

@@ -60,8 +60,6 @@ PRINTED = re.compile(
 )
 # Names that are no commands, and commands that the program itself puts together.
 NO_COMMAND = (
-    "<title>workbench report",
-    "<h1>workbench report",
     "custom-compile-command 'make lock'",
     'f"workbench figures {notebook.name}',
 )

@@ -26,7 +26,7 @@ def site(tmp_path_factory):
         "<html><head><title>Stub</title></head>"
         '<body><section id="until">A row.</section></body>'
     )
-    for place in ("report.html", "api/workbench.html", "trust.html"):
+    for place in ("report.html", "report-mrc.html", "api/workbench.html", "trust.html"):
         (out / place).parent.mkdir(exist_ok=True)
         (out / place).write_text(stub, "utf-8")
     (out / "course").mkdir()
@@ -54,6 +54,7 @@ def test_pages_have_bars_cards_targets_and_a_search(
                 assert (
                     f'id="{anchor}"' in pages[target] if anchor else target.exists()
                 ), file
+    assert 'report.html" aria-current' in pages[site / "report-mrc.html"]
     cards = pages[site / "figures.html"]
     for each in CHECKOUT.glob("figures/mrc_convergence/*.json"):
         assert cards.count(f'"figures/mrc_convergence.html#{each.stem}"') == 2

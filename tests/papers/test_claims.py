@@ -5,6 +5,7 @@ import json
 import os
 import re
 import sys
+import textwrap
 from collections import Counter
 from itertools import islice, product
 from pathlib import Path
@@ -18,6 +19,7 @@ from pytest import approx
 from workbench import load, rounds, run
 from workbench.figures.report import claims as module
 from workbench.figures.report.claims import read_claims
+from workbench.figures.report.coverage import COLUMNS, read_coverage
 from workbench.figures.report.law import VERDICTS, cells, threshold, verdict
 from workbench.least_squares import calibrated
 from workbench.papers import PAPERS, title
@@ -41,40 +43,53 @@ def between_marks(text, lines):
     )
 
 
-def counted(text):
-    """Return the README's text with its counts renewed: a line for each paper."""
+def counted():
+    """Return a table of the verdicts, with a line for each paper."""
     lines = [f"| paper | {' | '.join(VERDICTS)} |", "|---" * 7 + "|"]
     for paper in PAPERS:
-        counts = Counter(
-            claim.verdict for claim in read_claims() if claim.paper == paper
-        )
-        lines.append(
-            f"| {title(paper)} | {' | '.join(str(counts[v] or '') for v in VERDICTS)} |"
-        )
-    return between_marks(text, lines)
-
-
-def board(text):
-    """Return the text of the claims' page with its board renewed: a table per paper,
-    with links."""
-    lines = []
-    for paper in PAPERS:
         own = [claim for claim in read_claims() if claim.paper == paper]
-        lines += [f"<details><summary>{title(paper)}: {len(own)} claims</summary>\n"]
-        lines += ["| claim | verdict | what decides it |\n|---|---|---|"]
-        for c in own:
+        counts = Counter(claim.verdict for claim in own)
+        numbers = " | ".join(str(counts[verdict] or "") for verdict in VERDICTS)
+        lines.append(f"| {title(paper)} | {numbers} |")
+    return lines
+
+
+def front():
+    """Return the README's counts, of verdicts and of what is covered."""
+    items = read_coverage()
+    words = []
+    for column in COLUMNS:
+        found = Counter(item.marks[column] for item in items)
+        words.append(f"{found['yes']} ({found['in part']}) {column}")
+    text = "[Every claim](data/reference/CLAIMS.md) has a verdict, by [a law](data/"
+    text += f"reference/LAW.md). Of the papers' [{len(items)} parts](data/reference/"
+    text += f"coverage.csv) are whole (in part): {', '.join(words)}."
+    return [*textwrap.wrap(text, 124, break_on_hyphens=False), "", *counted()]
+
+
+def listed():
+    """Return the claims' page: the counts, and a list of the claims of each verdict."""
+    lines = counted()
+    for word in VERDICTS:
+        found = [claim for claim in read_claims() if claim.verdict == word]
+        lines += [f"\n## {word.capitalize()}: {len(found)}\n"] if found else []
+        for c in found:
             name = f"[{c.claim}](../../figures/{c.figure}.png)" if c.figure else c.claim
-            name += f"<br>*“{c.quote}”* ({c.where})"
-            name += f"<br>Scope: {c.scope}: `{c.threshold}`"
-            number = f"{c.number} ({'; '.join(c.machines)})" if c.machines else c.number
-            lines.append(f"| {name} | {c.verdict} | {number} |")
-        lines.append("\n</details>\n")
-    return between_marks(text, [*lines[:-1], "\n</details>"])
+            made = ", ".join(filter(None, [*c.machines, c.date]))
+            details = [
+                f"*“{c.quote}”* ({c.where})",
+                f"Scope: {c.scope}: `{c.threshold}`",
+                made,
+                f"`{c.command}`" if c.command else "",
+            ]
+            lines.append(f"- **{name}** ({PAPERS[c.paper].short}). {c.number}")
+            lines += [f"  <br>{line}" for line in details if line]
+    return lines
 
 
 PAGES = {
-    CHECKOUT / "README.md": counted,
-    CHECKOUT / "data" / "reference" / "CLAIMS.md": board,
+    CHECKOUT / "README.md": front,
+    CHECKOUT / "data" / "reference" / "CLAIMS.md": listed,
 }
 
 
@@ -146,7 +161,7 @@ def test_words_that_the_law_lacks_are_refused():
 @each("page", PAGES, ids=lambda page: page.name)
 def test_the_readme_has_the_counts_and_its_page_the_board(page):
     text = page.read_text("utf-8")
-    assert text == PAGES[page](text), (
+    assert text == between_marks(text, PAGES[page]()), (
         "python tests/papers/test_claims.py writes it again"
     )
 
@@ -342,5 +357,6 @@ def test_every_threshold_is_a_word_of_the_law():
 
 
 if __name__ == "__main__":
-    for page, renewed in PAGES.items():
-        page.write_text(renewed(page.read_text("utf-8")), encoding="utf-8")
+    for page, lines in PAGES.items():
+        text = between_marks(page.read_text("utf-8"), lines())
+        page.write_text(text, encoding="utf-8")

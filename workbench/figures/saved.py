@@ -235,8 +235,8 @@ class Figures:
         caption : str
             Sentences on the figure, the first on what it shows. Sentences on the data,
             the machine and the runs that the clock ended are appended. The picture
-            shows the first sentences that fit in four lines, and the appended ones in
-            brief.
+            shows the first sentences that fit in four lines, none beyond an empty
+            line, and the appended ones in brief.
         traces : iterable of Trace
             The runs that the figure shows.
         numbers : list of dict, optional
@@ -294,14 +294,18 @@ class Figures:
         times = timed(self.notebook.values("quick")) or timed(self.parameters)
         cut = ended_by_clock(traces)
         beneath = [f"{ENDED}."] * bool(cut) + in_words(made, times, brief=True)
+        paragraphs = caption.split("\n\n")
+        width = figure.get_size_inches()[0]
         record = {
             "figure": name,
             "notebook": f"notebooks/figures/{self.notebook.name}.ipynb",
             "profile": profile,
             "command": command,
             "parameters": self.parameters,
-            "caption": " ".join(filter(None, [caption, cut, *in_words(made, times)])),
-            "beneath": _lines(caption, " ".join(beneath), figure.get_size_inches()[0]),
+            "caption": " ".join(
+                filter(None, [*paragraphs, cut, *in_words(made, times)])
+            ),
+            "beneath": _lines(paragraphs[0], " ".join(beneath), width),
             **when,
             **made,
         }

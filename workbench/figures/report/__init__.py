@@ -1,12 +1,15 @@
-"""One HTML page of the claims, the papers' numbers next to ours, and all figures.
+"""HTML pages of the claims, the papers' numbers next to ours, and all figures.
 
 >>> report()    # doctest: +SKIP
 """
 
 from __future__ import annotations
 
+import json
+import math
 import os
 from collections import Counter
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from itertools import groupby
 from pathlib import Path
@@ -19,7 +22,8 @@ import workbench
 from workbench.core.files import whole
 from workbench.core.kinds import PathLike, Record
 from workbench.figures import reference
-from workbench.figures.report.claims import read_claims
+from workbench.figures.report.claims import Claim, read_claims
+from workbench.figures.report.coverage import COLUMNS, read_coverage
 from workbench.figures.report.law import VERDICTS
 from workbench.figures.report.rows import (
     STANDINGS,
@@ -29,9 +33,10 @@ from workbench.figures.report.rows import (
     side_by_side,
 )
 from workbench.figures.report.sidecars import Figure, collect
-from workbench.papers import PAPERS, order, title, token
+from workbench.papers import ACROSS, PAPERS, order, title, token
 from workbench.runs.mill import figures_folder
 from workbench.runs.notebooks import CHECKOUT, FOLDER
+from workbench.runs.run import versions
 
 
 def report(
@@ -40,13 +45,16 @@ def report(
     figures: PathLike | None = None,
     printed: pd.DataFrame | None = None,
 ) -> Path:
-    """Write the report, print which files were left out, and return its path.
+    """Write the report, print which files were left out, and return its first page.
 
-    The page needs no network. It is written whole or not at all.
+    The first page has the claims. Next to it are a page for each paper, one of what is
+    covered, and the claims as data. They need no network, and each is written whole or
+    not at all.
 
     Parameters
     ----------
-    path : file of the page (default: ``runs/report.html`` of the checkout)
+    path : file of the first page (default: ``runs/report.html`` of the checkout); the
+        others have its name with ``-<paper>``, ``-coverage`` and ``-claims.json``
     figures : folder of figures and sidecars (default: the folder that figures are
         saved in)
     printed : the papers' numbers (default: those of ``data/reference``)
@@ -68,37 +76,78 @@ def report(
     rows = side_by_side(printed, measurements(collected))
     papers = {figure.paper for figure in collected}
     papers |= {row.names["paper"] for row in rows}
-    sections = [_section(paper, collected, rows) for paper in sorted(papers, key=order)]
+    sections = []
+    for place, paper in enumerate(sorted(papers, key=order)):
+        known = paper in (*PAPERS, ACROSS)
+        page = f"{path.stem}-{paper if known else place}.html"
+        sections.append({"page": page} | _section(paper, collected, rows))
+    pages = {section["paper"]: section["page"] for section in sections}
+    anchors = {figure.anchor: pages[figure.paper] for figure in collected}
     notebooks = Path(os.path.relpath(FOLDER, path.parent))
 
     def source(figure: Figure) -> str:
         return quote((notebooks / f"{figure.notebook}.ipynb").as_posix())
 
-    claims = read_claims()
+    def link(anchor: str) -> str:
+        return f"{anchors[anchor]}#{quote(anchor)}" if anchor in anchors else ""
+
+    claims = sorted(read_claims(), key=lambda claim: VERDICTS.index(claim.verdict))
     environment = Environment(
         loader=FileSystemLoader(Path(__file__).parent),
         autoescape=True,
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    page = environment.get_template("report.html").render(
-        now=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
-        version=workbench.__version__,
-        figures=collected,
-        board=[(title(key), [c for c in claims if c.paper == key]) for key in PAPERS],
-        verdicts=VERDICTS,
-        proofs=Counter(proof.outcome for f in collected for proof in f.proofs),
-        total=counts(rows),
-        standings=STANDINGS,
-        faults=faults,
-        sections=sections,
-        source=source,
-        token=token,
-        counts=counts,
-    )
-    with whole(path) as part:
-        part.write_text(page, encoding="utf-8")
+    environment.globals |= {
+        "now": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
+        "version": workbench.__version__,
+        "stem": path.stem,
+        "figures": collected,
+        "claims": claims,
+        "verdicts": VERDICTS,
+        "proofs": Counter(proof.outcome for f in collected for proof in f.proofs),
+        "total": counts(rows),
+        "standings": STANDINGS,
+        "faults": faults,
+        "sections": sections,
+        "columns": COLUMNS,
+        "items": read_coverage(),
+        "PAPERS": PAPERS,
+        "source": source,
+        "link": link,
+        "token": token,
+        "counts": counts,
+    }
+
+    texts = {f"{path.stem}-claims.json": as_data(claims)}
+    for section in sections:
+        paper = environment.get_template("paper.html")
+        texts[section["page"]] = paper.render(section=section)
+    for name, end in (("coverage", "-coverage"), ("report", "")):
+        page = environment.get_template(f"{name}.html")
+        texts[f"{path.stem}{end}.html"] = page.render()
+    for name, text in texts.items():
+        with whole(path.with_name(name)) as part:
+            part.write_text(text, encoding="utf-8")
     return path
+
+
+def as_data(claims: Iterable[Claim]) -> str:
+    """Return claims as the JSON of data/reference/claims.schema.json.
+
+    The open ends of intervals are null.
+    """
+    content: Record = {name: versions()[name] for name in ("workbench", "commit")}
+    content["claims"] = entries = [claim._asdict() for claim in claims]
+    for entry in entries:
+        entry["cells"] = [
+            {
+                name: None if value in (-math.inf, math.inf) else value
+                for name, value in cell._asdict().items()
+            }
+            for cell in entry["cells"]
+        ]
+    return json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
 
 
 def _section(paper: str, figures: list[Figure], rows: list[Row]) -> Record:
@@ -125,7 +174,9 @@ def _section(paper: str, figures: list[Figure], rows: list[Row]) -> Record:
         for table, group in groupby(of_paper, key=lambda row: row.names["table"])
     ]
     return {
+        "paper": paper,
         "title": title(paper),
+        "short": PAPERS[paper].short if paper in PAPERS else title(paper),
         "about": PAPERS.get(paper),
         "figures": no_table,
         "count": sum(figure.paper == paper for figure in figures),

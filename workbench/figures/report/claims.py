@@ -22,7 +22,7 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-from workbench.figures.report.law import Cell, cells, verdict
+from workbench.figures.report.law import VERDICTS, Cell, cells, verdict
 from workbench.runs.mill import PRINTED, decided_folder
 from workbench.runs.notebooks import CHECKOUT
 
@@ -55,7 +55,9 @@ class Claim(NamedTuple):
         The notebook whose profile ``decide`` runs what is missing, and how long that
         takes on a core of our machine; empty if nothing here does.
     machines : tuple of str
-        Processors that the cells were measured on, of claims about time.
+        Processors that the cells were measured on.
+    date, commit : str
+        When the last of the runs behind the cells was made, and of which commit.
     """
 
     paper: str
@@ -74,33 +76,37 @@ class Claim(NamedTuple):
     decide: str = ""
     minutes: float = 0.0
     machines: tuple[str, ...] = ()
+    date: str = ""
+    commit: str = ""
+
+    @property
+    def decided(self) -> bool:
+        """Whether the parts of the scope that were measured decide the claim."""
+        return self.verdict not in VERDICTS[-2:]
 
     @property
     def number(self) -> str:
         """What decides the claim, in words: its test, or its cells by their place."""
-        parts = [self.test] if self.test else []
+        parts = [f"by {self.test}"] if self.test else []
         for place, words in PLACES.items():
             found = [cell for cell in self.cells if cell.place == place]
             if found:
                 parts.append(f"{words}: {_named(found)}")
-        by_need: dict[str, list[str]] = {}
-        for name, need in self.missing.items():
-            by_need.setdefault(need, []).append(name)
-        parts += [
-            f"missing for want of a {need}: {', '.join(names)}".replace(
-                "a data", "data"
-            )
-            for need, names in by_need.items()
-        ]
-        return "; ".join(parts)
+        for need in dict.fromkeys(self.missing.values()):
+            names = [name for name, other in self.missing.items() if other == need]
+            what = "data" if need == "data" else f"a {need}"
+            parts.append(f"missing for want of {what}: {'; '.join(names)}")
+        return ". ".join(part[0].upper() + part[1:] for part in parts if part)
 
 
 def _named(found: list[Cell]) -> str:
     """Return a few cells one by one, and of many their number and the extremes."""
     if len(found) <= FEW:
-        return ", ".join(cell.text for cell in found)
+        return "; ".join(cell.text for cell in found)
     ordered = sorted(found, key=lambda cell: (cell.low, cell.high))
-    return f"{len(found)} parts, from {ordered[0].text} to {ordered[-1].text}"
+    return (
+        f"{len(found)} parts, the least {ordered[0].text}; the most {ordered[-1].text}"
+    )
 
 
 class Source(NamedTuple):
@@ -146,15 +152,11 @@ class Source(NamedTuple):
         path = self.folder / "figures" / f"{name}.json"
         return json.loads(path.read_text("utf-8"))
 
-    def machine(self, table: str) -> str:
-        """Return the processor of a table's runs, and whether they ran alone."""
+    def made(self, table: str) -> dict:
+        """Return the sidecar of a table's notebook, empty if it has no figure."""
         name = table.rstrip("?").split("/")[0]
         first = min((self.folder / "figures" / name).glob("*.json"), default=None)
-        if first is None:
-            return "not timed"
-        sidecar = self.sidecar(f"{name}/{first.stem}")
-        alone = "" if sidecar["timed"] else ", not alone"
-        return sidecar["machine"]["cpu"].replace("(R)", "") + alone
+        return self.sidecar(f"{name}/{first.stem}") if first else {}
 
 
 def sources() -> list[Path]:
@@ -191,13 +193,13 @@ def _claim(opened: list[Source], entry: dict) -> Claim:
     timed = fields.pop("time", False)
     counterexample = fields.pop("counterexample", "")
     found: dict[str, list[Cell]] = {}
-    machines = []
+    made: list[dict] = []
     for source in opened if query else ():
         if all(map(source.has, tables)):
             rows = source.query(query, tables)
             for cell in cells(rows, entry["threshold"], timed):
                 found.setdefault(cell.name, []).append(cell)
-            machines += [source.machine(name) for name in tables if timed]
+            made += filter(None, map(source.made, tables))
     judged = tuple(cell for same in found.values() for cell in _decided(same))
     missing = {
         name: need
@@ -212,17 +214,28 @@ def _claim(opened: list[Source], entry: dict) -> Claim:
         fields["verdict"] = verdict([*judged, *proof], missing)
     if sql:
         fields["why"] = entry["why"].format(**opened[0].query(sql, tables)[0])
-    fields |= {"cells": judged, "missing": missing}
-    return Claim(**fields, machines=tuple(dict.fromkeys(machines)))
+    last = max([{}, *made], key=lambda sidecar: sidecar.get("date", ""))
+    fields |= {
+        "cells": judged,
+        "missing": missing,
+        "machines": tuple(dict.fromkeys(_machine(each, timed) for each in made)),
+        "date": last.get("date", "")[:10],
+        "commit": last.get("commit") or "",
+    }
+    return Claim(**fields)
+
+
+def _machine(sidecar: Mapping, timed: bool) -> str:
+    """Return the processor of a figure's runs, and of times whether they ran alone."""
+    cpu = sidecar.get("machine", {}).get("cpu", "unknown").replace("(R)", "")
+    return cpu if sidecar.get("timed") or not timed else f"{cpu}, not alone"
 
 
 def _decided(same: list[Cell]) -> list[Cell]:
     """Return the decided ones of a cell's measurements on several machines, or the
     last; a file of the checkout is read again for each folder."""
     decided = [cell for cell in same if cell.place in ("inside", "outside")]
-    return [*dict.fromkeys(decided)] or same[
-        -1:
-    ]  # one file may be read for each folder
+    return [*dict.fromkeys(decided)] or same[-1:]
 
 
 def _plain(value: object) -> object:

@@ -15,10 +15,11 @@ from typing import NamedTuple
 import numpy as np
 from scipy.stats import t as students_t
 
+# In the order of the board; the last two are no decision.
 VERDICTS = (
-    "holds",
     "does not hold",
     "false as printed",
+    "holds",
     "in part",
     "not decided",
     "cannot be tested here",
