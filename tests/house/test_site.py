@@ -61,7 +61,7 @@ def test_pages_have_bars_cards_targets_and_a_search(
         assert json.loads(each.read_text("utf-8"))["command"] in html.unescape(cards)
     rows = json.loads(re.search("const PAGES = (.*);", pages[site / "search.html"])[1])
     assert ["Stub › until", "api/workbench.html#until", "API", "A row."] in rows
-    assert {row[2] for row in rows} > {"figure", "course", "API"}
+    assert {row[2] for row in rows} > {"figure", "course", "API", "guide"}
 
 
 def test_the_search_of_every_page_finds_sections_in_a_browser(site, browser):
