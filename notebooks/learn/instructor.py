@@ -30,6 +30,10 @@ else. Give a reason with every answer: an answer without a reason counts for not
 ANSWER = re.compile(
     r"\s*<details><summary>Answer</summary>\s+(.*?)\s*</details>\s*", re.DOTALL
 )
+FOLDED = re.compile(
+    r"<details[^>]*>(?:\s*<summary>(.*?)</summary>)?.*?</details>", re.DOTALL
+)
+QUIZ = "## Five questions"
 SENTENCES = re.compile(r"(?:(?<=[.?!])|(?<=[.?!]\*\*))\s+(?=[A-Z*$\[])")
 # without reveal.js, too
 HIDDEN = "<style>.reveal aside.notes { display: none; }</style></head>"
@@ -132,8 +136,15 @@ def slides(title: str, done: dict[Path, NotebookNode]) -> str:
 
 def cut(source: str, path: Path) -> list[NotebookNode]:
     """Return the cells of a deck for a cell of text: what is shown, and all of it as
-    notes."""
-    text, cells = re.sub(r"<details.*?</details>", "", source, flags=re.DOTALL), []
+    notes.
+
+    What is folded is left out; of a quiz, each question has a slide with its answers.
+    """
+    if source.startswith(QUIZ):
+        questions = re.split(r"^(?=\*\*\d\. )", source, flags=re.MULTILINE)[1:]
+        asked = [(FOLDED.sub(r"- \1", each), each, "subslide") for each in questions]
+        return [cell for each in asked for cell in noted(*each, path)]
+    text, cells = FOLDED.sub("", source), []
     for section in re.split(
         r"^(?=##? )", text.partition("\n### Exercise")[0], flags=re.MULTILINE
     ):
@@ -145,10 +156,16 @@ def cut(source: str, path: Path) -> list[NotebookNode]:
             kept.append(SENTENCES.split(blocks[1])[0])
         if kept:
             kind = "slide" if section.startswith("#") else "fragment"
-            for words, typing in (("\n\n".join(kept), kind), (section, "notes")):
-                html = markdown2html(rewritten(words, path))
-                cells.append(typed(new_markdown_cell(html), typing))
+            cells += noted("\n\n".join(kept), section, kind, path)
     return cells
+
+
+def noted(words: str, notes: str, kind: str, path: Path) -> list[NotebookNode]:
+    """Return the cell of a slide of this kind, and that of its speaker's notes."""
+    return [
+        typed(new_markdown_cell(markdown2html(rewritten(text, path))), typing)
+        for text, typing in ((words, kind), (notes, "notes"))
+    ]
 
 
 def essence(block: str) -> str:

@@ -180,6 +180,7 @@ def test_the_instructor_has_what_students_have_not(tmp_path):
     )
     assert 'class="reveal"' in (deck := (tmp_path / "slides/week_01.html").read_text())
     assert "What should it cost" in deck
+    assert "<li><p>Only one-vs-rest</p>" in deck  # an answer of the quiz
     assert "Exercise 1" not in deck
     assert "def ww_loss" not in deck
     papers = [(tmp_path / f"exam_{i}.md").read_text() for i in (1, 2)]
