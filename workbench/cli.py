@@ -440,16 +440,17 @@ def judge_command(arguments: argparse.Namespace) -> int:
     import numpy as np
 
     from workbench.certification import certify
-    from workbench.data.formats import BROKEN
+    from workbench.data.formats import BROKEN, check_unpacked
 
     try:
+        check_unpacked(arguments.weights)
         with np.load(arguments.weights, allow_pickle=False) as file:
             W = file["W"]
             b = file.get("b")
     except FileNotFoundError:
         raise
     except (*BROKEN, KeyError) as error:
-        message = f"{arguments.weights}: must be an .npz file with an array W"
+        message = f"{arguments.weights}: must be an .npz file with an array W; {error}"
         raise ValueError(message) from error
     rows = _loaded(arguments.rows, arguments)
     test = None

@@ -324,5 +324,19 @@ def test_archives_too_large_or_with_objects_are_refused(tmp_path, monkeypatch):
     monkeypatch.setattr(formats, "MAX_RATIO", 1)
     assert data.load(path).n == rows
     monkeypatch.setattr(formats, "MAX_BYTES", 10**5)
-    with refuses(r"rows.npz: .*it unpacks to more than .* GB"):
+    with refuses(r"rows.npz: .*it unpacks to 0.0\d+ GB or more, above the limit of"):
+        data.load(path)
+
+
+@each("kind", formats.OPENERS)
+@each("name, line", [("rows.csv", b"1,2,a\n"), ("rows.libsvm", b"1 1:2\n")])
+def test_packed_files_are_unpacked_up_to_a_limit(
+    tmp_path, monkeypatch, kind, name, line
+):
+    path = tmp_path / (name + kind)
+    with formats.OPENERS[kind](path, "wb") as file:
+        file.write(line * 10**5)
+    assert path.stat().st_size < 10**4
+    monkeypatch.setattr(formats, "MAX_BYTES", 10**5)
+    with refuses(rf"{name}{kind}: .*it unpacks to .* GB or more, above the limit of"):
         data.load(path)

@@ -7,12 +7,12 @@ import codecs
 import gzip
 import lzma
 import operator
-import os
 import re
 import zipfile
 import zlib
+from contextlib import ExitStack
 from functools import partial
-from io import BytesIO
+from io import BufferedReader, BytesIO, RawIOBase
 from pathlib import Path
 from typing import NamedTuple
 
@@ -25,7 +25,8 @@ from workbench.core.kinds import PathLike, Record
 from workbench.core.problem import Matrix
 
 CSR = ("data", "indices", "indptr", "shape")
-# A zip archive may unpack to at most MAX_BYTES, or to MAX_RATIO times its own size.
+OPENERS: Record = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
+# A packed file may unpack to at most MAX_BYTES, or to MAX_RATIO times its own size.
 MAX_BYTES = 2**30
 MAX_RATIO = 100
 # Errors from reading a damaged file. The last three come from locked archives and from
@@ -65,7 +66,7 @@ def read_npz(path: PathLike) -> Rows:
     if not zipfile.is_zipfile(path):
         raise ValueError(f"{path}: not an .npz archive, or cut short")
     try:
-        _check_unpacked(path)
+        check_unpacked(path)
         with np.load(path, allow_pickle=False) as archive:
             return _rows_of({key: archive[key] for key in archive.files})
     except KeyError as error:
@@ -173,7 +174,8 @@ def read_libsvm(*paths: PathLike, dtype: type = np.float64, **options) -> list[R
     read = partial(load_svmlight_files, dtype=dtype, **options)
     try:
         try:
-            parts = read([os.fspath(path) for path in paths])
+            with ExitStack() as files:
+                parts = read([files.enter_context(opened(path)) for path in paths])
         except ValueError:
             parts = read([_plain(Path(path)) for path in paths])
     except BROKEN as error:
@@ -196,8 +198,7 @@ def _plain(path: Path) -> BytesIO:
 
     LIBSVM skips them, but scikit-learn does not.
     """
-    packed: Record = {".gz": gzip.open, ".bz2": bz2.open}
-    with packed.get(path.suffix, open)(path, "rb") as file:
+    with opened(path) as file:
         content = file.read().removeprefix(codecs.BOM_UTF8)
     return BytesIO(re.sub(rb"([:,])[ \t]+", rb"\1", content))
 
@@ -214,16 +215,55 @@ def as_integers(labels: np.ndarray) -> np.ndarray:
     return whole if np.array_equal(whole.astype(labels.dtype), labels) else labels
 
 
-def _check_unpacked(path: Path) -> None:
+class Unpacking(RawIOBase):
+    """The content of a packed file, which is read up to the limit of its size."""
+
+    def __init__(self, path: Path):
+        self.path = path
+        self.file = OPENERS[path.suffix.lower()](path)
+        self.size = 0
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer) -> int:
+        count = self.file.readinto(buffer)
+        self.size += count
+        check_size(self.path, self.size)
+        return count
+
+    def close(self) -> None:
+        self.file.close()
+        super().close()
+
+
+def opened(path: PathLike) -> BufferedReader:
+    """Open a plain or packed file (.gz, .bz2, .xz) for reading.
+
+    Reading raises a ValueError as soon as more is unpacked than :func:`check_size`
+    accepts.
+    """
+    path = Path(path)
+    if path.suffix.lower() in OPENERS:
+        return BufferedReader(Unpacking(path))
+    return path.open("rb")
+
+
+def check_unpacked(path: Path) -> None:
     """Raise a ValueError if a zip archive states too large a size for its content.
 
     Python reads no more of an entry than the archive states.
     """
     with zipfile.ZipFile(path) as archive:
-        size = sum(entry.file_size for entry in archive.infolist())
+        check_size(path, sum(entry.file_size for entry in archive.infolist()))
+
+
+def check_size(path: Path, size: int) -> None:
+    """Raise a ValueError if a packed file unpacks to this many bytes, and they are too
+    many."""
     limit = max(MAX_BYTES, MAX_RATIO * path.stat().st_size)
     if size > limit:
         raise ValueError(
-            f"it unpacks to more than {limit / 2**30:.2g} GB; unpack it first if you "
-            "trust it"
+            f"it unpacks to {size / 2**30:.2g} GB or more, above the limit of "
+            f"{limit / 2**30:.2g} GB; unpack it first if you trust it"
         )

@@ -7,7 +7,6 @@ Tjong Kim Sang, Buchholz: Introduction to the CoNLL-2000 shared task: chunking. 
 
 from __future__ import annotations
 
-import gzip
 from collections.abc import Iterator
 from itertools import chain, pairwise
 from pathlib import Path
@@ -15,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import scipy.sparse as sp
 
-from workbench.data.formats import BROKEN, Rows
+from workbench.data.formats import BROKEN, Rows, opened
 
 BEYOND = ["", ""]  # two words, or tags, before and after a sentence
 
@@ -82,8 +81,8 @@ def _placed(kind: str, texts: list[str]) -> list[str]:
 def _sentences(path: Path) -> list[list[list[str]]]:
     """Return the sentences of a file, as lists of word, tag and label."""
     try:
-        content = path.read_bytes()
-        text = (gzip.decompress(content) if path.suffix == ".gz" else content).decode()
+        with opened(path) as file:
+            text = file.read().decode()
     except BROKEN as error:
         raise ValueError(f"{path}: cannot be read; {error}") from None
     blocks = text.strip().split("\n\n")

@@ -7,7 +7,6 @@ the checksum, and from then on other bytes are refused.
 from __future__ import annotations
 
 import csv
-import gzip
 import re
 import zipfile
 from collections import Counter
@@ -21,7 +20,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from workbench.core.kinds import Given
-from workbench.data.formats import Rows, as_integers, read_libsvm
+from workbench.data.formats import Rows, as_integers, opened, read_libsvm
 from workbench.data.sentences import read_sentences
 
 # Published checksums, by the name of the file.
@@ -189,7 +188,7 @@ def _idx(paths: Sequence[Path], source: Source) -> Rows:
 
 def _idx_array(path: Path) -> np.ndarray:
     """Return the bytes of an idx file, one row per item."""
-    with gzip.open(path) as file:
+    with opened(path) as file:
         content = file.read()
     start = 4
     if content[:3] == b"\0\0\x08" and len(content) > start:

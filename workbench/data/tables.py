@@ -15,7 +15,14 @@ import numpy as np
 
 from workbench.core.checks import as_array, folded, refuse_missing, shown
 from workbench.core.kinds import PathLike, Record
-from workbench.data.formats import BROKEN, Rows, as_integers
+from workbench.data.formats import (
+    BROKEN,
+    OPENERS,
+    Rows,
+    as_integers,
+    check_unpacked,
+    opened,
+)
 
 TABLES = (".csv", ".tsv", ".parquet")
 PACKED = (".gz", ".bz2", ".xz", ".zip")
@@ -178,6 +185,11 @@ def _frame(path: Path, options: Record):
             warnings.filterwarnings(
                 "error", "Length of header", pd.errors.ParserWarning
             )
+            if path.suffix.lower() in OPENERS:
+                with opened(path) as file:
+                    return pd.read_csv(file, **options | {"compression": None})
+            if path.suffix.lower() == ".zip":
+                check_unpacked(path)
             return pd.read_csv(path.absolute(), **options)
     except pd.errors.ParserWarning:
         reason = "a row has more values than there are names; give sep= or index_col="
