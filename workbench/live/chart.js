@@ -182,6 +182,7 @@ function open(el, show, send) {
     }, 1000);
   });
 
+  new ResizeObserver(show).observe(part(".bar")); // the grid has a row of its height
   let guarded = false; // whether keys are kept from the notebook
   let before = null; // what the kernel said last
   let pressed = 0; // when a button was pressed that the kernel has not answered yet

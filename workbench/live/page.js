@@ -40,7 +40,7 @@ const STYLE = `
     height: 0; min-height: 100%; overflow: hidden auto; scrollbar-width: thin; margin: 0;
     padding: 0 0.2em; box-sizing: border-box; }
   .live-body .runs { grid-area: 5 / 1 / 6 / -1; }
-  .live-body .help { grid-area: 6 / 1 / 7 / -1; }
+  .live-body .help { grid-area: 6 / 1 / 7 / -1; margin-top: 0.6em; }
   @container (max-width: 40em) {
     .live-page .live-body { grid-template-columns: minmax(0, 1fr); }
     .live-body .chart { grid-area: 3 / 1; }
@@ -48,19 +48,20 @@ const STYLE = `
     .live-body .live-controls { grid-area: 5 / 1; height: auto; }
     .live-body .runs { grid-row: 6; font-size: var(--page-small); }
     .live-body .help { grid-row: 7; }
+    .live .runs :is(th, td) { padding: 0.15em 0.2em; }
     .live-body .bar { grid-row-end: 8; }
     .live-body .state { flex: 1 0 100%; height: 1.9em; }
   }
 
   .live-page :is(button, select, input):where(:not([type=checkbox], [type=range])),
-  .live :is(button, select, summary) { font: inherit; color: inherit; border-radius: 0.25em;
-    background-color: var(--page-paper); border: 1px solid var(--page-line); min-height: 1.9em;
+  .live :is(button, select), .live .menu summary { font: inherit; color: inherit;
+    border-radius: 0.25em; background-color: var(--page-paper); border: 1px solid var(--page-line); min-height: 1.9em;
     padding: 0 0.5em; box-sizing: border-box; box-shadow: none; line-height: 1.3;
     field-sizing: content; }
   .live-page select:not([multiple]) option { color: inherit; background: var(--page-paper); }
   .live-page select[multiple] { padding: 0; field-sizing: fixed; }
   .live :is(button, summary) { cursor: pointer; white-space: nowrap; }
-  .live :is(button, summary):hover { border-color: currentColor; }
+  .live :is(button:hover, .menu summary:hover) { border-color: currentColor; }
   .live [aria-disabled=true] { opacity: 0.4; cursor: default; }
   .live-page input[type=checkbox] { accent-color: currentColor; }
   .live-page input[type=range] { appearance: none; height: 1.4em; background:
@@ -76,7 +77,8 @@ const STYLE = `
     align-items: center; padding: 0.4em 0; min-height: 3em; box-sizing: border-box;
     background: var(--page-paper);
     border-bottom: 1px solid var(--page-line); }
-  .live .bar .fa { font-size: var(--page-small); width: 1em; }
+  .live .bar .fa { font-size: var(--page-small); display: inline-block; width: 1em; height: 1em;
+    overflow: hidden; line-height: 1; vertical-align: -0.1em; }
   .live .state { flex: 1 1 8em; display: flex; gap: 0.2em 0.8em; align-items: center; margin: 0;
     min-width: 0; max-height: 2.3em; padding-left: 0.6em; line-height: 1.15; overflow: hidden; }
   .live .doing { flex: 1 1 0; font-size: var(--page-small); }
@@ -146,7 +148,7 @@ const STYLE = `
   .live [aria-sort=ascending] button::after { content: " ▴"; }
   .live [aria-sort=descending] button::after { content: " ▾"; }
   .live :is(.title, .more, caption) { text-align: left; white-space: normal; }
-  .live .title { min-width: 7em; }
+  .live .title { min-width: 6em; }
   .live .swatch { width: 3em; height: 1em; vertical-align: middle; }
   .live .more { padding: 0 0.5em 0.3em 3.6em; font-size: var(--page-small); opacity: 0.85; }
   .live tbody.hidden :is(.swatch, .name, td:not(.more), .rest) { opacity: 0.35; }
