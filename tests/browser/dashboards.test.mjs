@@ -1,6 +1,7 @@
 // Every dashboard as a person uses it: run, pause, step, back, go on, change a parameter, stop.
 
 import assert from "node:assert/strict";
+import { readFile } from "node:fs/promises";
 import { after, before, test } from "node:test";
 import { DASHBOARDS, kernels, Lab } from "./lab.mjs";
 
@@ -25,7 +26,7 @@ for (const [name, [how, slider, steps, data]] of Object.entries(LIVE)) {
     const { page } = dashboard;
     await dashboard.until("ready");
     if (data) await dashboard.choose("data", data); // on which it does not end at once
-    assert.equal(await dashboard.slide("speed", -1), "10 rounds/s");
+    assert.equal(await dashboard.slide("rounds/s", -1), "10");
 
     await dashboard.press("run");
     await dashboard.waitForRound((round) => round >= 3, "three rounds");
@@ -106,7 +107,7 @@ test("the race runs solvers side by side for the same time, and then others", as
 
   await dashboard.choose("data", "wine | 30 % test");
   await dashboard.choose("solvers", ["MEMOIR-ℓ1", "Cosine centroids"]);
-  await dashboard.slide("speed", -1);
+  await dashboard.slide("rounds/s", -1);
   await dashboard.press("run");
   await dashboard.waitForRound((round) => round >= 1, "the others");
   await dashboard.press("stop");
@@ -134,7 +135,8 @@ test("a dashboard outlives errors, and a kernel restart", async () => {
   await page.locator(".jp-Dialog .jp-mod-accept").click();
   await page.locator(".jp-Dialog").waitFor({ state: "detached" });
   await dashboard.until("the kernel has stopped or restarted: run this cell again");
-  assert.equal(await page.locator(".live-controls:not([inert])").count(), 0, "nothing to press");
+  assert.equal(await page.locator(":is(.bar, .live-controls):not([inert])").count(), 0,
+    "nothing to press");
   const marked = (marks) => marks.filter((el) => getComputedStyle(el, "::before").content !== "none");
   const marks = page.locator(".jupyter-widgets-disconnected");
   assert.equal((await marks.evaluateAll(marked)).length, 0, "no broken icons");
@@ -186,7 +188,7 @@ test("all of it by keyboard, on a dark page, at 200 %", async () => {
 test("a drag zooms in on the chart, the zoom outlives new rounds, a double click returns", async () => {
   const dashboard = await lab.dashboard("weston_watkins");
   const { page } = dashboard;
-  await dashboard.slide("speed", -1);
+  await dashboard.slide("rounds/s", -1);
   await dashboard.press("run");
   await dashboard.waitForRound((round) => round >= 8, "eight rounds");
   await dashboard.press("pause");
@@ -289,8 +291,8 @@ test("no key reaches the notebook, and every control says what it is and its val
   const { page } = dashboard;
   const cells = await page.locator(".jp-Cell").count();
   const keys = { "input[type=checkbox]": ["x", "d", "d"], "select.over": ["b", "a"],
-    ".widget-select-multiple select": ["Shift+ArrowDown", "x"], ".noUi-handle": ["m", "x", "b"],
-    ".widget-button": ["x", "y"], ".live canvas": ["x"] };
+    ".widget-select-multiple select": ["Shift+ArrowDown", "x"], "[type=range]": ["m", "x", "b"],
+    ".knob [type=text]": ["m", "Escape"], ".bar button": ["x", "y"], ".live canvas": ["x"] };
   for (const [selector, presses] of Object.entries(keys)) {
     await page.locator(`.live-page ${selector}`).locator("visible=true").first().focus();
     for (const key of presses) await page.keyboard.press(key);
@@ -303,7 +305,7 @@ test("no key reaches the notebook, and every control says what it is and its val
   const shown = await dashboard.slide("r", 1);
   const nameless = await page.locator(".live-page").evaluate((el) => {
     const named = (part) => part.ariaLabel || part.textContent.trim() || part.labels?.[0]?.textContent;
-    return [...el.querySelectorAll("button, select, input, .noUi-handle, canvas[tabindex]")]
+    return [...el.querySelectorAll("button, select, input, summary, canvas[tabindex]")]
       .filter((part) => !named(part)).map((part) => part.outerHTML.slice(0, 80));
   });
   assert.deepEqual(nameless, []);
@@ -340,7 +342,8 @@ test("nothing is out of sight or jumps at three widths, and all runs are shown",
     const top = async (width) => {
       await page.setViewportSize({ width, height: 900 });
       await page.waitForTimeout(300);
-      return view.locator("canvas").evaluate((el) => el.getBoundingClientRect().top + scrollY);
+      return view.locator("canvas").evaluate((el) => el.getBoundingClientRect().top -
+        el.closest(".live-page").getBoundingClientRect().top); // focus may have scrolled the page
     };
     const before = {};
     for (const width of widths) before[width] = await top(width);
@@ -372,7 +375,7 @@ test("Tab reaches every control of a narrow notebook, and leaves the dashboard",
   assert.deepEqual(await dashboard.outOfSight(), []);
   const controls = await page.locator(".live-page").evaluate((el) => {
     const all = el.querySelectorAll("button, select, input, textarea, summary, a[href], " +
-      ".noUi-handle, [contenteditable=true], .live canvas, tbody");
+      "[contenteditable=true], .live canvas, tbody");
     window.controls = [...all].filter((part) =>
       !part.disabled && part.checkVisibility({ visibilityProperty: true }));
     return window.controls.map((part) => part.outerHTML.slice(0, 80));
@@ -382,7 +385,7 @@ test("Tab reaches every control of a narrow notebook, and leaves the dashboard",
     if (!here.closest(".live-page")) return null;
     return window.controls.includes(here) ? window.controls.indexOf(here) : here.outerHTML;
   });
-  await dashboard.button("run").focus();
+  await page.evaluate(() => window.controls[0].focus());
   const visited = [];
   for (let i = await at(); i !== null && visited.length <= controls.length; i = await at()) {
     visited.push(controls[i] ?? i);
@@ -396,7 +399,7 @@ test("the race shows test errors over log time; a run that has ended starts agai
   const dashboard = await lab.race();
   const { page, view } = dashboard;
   assert.equal(await view.locator(".above").inputValue(), "test error");
-  assert.ok(await view.locator("input").isChecked());
+  assert.ok(await view.locator(".choices input").isChecked());
   await dashboard.slide("seconds", -3);
   await dashboard.press("run");
   await dashboard.until("finished");
@@ -407,6 +410,108 @@ test("the race shows test errors over log time; a run that has ended starts agai
   await dashboard.runs(7);
   await dashboard.press("stop");
   await dashboard.until("stopped");
+  await lab.leave(page);
+});
+
+test("on one screen: buttons, parameters, chart, names and the inside; the bar stays in sight", async () => {
+  for (const [width, height] of [[1440, 900], [1024, 768]]) {
+    const dashboard = await lab.dashboard("mrc", { width, height });
+    const { page, view } = dashboard;
+    await dashboard.press("step");
+    await dashboard.until("paused");
+    await page.locator(".inside canvas").first().waitFor();
+    await page.locator(".live-page").evaluate((el) => el.scrollIntoView({ block: "start" }));
+    const frame = await page.locator(".jp-WindowedPanel-outer").last().boundingBox();
+    const boxes = {};
+    for (const part of [".bar", ".knob >> nth=0", ".knob >> nth=-1", ".live canvas", ".choices",
+      ".inside canvas >> nth=0"]) {
+      const box = boxes[part] = await page.locator(`.live-page ${part}`).boundingBox();
+      const seen = box.y >= frame.y - 1 && box.y + box.height <= frame.y + frame.height + 1 &&
+        box.x >= frame.x && box.x + box.width <= frame.x + frame.width + 1;
+      assert.ok(seen, `${part} is out of sight at ${width}`);
+    }
+    const [knob, chart, inside] = [".knob >> nth=0", ".live canvas", ".inside canvas >> nth=0"].map(
+      (part) => boxes[part]);
+    assert.ok(knob.x + knob.width <= chart.x, "the parameters are to the left of the chart");
+    assert.ok(inside.y >= chart.y + chart.height && inside.y < chart.y + chart.height + 150);
+    assert.ok(chart.height > 200 && chart.width > 300);
+    await page.mouse.move(chart.x + 50, chart.y + 50);
+    await page.mouse.wheel(0, 200);
+    await page.waitForTimeout(500);
+    const bar = await view.locator(".bar").boundingBox();
+    assert.ok(Math.abs(bar.y - frame.y) < 3, `the bar is ${bar.y - frame.y} pixels below the top`);
+    await lab.leave(page);
+  }
+});
+
+test("a number is typed, files are saved, the table sorts, focus and undo outlive removals", async () => {
+  const dashboard = await lab.dashboard("weston_watkins");
+  const { page, view } = dashboard;
+  await page.context().grantPermissions(["clipboard-read", "clipboard-write"]);
+  const type = async (name, text) => {
+    await dashboard.knob(name).locator("[type=text]").fill(text);
+    await page.keyboard.press("Tab");
+  };
+  await type("C", "-3");
+  await dashboard.knob("C").getByText("must be a number above 0").waitFor();
+  await type("C", "3"); // which no stop of the slider is
+  assert.equal(await dashboard.knob("C").locator("[type=range]").getAttribute("aria-valuetext"), "3");
+  await type("rounds/s", "20");
+  await dashboard.press("run");
+  await dashboard.waitForRound((round) => round >= 5, "five rounds");
+  await type("C", "5");
+  await dashboard.press("run");
+  await dashboard.runs(2);
+  await dashboard.waitForRound((round) => round >= 12, "the branch");
+  await dashboard.press("stop");
+  await dashboard.until("stopped");
+  assert.match((await dashboard.labels()).join(), /C = 3.*C = 5/);
+
+  const saved = async (what) => {
+    await view.locator(".menu summary").click();
+    const [file] = await Promise.all([page.waitForEvent("download"),
+      view.locator(`.menu .${what}`).click()]);
+    return readFile(await file.path());
+  };
+  const svg = String(await saved("svg"));
+  const marks = await page.evaluate((text) => {
+    const picture = new DOMParser().parseFromString(text, "image/svg+xml");
+    return [...picture.querySelectorAll("text, parsererror")].map((part) => part.textContent);
+  }, svg);
+  for (const words of ["objective", "certified gap", "solver time (s)"]) assert.ok(marks.includes(words));
+  assert.ok(marks.some((words) => words.startsWith("2 C = 5")), marks.join());
+  assert.equal((await saved("png")).toString("latin1", 1, 4), "PNG");
+  const [head, ...lines] = String(await saved("csv")).trim().split("\n");
+  assert.equal(head, "run,solver,settings,seconds,round,lower,upper,test_error");
+  assert.ok(lines.some((line) => /^1,"Walrus","[^"]*C = 3",[\d.]+,0,/.test(line)), lines[0]);
+  const { round } = (await dashboard.numbers())[1];
+  assert.equal(Number(lines.at(-1).split(",").at(-4)), round);
+  const trace = String(await saved("traces")).trim().split("\n").map((line) => JSON.parse(line));
+  assert.deepEqual([trace[0].solver, trace[0].parameters.C], ["ww_walrus", 3]);
+  await view.locator(".menu summary").click();
+  await view.locator(".menu .code").click();
+  await page.waitForTimeout(1000);
+  const code = await page.evaluate(() => navigator.clipboard.readText());
+  assert.match(code, /^from workbench import load\n[^]*run_1 = until\(Lane\('ww_walrus', problem, {'C': 3.0/);
+  assert.match(code, /run_2 = until\(until\(.*\.branch\({'C': 5.0, .*\), \d+\)\n$/);
+
+  const order = async () => (await dashboard.labels()).map((label) => label[0]).join("");
+  await view.locator("thead button", { hasText: "gap" }).click();
+  assert.equal(await order(), "21", "the smallest gap first");
+  await view.locator("thead button", { hasText: "gap" }).click();
+  assert.equal(await order(), "12");
+  await view.locator("tbody .remove").first().focus();
+  await page.keyboard.press("Enter");
+  await dashboard.runs(1);
+  assert.equal(await page.evaluate(() => document.activeElement.tagName), "TBODY");
+  await page.keyboard.press("Enter"); // which removes no other run
+  await view.locator("tbody .remove").focus();
+  await page.keyboard.press("Enter");
+  await dashboard.runs(0);
+  await view.locator(".undo").click();
+  await dashboard.runs(1);
+  await view.locator(".undo").click();
+  await dashboard.runs(2);
   await lab.leave(page);
 });
 
@@ -430,7 +535,7 @@ test("after F5 the runs are there; a cut connection is said, and made good", asy
   const { page, view } = dashboard;
   await dashboard.slide("C", 6);
   await dashboard.slide("seconds", 3);
-  await dashboard.slide("speed", -1);
+  await dashboard.slide("rounds/s", -1);
   await dashboard.press("run");
   const shown = await dashboard.waitForRound((round) => round >= 3, "three rounds");
   await dashboard.command("docmanager:save");
@@ -465,7 +570,7 @@ test("a press is answered by the page while the kernel runs another cell", async
 test("a closed page pauses its solver; the race's page leaves no kernel behind", async () => {
   const dashboard = await lab.dashboard("weston_watkins");
   await dashboard.slide("C", 6);
-  await dashboard.slide("speed", -1);
+  await dashboard.slide("rounds/s", -1);
   await dashboard.press("run");
   await dashboard.waitForRound((round) => round >= 3, "three rounds");
   await dashboard.command("docmanager:save");

@@ -206,7 +206,7 @@ export class Dashboard {
   }
 
   button(name) {
-    return this.page.locator(".widget-button", { hasText: new RegExp(`^${name}$`) }).last();
+    return this.page.locator(`.live .bar button.${name}`).last();
   }
 
   press(name) {
@@ -264,12 +264,17 @@ export class Dashboard {
     throw new Error(`waited in vain for ${why}; now at round ${await this.round()}`);
   }
 
+  // A slider with its field; those of solvers that are not chosen are hidden.
+  knob(name) {
+    return this.page.locator(".knob", {
+      has: this.page.locator(".name", { hasText: new RegExp(`^${name}$`) }),
+    }).locator("visible=true").last();
+  }
+
   // Moves a slider by its handle with the arrow keys, as a person without a mouse would.
   async slide(name, steps) {
-    const slider = this.page.locator(".widget-inline-hbox", {
-      has: this.page.locator(".widget-label", { hasText: new RegExp(`^${name}( \\(\\w+\\))?$`) }),
-    }).locator("visible=true").last(); // sliders of solvers that are not chosen are hidden
-    await slider.locator(".noUi-handle").focus();
+    const knob = this.knob(name);
+    await knob.locator("[type=range]").focus();
     for (let i = 0; i < Math.abs(steps); i += 1) {
       await this.page.keyboard.press(steps > 0 ? "ArrowRight" : "ArrowLeft");
     }
@@ -278,7 +283,7 @@ export class Dashboard {
       const session = window.jupyterapp?.shell.currentWidget?.sessionContext?.session;
       for (let i = 0; i < 2; i += 1) await session?.kernel?.requestKernelInfo();
     });
-    return (await slider.locator(".widget-readout").textContent()).trim();
+    return knob.locator("[type=text]").inputValue();
   }
 
   // Chooses an option, with the arrow keys if there are only `keys`.
@@ -303,7 +308,7 @@ export class Dashboard {
         const { left, right, width } = part.getBoundingClientRect();
         return width > 0 && (left < frame.left || right > Math.min(frame.right, innerWidth));
       };
-      return [...el.querySelectorAll("button, select, input, .noUi-handle")].filter(beyond)
+      return [...el.querySelectorAll("button, select, input, summary")].filter(beyond)
         .map((part) => part.outerHTML.slice(0, 80));
     });
   }

@@ -199,7 +199,7 @@ from workbench.live import explore
 X, y = load_iris(return_X_y=True, as_frame=True)
 X.assign(species=y.map({0: "a", 1: "b", 2: "c"})).to_csv("rows.csv", index=False)
 assert WestonWatkinsClassifier().fit(X, y).score(X, y) > 0.9
-assert explore(["ww_walrus"], "iris").buttons["run"].description
+assert explore(["ww_walrus"], "iris").sliders.widgets["C"].value
 print(workbench.__version__)
 """
 

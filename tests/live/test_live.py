@@ -18,6 +18,7 @@ import workbench.live
 from workbench import SOLVERS, load
 from workbench.core.measures import held_out
 from workbench.core.state import resumable
+from workbench.core.trace import read_trace
 from workbench.live import Dashboard, explore
 from workbench.live.chart import KEPT, SIZE, Chart, Curve, Inside
 from workbench.live.dashboard import GREY
@@ -130,11 +131,13 @@ def test_only_the_newest_curves_are_kept_and_live_ones_always(sent):
     assert chart.curves == [live] and live.live
     for _ in range(2):
         chart._answer(None, {"undo": True}, [])
-    assert [curve.number for curve in chart.curves] == [1, KEPT + 4], "once"
+    last = [1, KEPT + 3, KEPT + 4]
+    assert [curve.number for curve in chart.curves] == last, "the latest removals"
     chart.clear()
-    wait(lambda: sent and sent[-1][0]["curves"] == [] and sent[-1][0]["gone"] == 2)
+    wait(lambda: sent and sent[-1][0]["gone"] == KEPT - 2, 10)
+    assert sent[-1][0]["curves"] == []
     chart._answer(None, {"undo": True}, [])
-    assert len(chart.curves) == 2 and chart.begin("next", "#123456").number == KEPT + 5
+    assert len(chart.curves) == 3 and chart.begin("next", "#123456").number == KEPT + 5
     chart.clear()
     assert chart.begin("next", "#123456").number == 1 and not chart._gone
 
@@ -143,10 +146,10 @@ def test_solvers_with_equal_defaults_share_sliders():
     sliders = Sliders(
         ("cuts_exact", "cuts_linear_time_fast", "cuts_constant_time"), {"gamma": 2.0}
     )
-    assert {"eps (cuts_exact)", "eps (cuts_linear_time_fast)", "gamma"} <= set(
-        sliders.widgets
-    )
-    sliders.widgets["eps (cuts_linear_time_fast)"].value = 0.1
+    own = ["eps (Exact cuts)", "eps (Sampled cuts, linear time, fast (ours))"]
+    assert [key for key in sliders.widgets if key.startswith("eps ")][:2] == own
+    assert [*sliders.widgets].index("gamma") < [*sliders.widgets].index(own[0])
+    sliders.widgets[own[1]].value = 0.1
     assert sliders.parameters("cuts_linear_time_fast")["eps"] == 0.1
     assert (
         sliders.parameters("cuts_exact").items() >= {"eps": 0.001, "gamma": 2.0}.items()
@@ -162,11 +165,12 @@ def test_solvers_with_equal_defaults_share_sliders():
     assert described("gamma", "libsvm") == described("gamma", "cuts_nystroem") != ""
     assert described("eta0", "memoir_l1").startswith("size of the first step")
     sliders = Sliders(("memoir_l2", "cuts_linear_time"), {}).widgets
-    assert sliders["batch_size"].options[0] == ("default", "default"), (
-        "which depends on the data"
-    )
+    assert sliders["batch_size"].options[0] == "default", "which depends on the data"
     kinds = [type(sliders[name]).__name__ for name in ("mips", "C")]
-    assert kinds == ["Dropdown", "SelectionSlider"]
+    assert kinds == ["Dropdown", "Knob"]
+    for name, typed, kind in (("C", 3, float), ("r", 7, int), ("batch_size", 9, int)):
+        sliders[name].set_state({"value": typed})  # as a page does
+        assert (sliders[name].value, type(sliders[name].value)) == (typed, kind)
     with refuses("no slider is called 'seed'"):
         Sliders(("ww_walrus",), {"seed": 1})
 
@@ -187,7 +191,7 @@ def pends(sent, text):
 
 
 def click(dashboard, name, *expected):
-    dashboard.buttons[name].click()
+    dashboard.chart._answer(None, {"press": name}, [])
     status(dashboard, *expected)
 
 
@@ -207,7 +211,7 @@ def steps(dashboard, *rounds):
 
 def finish(dashboard, curves):
     """Press run; wait until the last of so many curves is whole."""
-    dashboard.buttons["run"].click()
+    dashboard.run()
     wait(lambda: len(dashboard.chart.curves) == curves)
     status(dashboard, "finished")
 
@@ -350,7 +354,7 @@ def test_what_runs_is_what_the_controls_say_when_pressed(seed, toys):
 
     def move():
         slider = toys.sliders.widgets[rng.choice([*toys.sliders.widgets])]
-        slider.index = int(rng.integers(len(slider.options)))
+        slider.value = slider.options[rng.integers(len(slider.options))]
 
     acts = [move] * 8 + [toys.run] * 2
     acts += [
@@ -398,7 +402,7 @@ def test_a_run_that_no_page_shows_pauses_and_says_so(toys, monkeypatch):
 def test_lanes_are_let_go_when_their_curves_are(dashboard):
     lanes = []
     for i in range(KEPT + 3):
-        dashboard.sliders.widgets["lambda0"].index = i % 2
+        dashboard.sliders.widgets["lambda0"].value = (0.1, 0.2)[i % 2]
         dashboard.step()
         status(dashboard, "paused", "finished")
         lanes.append(weakref.ref(dashboard.player.lanes[0]))
@@ -461,6 +465,52 @@ def test_a_failure_is_shown_and_the_dashboard_lives_on(sent, monkeypatch):
     wait(lambda: "division by zero" in sent[-1][0]["note"])
     assert sent[-1][0]["error"] == "" and dashboard.chart.curves[-1].live
     dashboard.reset()
+
+
+def test_a_page_saves_the_traces_and_code_that_repeats_the_runs(
+    dashboard, sent, tmp_path
+):
+    steps(dashboard, 0, 1, 2)
+    dashboard.sliders.widgets["n_max"].value = 50
+    steps(dashboard, 3)
+    wait(lambda: len(dashboard.chart.curves) == 2)
+    steps(dashboard, 4)
+    dashboard.chart._answer(None, {"save": "code"}, [])
+    (saved,) = [content for content, *_ in sent if "runs" in content]
+    assert saved["data"] == IRIS
+
+    def until(lane, last):
+        while lane.last.get("round", -1) < last:
+            lane.advance()
+        return lane
+
+    problem = load(saved["data"])
+    for i, solver, text, code in saved["runs"]:
+        path = tmp_path / f"{i}.jsonl"
+        path.write_text(text)
+        trace = read_trace(path)
+        assert (solver, trace.stopped_by) == ("mrc_ccg", "paused")
+        again = eval(code, {"Lane": Lane, "problem": problem, "until": until})
+        for name in ("round", "lower", "upper"):
+            assert_array_equal(again.trace.column(name), trace.column(name))
+        assert again.parameters == trace.header["parameters"]
+    assert i == 2
+
+
+@each(
+    "solvers, main",
+    [
+        (("mrc_ccg", "mrc_pdhg"), "objective"),
+        (("ls_generalized", "ls_accelerated"), "objective"),
+        (("ls_generalized", "ls_calibrated"), "test error"),
+        (("memoir_l2", "cs_working_set"), "test error"),
+    ],
+)
+def test_one_axis_has_the_objectives_of_one_function_only(sent, solvers, main):
+    dashboard = explore(solvers, IRIS)
+    assert dashboard.chart._said["main"] == "objective", "of the one that is chosen"
+    dashboard.solvers.value = solvers
+    assert dashboard.chart._said["main"] == main
 
 
 def test_a_new_dashboard_stops_the_old_one(dashboard):

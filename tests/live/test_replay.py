@@ -143,7 +143,7 @@ def test_it_plays_in_a_browser_from_a_file(recorded, tmp_path, browser):
     )
     title = "return document.querySelector('.inside .title')?.textContent"
     foot = """const it = document.querySelector('.replay canvas');
-        const top = 0.9 * it.height, pen = it.getContext('2d');
+        const top = Math.round(0.94 * it.height), pen = it.getContext('2d');
         return pen.getImageData(0, top, it.width, it.height - top).data.join()"""
 
     until = lambda condition: wait(condition, 20)  # noqa: E731

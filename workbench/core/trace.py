@@ -50,6 +50,11 @@ class Trace:
         return self.rows[-1] if self.rows else {}
 
     @property
+    def text(self) -> str:
+        """The lines of a file: those of the header, and of each row."""
+        return "".join(json.dumps(encode(entry)) + "\n" for entry in _entries(self))
+
+    @property
     def stopped_by(self) -> str | None:
         """Why the run ended; None if it is still in progress or was killed."""
         return self.last.get("stopped_by")
@@ -104,9 +109,8 @@ def record(
 
 def write_trace(path: PathLike, trace: Trace) -> None:
     """Write a finished trace to `path`, whole or not at all."""
-    lines = [json.dumps(encode(entry)) + "\n" for entry in _entries(trace)]
     with whole(path) as part:
-        part.write_text("".join(lines), encoding="utf-8")
+        part.write_text(trace.text, encoding="utf-8")
 
 
 def _entries(trace: Trace) -> list[Record]:

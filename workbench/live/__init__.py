@@ -65,6 +65,7 @@ def explore(
     dashboard = Dashboard(problem, solvers, parameters or {}, chosen, seconds)
     if _shown is not None:
         _shown.retire()
+        _shown.chart.say(note="stopped: another dashboard has been opened")
     _shown = dashboard
     return dashboard
 

@@ -8,8 +8,9 @@ const CONTRAST = 3; // to the page, at least: what WCAG asks of graphics
 const TEXT = `color: var(--jp-content-font-color1, var(--vscode-editor-foreground, CanvasText));
     font: var(--jp-ui-font-size1, 0.875rem)/1.45 var(--jp-ui-font-family, sans-serif);
     padding: 0 0.5em; min-width: 0;`;
-// Of the lines of one colour, in em: solid, dashed, dotted, dash-dot.
-const DASHES = [[], [0.6, 0.3], [0.15, 0.25], [0.6, 0.25, 0.15, 0.25]];
+// Of lines, in em: solid, dashed, dotted, dash-dot, long dashes, dash-dot-dot.
+const DASHES = [[], [0.6, 0.3], [0.15, 0.25], [0.6, 0.25, 0.15, 0.25], [1.4, 0.4],
+  [0.6, 0.2, 0.15, 0.2, 0.15, 0.2]];
 const NOUGHT = 1e-12; // of the size, or of 1: less than this apart is rounding
 const FINE = 9; // digits of a tick, as zoomed axes need
 const SINGLE = 1e-6; // decades: 0.01 in single precision is below 0.01, but begins no new decade
@@ -86,6 +87,8 @@ function watch(element, show) {
   const observers = [new ResizeObserver(show), new MutationObserver(show)];
   observers[0].observe(element);
   observers[1].observe(document.body, { attributes: true }); // JupyterLab's theme is one
+  const dark = matchMedia("(prefers-color-scheme: dark)");
+  dark.addEventListener("change", show, { signal: over.signal });
   rescale();
   return () => [over.abort(), ...observers.map((observer) => observer.disconnect())];
 }
@@ -131,8 +134,7 @@ function stand(colour, { text, paper }, contrast = CONTRAST) {
 }
 
 // Clears the canvas and gives a pen for it, in pixels of the page, with letters of `size` em.
-function clean(canvas, width, height, { em, font, ink }, size) {
-  const ratio = devicePixelRatio;
+function clean(canvas, width, height, { em, font, ink }, size, ratio = devicePixelRatio) {
   const [w, h] = [width, height].map((length) => Math.round(length * ratio));
   if (canvas.width !== w || canvas.height !== h) [canvas.width, canvas.height] = [w, h];
   const pen = canvas.getContext("2d");
@@ -149,16 +151,35 @@ function dot(pen, x, y, radius) {
   pen.stroke();
 }
 
-// Writes the curves' numbers at their ends, above each other where they would meet.
-function inscribe(pen, numbers, { em, ink, paper }) {
+// Writes the curves' names next to their ends, in their colours: each as near to its end as the
+// others leave room, within its panel.
+function inscribe(pen, names, { em, paper }) {
   const done = [];
-  Object.assign(pen, { fillStyle: ink, strokeStyle: `rgb(${paper})`, lineWidth: 0.25 * em });
-  for (let [x, y, text] of numbers.toSorted((a, b) => b[1] - a[1])) {
-    for (const [side, up] of done) if (Math.abs(side - x) < em) y = Math.min(y, up - 0.9 * em);
-    done.push([x, y]);
-    pen.strokeText(text, x + 0.8 * em, y + 0.3 * em);
-    pen.fillText(text, x + 0.8 * em, y + 0.3 * em);
+  const line = 1.05 * em;
+  Object.assign(pen, { textAlign: "left", strokeStyle: `rgb(${paper})`, lineWidth: 0.5 * em,
+    lineJoin: "round" });
+  for (const { x, y, text, colour, panel } of names.toSorted((a, b) => b.y - a.y)) {
+    const wide = pen.measureText(text).width + em;
+    const free = (at) => at > panel.to - em && at < panel.from + em && !done.some((other) =>
+      Math.abs(other.at - at) < line && other.x < x + wide && x < other.x + other.wide);
+    const off = Array.from({ length: 40 }, (_, i) => line * Math.ceil(i / 2) * (i % 2 ? -1 : 1));
+    const at = off.map((by) => y + by).find(free) ?? y;
+    done.push({ x, at, wide });
+    pen.fillStyle = colour;
+    pen.strokeText(text, x + 0.7 * em, at + 0.3 * em);
+    pen.fillText(text, x + 0.7 * em, at + 0.3 * em);
   }
+}
+
+const widest = (pen, texts) => Math.max(0, ...texts.map((text) => pen.measureText(text).width));
+
+// The text, as much of it as there is room for.
+function fit(pen, text, room) {
+  let short = text;
+  while (short.length > 1 && pen.measureText(short).width > room) {
+    short = `${short.slice(0, -2).trimEnd()}…`;
+  }
+  return short;
 }
 
 // A run is a step function: between two rows it keeps the value of the first.
@@ -175,9 +196,9 @@ function steps(spots, k) {
 }
 
 function path(corners) {
-  const line = new Path2D();
-  corners.forEach(([x, y], i) => (i ? line.lineTo(x, y) : line.moveTo(x, y)));
-  return line;
+  const place = (corner) => corner.map((v) => v.toFixed(2)).join(" ");
+  const words = corners.map((corner, i) => `${i ? "L" : "M"}${place(corner)}`).join("");
+  return Object.assign(new Path2D(words), { words });
 }
 
 function short(v, digits = 4) {
@@ -241,7 +262,7 @@ function axis(values, from, to, logarithmic, room, whole = true, zoom = null) {
 // Draws the grid of two axes, and the ticks and the title of the upright one.
 function rule(pen, x, y, title, em) {
   pen.textAlign = "left";
-  pen.fillText(title, 0.2 * em, y.to - 0.9 * em);
+  if (title) pen.fillText(title, 0.2 * em, y.to - 0.7 * em);
   pen.textAlign = "right";
   for (const v of y.ticks) pen.fillText(short(v, FINE), x.from - 0.4 * em, y.at(v) + 0.3 * em);
   pen.globalAlpha = 0.15;
@@ -254,5 +275,5 @@ function rule(pen, x, y, title, em) {
 function foot(pen, x, y, title, em) {
   pen.textAlign = "center";
   for (const v of x.ticks) pen.fillText(short(v, FINE), x.at(v), y.from + 1.2 * em);
-  pen.fillText(title, (x.from + x.to) / 2, y.from + 2.5 * em);
+  if (title) pen.fillText(title, (x.from + x.to) / 2, y.from + 2.4 * em);
 }

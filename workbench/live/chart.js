@@ -18,94 +18,14 @@ const CONDITIONS = {
   silent: "no word from the kernel: it runs another cell, or the connection is lost",
 };
 
-const choice = (name, title, choices) => `<label>${title} <select class="${name}">
-  ${Object.keys(choices).map((title) => `<option>${title}</option>`).join("")}</select></label>`;
-// The canvas is an application: of an img, screen readers keep the arrow keys to themselves.
-const PAGE = `<style>
-  .live { ${TEXT} }
-  .live p { margin: 0.2em 0; overflow-wrap: anywhere; }
-  .live :is(p:empty, [hidden], .help) { display: none; }
-  .live-page { container-type: inline-size; }
-  .live-page, .live-page :is(.live-body, .widget-vbox) { overflow: visible; }
-  .live-page .live-body { display: grid; grid-template-columns: 25em minmax(0, 1fr);
-    gap: 0 1.5em; align-items: start; }
-  .live-body .live { display: contents; }
-  .live-body .live .help { display: block; }
-  .live-body :is(.runs, .help) { grid-column: 1 / -1; order: 2; }
-  .live-page .live-parameters { grid-column: 1 / -1; order: 1; display: grid; gap: 0 1.5em;
-    grid-template-columns: repeat(auto-fill, minmax(min(21em, 100%), 1fr)); }
-  .live-parameters > :first-child { grid-column: 1 / -1; }
-  .live-page :is(.widget-html, .widget-html-content) { height: auto; min-height: 0;
-    line-height: 1.3; }
-  .live-page .live-help .widget-html-content { font-size: 0.85em; opacity: 0.8; margin-left: 0.3em; }
-  @container (max-width: 54em) {
-    .live-page .live-body { grid-template-columns: minmax(0, 1fr); }
-    .live-body > .live-controls { order: 1; }
-  }
-  .live .state { display: flex; gap: 1em; align-items: center; height: 1.6em; overflow: hidden; }
-  .live .doing { flex: 1; white-space: nowrap; }
-  .live progress { min-width: 3em; }
-  .live-page .told { height: 3em; overflow: auto; }
-  .live .told p { margin: 0; }
-  .live .runs { overflow-x: auto; cursor: default; }
-  .live table { width: 100%; border-collapse: collapse; font: inherit;
-    font-variant-numeric: tabular-nums; }
-  .live :is(th, td) { padding: 0.1em 0.5em; text-align: right; vertical-align: top;
-    font-weight: normal; white-space: nowrap; }
-  .live thead th { border-bottom: 1px solid; white-space: normal; }
-  .live :is(.title, .more, caption) { text-align: left; white-space: normal; }
-  .live .title { min-width: 12em; }
-  .live .error { color: var(--jp-error-color1, #d32f2f); white-space: pre-wrap; font-weight: 600; }
-  .live :is(.note, .hint, .more, caption) { opacity: 0.75; }
-  .live .stage { position: relative; }
-  .live canvas { display: block; width: 100%; height: ${EDGE.end}em; touch-action: pan-y; }
-  .live :is(canvas, tbody):focus-visible { outline: 0.15em solid; outline-offset: 0.1em; }
-  .live .readout { position: absolute; top: ${EDGE.top}em; z-index: 1; box-sizing: border-box;
-    max-width: 48%; line-height: 1.35; white-space: pre-line; overflow-wrap: anywhere;
-    pointer-events: none; }
-  .live .readout:not(:empty) { padding: 0.3em 0.6em; border: 1px solid; border-radius: 0.3em; }
-  .live :is(.readout, select, thead th) { background: var(--jp-layout-color1, Canvas); }
-  .live .choices { display: flex; flex-wrap: wrap; gap: 0.3em 1.2em; }
-  .live select { font: inherit; color: inherit; border: 1px solid; border-radius: 0.2em;
-    min-height: 1.9em; }
-  .live .swatch { width: 2.5em; height: 1em; vertical-align: middle; }
-  .live .more { padding: 0 0.5em 0.3em 3.1em; font-size: 0.92em; }
-  .live tbody.hidden :is(.swatch, .name, td:not(.more), .rest) { opacity: 0.35; }
-  .live :is(td, .choices) button { font: inherit; color: inherit; opacity: 0.75; border: 0;
-    padding: 0 0.3em; background: none; cursor: pointer; text-decoration: underline; }
-  .live-page.jupyter-widgets-disconnected::before,
-  .live-page .jupyter-widgets-disconnected::before { content: none; }
-  .live-controls[inert] { opacity: 0.4; }
-  </style>
-  <div class="chart"><p class="state"><b class="status" role="status"></b>
-    <span class="doing"></span><progress aria-label="time used" max="1"></progress></p>
-  <div class="told"><p class="error" role="alert"></p><p class="pending" role="status"></p>
-    <p class="note"></p><p class="hint"></p></div>
-  <div class="stage">
-    <canvas tabindex="0" role="application" data-lm-suppress-shortcuts="true" aria-label="Chart of
-      bounds, and of gaps or errors. Left and right move a cursor along a curve, up and down
-      choose the curve, plus and minus zoom at the cursor, page up and page down move along the
-      horizontal axis, escape removes the cursor and the zoom. The latest values are listed
-      below."></canvas>
-    <div class="readout" aria-live="polite"></div>
-  </div>
-  <p class="choices">${choice("above", "upper chart", ABOVE)}
-    ${choice("below", "lower chart", BELOW)} ${choice("over", "horizontal axis", OVER)}
-    <label><input type="checkbox"> logarithmic horizontal axis</label>
-    <button class="undo">undo reset or remove</button></p></div>
-  <details class="help"><summary>How to use this page</summary><ul>
-    <li>Move a slider and press <b>run</b>: a branch of the curve starts from the same iterate if
-      the solver can change that parameter in mid-run, else a new run starts. The old curve stays.
-      After a change of data, old runs turn grey, as their bounds are not comparable.</li>
-    <li>Only the solver is timed. At full speed only some rounds are evaluated; dots mark them.</li>
-    <li>Drag on the chart to zoom, Shift and drag to move, use the wheel after a click or with
-      Ctrl, double-click to reset. By keyboard, arrows walk along a curve, + and - zoom, Page Up
-      and Page Down move, Escape resets.</li></ul></details>
-  <div class="runs"><table><caption></caption>
-    <thead><tr><th class="title">run, and its own settings</th>
-    ${COLUMNS.map((title) => `<th>${title}</th>`).join("")}</tr></thead></table></div>`;
+let asked = ""; // what this page has asked the kernel to save
 
 function take(message, buffers, said) {
+  if (message.runs) {
+    hand(message);
+    Object.assign(message, { ...said, runs: null });
+    return true;
+  }
   const stage = ({ status, doing, curves }) =>
     [BUSY.includes(status), doing, curves.map(({ numbers }) => numbers.round)].join();
   message.since = stage(message) === stage(said) ? said.since : Date.now();
@@ -125,6 +45,7 @@ function open(el, show, send) {
   const part = (selector) => el.querySelector(selector);
   const canvas = part("canvas");
   const chosen = {}; // until then the panels are those that suit the curves
+  const sorted = {}; // the table's column, and whether it descends
   let cursor = null; // the number of a curve, and where in it a point begins
   let scene = { lines: [] }; // what is drawn where
   let zoom = {}; // the ends of axes that are not those of their values
@@ -192,25 +113,84 @@ function open(el, show, send) {
   for (const type of ["pointerover", "pointerleave", "focusin", "focusout"]) {
     part("table").addEventListener(type, show); // a line makes its curve stand out
   }
-  part(".choices").addEventListener("change", ({ target }) => {
+  part(".chart").addEventListener("change", ({ target }) => {
     chosen[target.className || "logarithmic"] = target.className ? target.value : target.checked;
     show((zoom = {})); // the axes are others
   });
   part(".undo").addEventListener("click", () => send({ undo: true }));
   part("table").addEventListener("click", ({ target }) => {
-    const number = Number(target.closest("tbody")?.dataset.number);
-    if (target.matches(".remove")) send({ remove: number });
+    const line = target.closest("tbody");
+    const number = Number(line?.dataset.number);
+    if (target.matches(".remove")) {
+      send({ remove: number });
+      (line.nextElementSibling ?? line.previousElementSibling ?? part(".undo")).focus();
+    }
     if (target.matches(".hide")) hidden.delete(number) || hidden.add(number);
+    const column = [...part("thead tr").children].indexOf(target.closest("thead th"));
+    if (column >= 0) {
+      Object.assign(sorted, { column, down: sorted.column === column && !sorted.down });
+    }
     show();
   });
 
-  let naming = null; // what keeps the sliders' names
+  // Saves what the page has, or asks the kernel for what it has.
+  function save(what) {
+    const { curves } = before ?? { curves: [] };
+    if (what === "csv") return download("points.csv", asCsv(curves), "text/csv");
+    if (!["svg", "png"].includes(what)) {
+      asked = what;
+      return send({ save: what });
+    }
+    const look = theme(canvas);
+    const [width, height] = [canvas.clientWidth, canvas.clientHeight + EDGE.title * look.em];
+    if (what === "svg") {
+      const pen = vector(width, height, look);
+      draw(pen, look, width, height, ...titled());
+      return download("chart.svg", pen.text(), "image/svg+xml");
+    }
+    const sheet = document.createElement("canvas");
+    const pen = clean(sheet, width, height, look, LETTERS, 2);
+    pen.fillStyle = `rgb(${look.paper})`;
+    pen.fillRect(0, 0, width, height);
+    pen.fillStyle = look.ink;
+    draw(pen, look, width, height, ...titled());
+    return sheet.toBlob((blob) => download("chart.png", blob));
+  }
+  const titled = () =>
+    [scene.curves, { ...scene.view, cursor: null, lit: 0, drag: null, titled: true }];
+  part(".menu").addEventListener("click", ({ target }) => {
+    if (!target.matches("button")) return;
+    save(target.className);
+    part(".menu").open = false;
+    part(".menu summary").focus();
+  });
+  part(".menu").addEventListener("keydown", (event) => {
+    if (event.key === "Escape") part(".menu").open = false;
+  });
+  part(".menu").addEventListener("focusout", ({ relatedTarget }) => {
+    if (relatedTarget && !part(".menu").contains(relatedTarget)) part(".menu").open = false;
+  });
+  part(".bar").addEventListener("click", ({ target }) => {
+    const name = target.closest("button")?.className;
+    if (!name || part(".bar").inert) return;
+    pressed = Date.now();
+    send({ press: name });
+    setTimeout(show, LATE);
+    const waiting = setInterval(() => {
+      if (!pressed) clearInterval(waiting);
+      show();
+    }, 1000);
+  });
+
+  new ResizeObserver(show).observe(part(".bar")); // the grid has a row of its height
+  let guarded = false; // whether keys are kept from the notebook
   let before = null; // what the kernel said last
   let pressed = 0; // when a button was pressed that the kernel has not answered yet
 
   // Reads the layout first and writes to the page last, so that it is laid out once.
   return (said, kernel) => {
     const { curves } = said;
+    const tall = part(".bar").offsetHeight;
     const lost = kernel === "gone";
     if (said !== before) pressed = 0; // the kernel has answered
     before = said;
@@ -221,15 +201,17 @@ function open(el, show, send) {
     for (const curve of curves) curve.dashes = dash(curve, curves);
     const drawn = curves.filter(({ number }) => !hidden.has(number));
     const look = theme(canvas);
-    const width = canvas.clientWidth;
-    const pen = clean(canvas, width, EDGE.end * look.em, look, LETTERS);
-    scene = draw(pen, look, width, drawn, { over: part(".over").value, above, below, logarithmic,
-      zoom, cursor, lit, drag: drag?.axes ? null : drag });
+    const [width, height] = [canvas.clientWidth, canvas.clientHeight];
+    const pen = clean(canvas, width, height, look, LETTERS);
+    const view = { over: part(".over").value, above, below, logarithmic,
+      zoom, cursor, lit, drag: drag?.axes ? null : drag };
+    scene = { ...draw(pen, look, width, height, drawn, view), curves: drawn, view };
+    part(".stage label:nth-child(2)").style.top = `${scene.axes.gaps.to - 1.9 * look.em}px`;
     const { marked } = scene;
     cursor = marked && { number: marked.curve.number, i: marked.i }; // the run may have gone back
     Object.assign(part("input"), { checked: logarithmic });
     for (const [key, value] of Object.entries({ above, below })) part(`.${key}`).value = value;
-    const told = { ...said, doing: doing(said) };
+    const told = { ...said, doing: waiting(said) || doing(said) };
     if (pressed) Object.assign(told, { status: "waiting for the kernel", doing: long(pressed) });
     if (kernel) Object.assign(told, { status: CONDITIONS[kernel], doing: "" });
     if (lost) for (const key of ["pending", "note", "error"]) told[key] = "";
@@ -239,31 +221,28 @@ function open(el, show, send) {
     part("progress").value = used(said);
     const shown = { progress: used(said), ".undo": said.gone && !lost };
     for (const key in shown) part(key).style.visibility = shown[key] ? "visible" : "hidden";
+    part(".undo").textContent = said.gone > 1 ? `undo (${said.gone})` : "undo";
     const page = el.closest(".live-page");
-    const controls = page?.querySelectorAll(".live-controls") ?? [];
-    controls.forEach((part) => (part.inert = lost)); // a press of a button would be an error
-    if (page && !naming) {
+    // A press of a button would be an error.
+    for (const each of [part(".bar"), page?.querySelector(".live-controls")]) {
+      if (each) each.inert = lost;
+    }
+    page?.style.setProperty("--bar", `${tall}px`);
+    page?.querySelectorAll("[title=null]").forEach((part) => part.removeAttribute("title"));
+    if (page && !guarded) {
       const own = ({ target }) => (target.dataset.lmSuppressShortcuts = true);
       page.addEventListener("focusin", own); // or x would cut the notebook's cell
-      page.addEventListener("click", ({ target }) => {
-        if (!target.closest(".live-controls button")) return;
-        pressed = Date.now();
-        send({ pong: true }); // is answered after the press
-        setTimeout(show, LATE);
-        const waiting = setInterval(() => {
-          if (!pressed) clearInterval(waiting);
-          show();
-        }, 1000);
-      });
-      naming = new MutationObserver(() => name(page));
-      const what = { subtree: true, childList: true, attributeFilter: ["aria-valuetext", "title"] };
-      controls.forEach((part) => naming.observe(part, what));
-      name(page);
+      guarded = true;
     }
-    const idle = !lost && !curves.length && !BUSY.includes(said.status);
+    const busy = pressed || BUSY.includes(said.status);
+    const live = curves.some((curve) => curve.live && curve.points.length);
+    const useful = { pause: busy, stop: busy || live, back: live, reset: busy || curves.length };
+    for (const key in useful) part(`.bar .${key}`).ariaDisabled = String(!useful[key]);
+    const idle = !lost && !curves.length && !busy;
     write(part(".hint"), idle ? "press run or step" : "");
     part(".runs").hidden = !curves.length;
-    tabulate(part("table"), curves, look, hidden);
+    for (const key of ["traces", "code"]) part(`.menu .${key}`).hidden = !page || lost;
+    tabulate(part("table"), curves, look, hidden, sorted);
     const readout = part(".readout");
     write(readout, marked ? `${label(marked.curve)}\n${tell(marked.curve, marked.i)}` : "");
     const right = 2 * marked?.x > width; // then there is more room on the left
@@ -278,8 +257,20 @@ export default panel({ status: "", error: "", pending: "", note: "", curves: [] 
 function doing({ status, doing, since, curves }) {
   const time = long(since);
   if (!time || !BUSY.includes(status)) return "";
-  const begun = curves.every(({ live, numbers }) => !live || "round" in numbers);
+  const live = curves.filter((curve) => curve.live && !curve.ended);
+  const begun = live.every(({ numbers }) => "round" in numbers);
   return `${doing || (begun ? "round in progress" : "set-up (the first run compiles)")}, ${time}`;
+}
+
+// The runs that wait until those with less solver time have caught up.
+function waiting({ status, curves }) {
+  const live = curves.filter((curve) => curve.live && !curve.ended);
+  const times = live.map(({ points }) => points[points.length - SIZE] ?? 0);
+  const most = Math.max(...times);
+  const ahead = live.filter((_, i) => times[i] > Math.min(...times) + LONG);
+  if (status !== "running" || !ahead.length) return "";
+  const those = ahead.map(({ number }) => number).join(" and ");
+  return `${those} wait${ahead.length > 1 ? "" : "s"} until the others reach ${short(most, 2)} s`;
 }
 
 // The seconds since then in words, if they are worth a word.
@@ -295,16 +286,31 @@ function used({ budget, curves }) {
   return live.reduce((sum, curve) => sum + share(curve) / live.length, 0);
 }
 
-// Tells screen readers what a slider is, and its value; the widgets say the value's index.
-function name(page) {
-  const set = (part, key, text) => part.getAttribute(key) === text || part.setAttribute(key, text);
-  for (const handle of page.querySelectorAll(".noUi-handle")) {
-    const row = handle.closest(".widget-inline-hbox");
-    set(handle, "aria-label", row.querySelector(".widget-label").textContent);
-    set(handle, "aria-valuetext", row.querySelector(".widget-readout").textContent);
+// Saves what the kernel was asked for, on the page that has asked for it.
+function hand({ data, runs }) {
+  if (asked === "code") {
+    const lines = runs.map(([number, , , words]) => `run_${number} = ${words}\n`);
+    navigator.clipboard.writeText(code(data) + lines.join(""));
   }
-  page.querySelectorAll("[title=null]").forEach((part) => part.removeAttribute("title"));
+  if (asked === "traces") {
+    for (const [number, solver, text] of runs) download(`${number}_${solver}.jsonl`, text);
+  }
+  asked = "";
 }
+
+// The beginning of Python that repeats runs.
+const code = (data) => `from workbench import load
+from workbench.live.lane import Lane
+
+
+def until(lane, last):
+    while lane.last.get("round", -1) < last and lane.advance():
+        pass
+    return lane
+
+
+problem = ${data ? `load(${JSON.stringify(data)})` : "...  # the Problem that explore was given"}
+`;
 
 // Where the cursor goes by one of KEYS. It may go several times before it is drawn again.
 function move(lines, cursor, key, fast) {

@@ -22,7 +22,7 @@ SIZE = 5  # numbers of a point: seconds, round, lower, upper, test error
 # The first of these that a row has is the upper curve.
 OBJECTIVES = ("upper", "primal", "squared_error")
 NOT_SHOWN = ("cpu", "test_error", "stopped_by")  # in the numbers of the latest row
-NO_POINT = (0.0, 0.0, math.nan, math.nan, math.nan)
+NO_POINT = (0.0, math.nan, math.nan, math.nan, math.nan)
 in_geometric = geometric(1.002)  # the first 500 rows, later two in a thousand
 
 
@@ -122,7 +122,7 @@ def _module(*names: str) -> str:
     return "\n".join(source.read_text(encoding="utf-8") for source in sources)
 
 
-CHART = _module("canvas", "curves", "table", "chart")
+CHART = _module("canvas", "curves", "pens", "table", "page", "chart")
 INSIDE = _module("canvas", "inside")
 
 
@@ -130,26 +130,31 @@ class Chart(anywidget.AnyWidget):
     """Curves over solver time, which take rows from any thread.
 
     All pages get new points. They are sent as binary appends with their position, so
-    that none is drawn twice. A page that is opened later requests all of them. A
-    removal by a page, or `clear`, can be undone once.
+    that none is drawn twice. A page that is opened later requests all of them.
+    Removals by a page, and `clear`, can be undone one after the other.
 
     Parameters
     ----------
     pending : function that returns a line on changes that have no effect yet; called
         before every message
     release : function that releases the run whose curve a page has removed
+    ask : function that does whatever else a page asks for, given its words
     """
 
     _esm = CHART
 
     def __init__(
-        self, pending: Callable[[], str] = str, release: Callable[[Curve], object] = id
+        self,
+        pending: Callable[[], str] = str,
+        release: Callable[[Curve], object] = id,
+        ask: Callable[[Record], object] = id,
     ):
         super().__init__()
         self.curves: list[Curve] = []
         self.unanswered = 0  # pings since a page has answered
         self._pending, self._release = pending, release
-        self._gone: list[Curve] = []  # curves that undo brings back
+        self._ask = ask
+        self._gone: list[list[Curve]] = []  # curves that undo brings back
         self._said: Record = {"status": "ready", "error": "", "note": ""}
         self._lock = threading.RLock()
         self._timer: threading.Timer | None = None
@@ -160,7 +165,7 @@ class Chart(anywidget.AnyWidget):
         with self._lock:
             if not self.curves:
                 self._gone = []  # their numbers are given again
-            known = [curve.number for curve in [*self.curves, *self._gone]]
+            known = [curve.number for curve in sum(self._gone, self.curves)]
             new = Curve(1 + max(known, default=0), name, colour, settings)
             old = [curve for curve in self.curves if not curve.live]
             surplus = max(0, len(self.curves) + 1 - KEPT)
@@ -193,7 +198,7 @@ class Chart(anywidget.AnyWidget):
     def clear(self) -> None:
         """Remove all curves and texts."""
         with self._lock:
-            self._gone = self.curves or self._gone
+            self._gone += [self.curves] if self.curves else []
             self.curves = []
         self.say(error="", note="")
 
@@ -210,22 +215,24 @@ class Chart(anywidget.AnyWidget):
             self.send(content, [points for _, points in news])
 
     def _answer(self, _: object, content: object, buffers: object) -> None:
-        """Remove the curve that a page names, or undo this; send everything to a new
-        page."""
+        """Do what a page asks for; send everything to a new page.
+
+        It removes a curve, undoes this, or asks for something else.
+        """
         words = content if isinstance(content, dict) else {}
+        self._ask(words)
         with self._lock:
             self.unanswered = 0
             for curve in self.curves:
                 over = curve.ended or not curve.live
                 if over and curve.number == words.get("remove"):
                     self.curves = [other for other in self.curves if other is not curve]
-                    self._gone = [curve]
+                    self._gone.append([curve])
                     self._release(curve)
-            if "undo" in words:
-                curves = [*self.curves, *self._gone]
+            if "undo" in words and self._gone:
+                curves = [*self.curves, *self._gone.pop()]
                 self.curves = sorted(curves, key=lambda curve: curve.number)
-                self._gone = []
-            if "pong" not in words:
+            if "wants" in words:
                 for curve in self.curves:
                     curve.sent = 0
         self.say()

@@ -10,7 +10,10 @@ const FAR = 30; // from the highest upper bound down to the lowest: no linear ax
 const LETTERS = 0.92; // em
 const FEW = 80; // test errors of a curve: up to here each has a dot
 const DEEP = 1e-5; // of the highest upper bound: a fit without an error must not squeeze the rest
-const EDGE = { left: 3.8, right: 1.8, top: 1.9, middle: 17.4, next: 20.4, bottom: 28.6, end: 32 };
+// Of the two panels, in em: from the left, below the upper one, and below both.
+const EDGE = { left: 3.8, top: 2, between: 2.6, foot: 1.6, title: 1.2 };
+const UPPER = 0.64; // of the height that both panels have
+const NAMES = 0.34; // of the width, at most
 
 const lower = (points, i) => points[i + 2];
 const upper = (points, i) => points[i + 3];
@@ -29,6 +32,14 @@ function append(points, at, news) {
 const last = ({ points }) => points.length - SIZE;
 const has = (value) => (curve) => Number.isFinite(value(curve.points, last(curve)));
 const label = ({ number, name, settings }) => `${number} · ${[name, ...settings].join(", ")}`;
+
+// A curve's name at its end: the solver, and what tells it from that solver's other runs.
+function title({ number, name, settings }, curves) {
+  const alike = curves.filter((other) => other.name === name);
+  const own = settings.filter((word) => !alike.every((other) => other.settings.includes(word)));
+  const shown = alike.length === curves.length && own.length ? [] : [name.replace(" (ours)", "")];
+  return `${number} ${[...shown, ...own].join(", ")}`;
+}
 // A replay has all of its runs from the start, so that neither axes nor panels change as it plays.
 const whole = (curve) => (curve.whole ? { points: curve.whole } : curve);
 const usual = (curves, above) => {
@@ -44,18 +55,24 @@ function evaluated(points, i) {
   return i;
 }
 
-// A solver's runs have one colour: what tells them apart.
+// Runs of one solver differ by their dashes alone, and those of several by dashes and colours.
 function dash(curve, curves) {
+  const colours = [...new Set(curves.map(({ colour }) => colour))];
   const alike = curves.filter(({ colour }) => colour === curve.colour);
-  return DASHES[alike.indexOf(curve) % DASHES.length];
+  return DASHES[(colours.indexOf(curve.colour) + alike.indexOf(curve)) % DASHES.length];
 }
 
-function draw(pen, look, width, curves, view) {
-  const { above, over, below, logarithmic, zoom, cursor, lit, drag } = view;
+function draw(pen, look, width, height, curves, view) {
+  const { above, over, below, logarithmic, zoom, cursor, lit, drag, titled } = view;
   const { em } = look;
-  const [left, right, top, middle, next, bottom] = Object.values(EDGE).map((v) => v * em);
-
-  const begun = curves.filter(({ points }) => points.length);
+  const begun = curves.filter(({ points }) => points.length && Number.isFinite(points[1]));
+  const names = new Map(curves.map((curve) =>
+    [curve.number, fit(pen, title(curve, curves), NAMES * width)]));
+  const [left, top] = [EDGE.left * em, EDGE.top * em];
+  const right = em + Math.max(0.8 * em, widest(pen, [...names.values()]));
+  const bottom = height - (EDGE.foot + (titled ? EDGE.title : 0)) * em;
+  const middle = top + UPPER * (bottom - top - EDGE.between * em);
+  const next = middle + EDGE.between * em;
   const wholes = curves.map(whole).filter(({ points }) => points.length);
   const ends = wholes.map((curve) => ({ curve, kept: [0, SIZE, last(curve)] }));
   const along = reach(ends, [OVER[over]], logarithmic);
@@ -73,10 +90,9 @@ function draw(pen, look, width, curves, view) {
   const bands = axis(shown, middle, top, far, 2 * em, true, zoom.bands);
   const relevant = reach(all, [BELOW[below]], true);
   const gaps = axis(relevant, bottom, next, true, 1.6 * em, true, zoom.gaps);
-  const bounds = curves.map(whole).every(has(gap)) ? "lower and upper bound" : "objective, bounds";
-  rule(pen, x, bands, errors ? above : bounds, em);
-  rule(pen, x, gaps, below, em);
-  foot(pen, x, gaps, over, em);
+  rule(pen, x, bands, titled && above, em);
+  rule(pen, x, gaps, titled && below, em);
+  foot(pen, x, gaps, titled && over, em);
 
   const spot = (points, i) => ({
     i,
@@ -84,8 +100,9 @@ function draw(pen, look, width, curves, view) {
     ys: [bands.at(under(points, i)), bands.at(upmost(points, i)), gaps.at(BELOW[below](points, i))],
   });
   // The live curves and the newest are strong, and above the others; or the one pointed at is.
-  const strong = ({ curve }) => lit ? curve.number === lit : curve.live || curve === curves.at(-1);
-  const numbers = [];
+  const strong = ({ curve }) => lit ? curve.number === lit
+    : curve.live || curve.whole || curve === curves.at(-1);
+  const written = [];
   for (const line of lines.toSorted((a, b) => strong(a) - strong(b))) {
     const drawn = line.spots = line.kept.map((i) => spot(line.curve.points, i));
     const certain = drawn.filter(({ ys }) => Number.isFinite(ys[0]));
@@ -111,19 +128,31 @@ function draw(pen, look, width, curves, view) {
         const ends = strokes.flatMap((corners) => corners.slice(-1));
         for (const [at, y] of dots) dot(pen, at, y, 0.1 * em);
         for (const [at, y] of ends) dot(pen, at, y, 0.16 * em);
+        if (line.curve.settings.some((word) => word.startsWith("from round"))) {
+          for (const [[at, y]] of strokes.filter(({ length }) => length)) ring(pen, at, y, em);
+        }
       });
       const end = strokes.at(-1).findLast(([at]) => at < x.to + 1);
       const there = end && end[0] >= x.from && end[1] < panel.from + 1 && end[1] > panel.to - 1;
-      if (there) numbers.push([...end, line.curve.number]);
+      const text = String(panel === bands ? names.get(line.curve.number) : line.curve.number);
+      const y = end?.[1] - (end?.[0] < x.to - 2 * em ? 0.9 * em : 0); // above curves that go on
+      if (there) written.push({ x: end[0], y, text, colour: pen.fillStyle, panel });
     }
   }
   pen.globalAlpha = 1;
-  inscribe(pen, numbers, look);
+  inscribe(pen, written, look);
   const curve = begun.find(({ number }) => number === cursor?.number);
   const marked = curve && { curve, ...spot(curve.points, Math.min(cursor.i, last(curve))) };
   if (marked && marked.x >= x.from && marked.x <= x.to) mark(pen, marked, [bands, gaps], look);
   if (drag) pen.strokeRect(...drag[0], drag[1][0] - drag[0][0], drag[1][1] - drag[0][1]);
   return { lines, marked, axes: { x, bands, gaps } };
+}
+
+// Marks where a branch begins: at the iterate of another run.
+function ring(pen, x, y, em) {
+  pen.beginPath();
+  pen.arc(x, y, 0.3 * em, 0, 2 * Math.PI);
+  pen.stroke();
 }
 
 function mark(pen, { curve, x, ys }, [bands, gaps], look) {

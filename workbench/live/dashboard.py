@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 
@@ -17,18 +18,17 @@ from workbench.live.chart import Chart, Curve, Inside
 from workbench.live.inside import portrait
 from workbench.live.lane import Lane, Spare
 from workbench.live.player import AT_REST, PLAYING, Player
-from workbench.live.sliders import WIDE, Sliders, captioned, in_words, slider
+from workbench.live.sliders import Sliders, control_for, in_words
 from workbench.registry import SOLVERS
 from workbench.runs.run import resolve
 
-BUDGETS_S = (1, 2, 5, 10, 30, 60, 120, 300, 600, 3600)  # choices of solver seconds
-# Seconds between two rounds.
-PAUSES_S = {
-    "1 round/s": 1.0,
-    "3 rounds/s": 1 / 3,
-    "10 rounds/s": 0.1,
-    "full speed": 0.0,
-}
+# Choices of solver seconds.
+BUDGETS_S = (1.0, 2.0, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 600.0, 3600.0)
+FULL = "full"
+SPEEDS = (1.0, 3.0, 10.0, FULL)  # rounds per second
+# Solvers whose objectives are one function of the problem and of shared parameters
+# have one of these beginnings. Any other solver's objective is its own.
+SAME = re.compile("mrc_|svm_|ww_|cuts_|ls_(?=generalized|accelerated)")
 PING_S = 4.0  # seconds between two checks that a page is open
 MAX_UNANSWERED = 8  # then the run pauses
 TIME_FRACTION = 0.01  # fraction of wall time for portraits
@@ -57,10 +57,11 @@ class Dashboard(widgets.VBox):
         starts = {**parameters, **self._suited.get(names[0], {})}
         self.sliders = Sliders(solvers, starts)
         self._make_controls(names, solvers, chosen, seconds)
-        self.chart = Chart(self._pending, self._release)
         self.inside = Inside()
-        self.player = Player(self._on_rows)
-        self._make_buttons()
+        self.player = player = Player(self._on_rows)
+        acts = self.run, player.pause, self.step, player.back, player.stop, self.reset
+        self._acts = {act.__name__: act for act in acts}
+        self.chart = Chart(self._pending, self._release, self._asked)
         self._portrait = Spare(TIME_FRACTION, MIN_PAUSE_S)
         self._loaded: tuple[str | None, Problem] | None = None
         self._target: Wanted = None, {}  # requested by the last run or step
@@ -72,10 +73,7 @@ class Dashboard(widgets.VBox):
         self._connect()
         self._choose()
         self._pace()
-        # Objectives of several papers are not comparable, but test errors are.
-        papers = {SOLVERS[name].steps.__module__.rpartition(".")[0] for name in solvers}
-        self.chart.say(main="test error" if len(papers) > 1 else "objective")
-        super().__init__(self._page())
+        super().__init__([widgets.HBox(self._page()).add_class("live-body")])
         self.add_class("live-page")
 
     def _make_controls(
@@ -86,53 +84,20 @@ class Dashboard(widgets.VBox):
         seconds: float,
     ) -> None:
         """Make the controls that are not sliders of parameters."""
-        self.data = widgets.Dropdown(options=names, description="data", **WIDE)
+        self.data = widgets.Dropdown(options=names, description="data")
+        self.data.tooltip = "rows to train on; test rows serve for evaluation only"
         self.solvers = widgets.SelectMultiple(
             options=_labelled(solvers),
             value=tuple(chosen),
-            rows=min(len(solvers), 16),
+            rows=min(len(solvers), 8),
             description="solvers",
-            **WIDE,
         )
-        budgets = sorted({*BUDGETS_S, seconds})
-        self.budget = slider("seconds", [(f"{s:g}", s) for s in budgets], seconds)
-        self.speed = slider("speed", list(PAUSES_S.items()), 0.0)
-        self.watched = widgets.Dropdown(description="inside of", **WIDE)
-        self.watched.tooltip = "The solver whose state is drawn below"
-
-    def _make_buttons(self) -> None:
-        """Make the buttons, each with its icon and its tooltip."""
-        acts = {
-            "run": (
-                "play",
-                self.run,
-                "Start, or resume; a run that has ended starts again",
-            ),
-            "pause": (
-                "pause",
-                self.player.pause,
-                "Pause when the round in progress ends",
-            ),
-            "step": (
-                "step-forward",
-                self.step,
-                "Play one round of each solver, then pause",
-            ),
-            "back": (
-                "step-backward",
-                self.player.back,
-                "Go back by one round, then pause",
-            ),
-            "stop": ("stop", self.player.stop, "End these runs; their curves stay"),
-            "reset": ("refresh", self.reset, "End these runs and remove all curves"),
-        }
-        self.buttons = {}
-        for name, (icon, act, tooltip) in acts.items():
-            button = widgets.Button(
-                description=name, icon=icon, tooltip=tooltip, layout={"width": "6em"}
-            )
-            button.on_click(lambda _, act=act: act())
-            self.buttons[name] = button
+        words = "limit of each run; only solver time counts"
+        self.budget = control_for("seconds", BUDGETS_S, seconds, words)
+        words = "slower, to watch and to evaluate every round"
+        self.speed = control_for("rounds/s", SPEEDS, FULL, words)
+        self.watched = widgets.Dropdown(description="inside of")
+        self.watched.tooltip = "the solver whose state is drawn below the chart"
 
     def _connect(self) -> None:
         """Connect the controls with what they do."""
@@ -145,33 +110,24 @@ class Dashboard(widgets.VBox):
             control.observe(lambda _: self.chart.say(), "value")
 
     def _page(self) -> list[widgets.DOMWidget]:
-        """Return the rows of the page; without a kernel it disables what is
+        """Return the parts of the page; without a kernel it disables what is
         ``live-controls``."""
-        buttons = widgets.HBox(
-            [*self.buttons.values()], layout={"flex_flow": "row wrap"}
-        )
+        title = "<b>Problem and parameters</b>, at the next run or step"
         column = widgets.VBox(
             [
-                widgets.HTML("<b>Problem</b>, applied at the next run or step"),
-                captioned(
-                    self.data, "rows to train on; test rows serve for evaluation only"
-                ),
-                captioned(
-                    self.solvers,
-                    "hold Ctrl or Shift to choose several; they run together",
-                ),
-                widgets.HTML("<b>Pace</b>, applied at once"),
-                captioned(self.budget, "limit of each run; only solver time counts"),
-                captioned(self.speed, "slower, to watch and to evaluate every round"),
+                widgets.HTML(title),
+                self.data,
+                self.solvers,
+                *self.sliders.widgets.values(),
+                widgets.HTML("<b>Pace</b>, at once"),
+                self.budget,
+                self.speed,
+                self.watched,
             ]
         )
-        title = widgets.HTML("<b>Parameters</b>, applied at the next run or step")
-        sliders = widgets.VBox([title, *self.sliders.rows.values()])
-        sliders.add_class("live-parameters")
-        for part in (buttons, column, sliders, self.watched):
-            part.add_class("live-controls")
-        body = widgets.HBox([column, self.chart, sliders]).add_class("live-body")
-        return [buttons, body, self.watched, self.inside]
+        if len(self.solvers.options) == 1:
+            self.solvers.layout.display = "none"
+        return [column.add_class("live-controls"), self.chart, self.inside]
 
     def _suit(self) -> None:
         """Set the sliders to the values that suit the chosen data."""
@@ -276,6 +232,20 @@ class Dashboard(widgets.VBox):
         measure = nothing if problem.X_test is None else held_out(problem)
         return Lane(solver, problem, values, measure)
 
+    def _asked(self, words: Record) -> None:
+        """Do what a page's button does, or send what the page saves."""
+        act = self._acts.get(words.get("press", ""))
+        if act:
+            act()
+        if "save" in words:
+            data, _ = self._loaded or (None, None)
+            runs = [
+                (c.number, c.lane.solver, c.lane.trace.text, c.lane.code)
+                for c in self.chart.curves
+                if c.lane and c.seen
+            ]
+            self.chart.send({"data": data, "runs": runs})
+
     def _release(self, curve: Curve) -> None:
         """Release a removed run, with its states and the pictures of its inside."""
         lane = curve.lane
@@ -323,6 +293,7 @@ class Dashboard(widgets.VBox):
                 curve = self.chart.begin(*words)
                 curve.lane = lane
                 self.chart.add(curve, lane.rows)
+        self._set_main()
 
     def _curve(self, lane: Lane) -> Curve | None:
         return next((curve for curve in self.chart.curves if curve.lane is lane), None)
@@ -356,10 +327,19 @@ class Dashboard(widgets.VBox):
         self.watched.options = _labelled(chosen)
         self.watched.value = watched if watched in chosen else next(iter(chosen), None)
         self.watched.layout.display = None if len(chosen) > 1 else "none"
+        self._set_main()
+
+    def _set_main(self) -> None:
+        """Put the test error above unless all objectives are one function."""
+        lanes = [curve.lane for curve in self.chart.curves if curve.lane]
+        solvers = [*self.solvers.value, *(lane.solver for lane in lanes)]
+        functions = {(SAME.match(name) or [name])[0] for name in solvers}
+        self.chart.say(main="objective" if len(functions) < 2 else "test error")
 
     def _pace(self) -> None:
         self.player.budget = self.budget.value
-        self.player.pause_between = self.speed.value
+        speed = self.speed.value
+        self.player.pause_between = 0.0 if speed == FULL else 1 / speed
         self.chart.say(budget=self.budget.value)
 
     def _pending(self) -> str:

@@ -7,8 +7,8 @@ const CYCLE = ["#0072b2", "#e69f00", "#009e73", "#cc79a7", "#d55e00", "#56b4e9",
 const [COLD, WARM] = [CYCLE[0], CYCLE[4]]; // bars, and marked ones; shades above 0, and below
 const PALE = 0.4; // of a class's colour in its region
 const SHADE = 7; // contrast of an image's darkest shade
-const HEIGHT = 15; // of a picture, in em; a plane is up to twice as high
-const ROOM = 31; // of the grid, in em: two columns, so that a plane may have both
+const HEIGHT = 9; // of a picture, in em; a plane is up to half as high again
+const ROOM = 9.2; // of a picture across, in em, at least
 const MANY = 30; // marked points: more of them have thin rings
 const SPOKEN = { bars: 12, lines: 4 }; // more than these are too many to be read out
 const PAGE = `<style>
@@ -17,11 +17,9 @@ const PAGE = `<style>
   .inside p:empty, .inside [hidden] { display: none; }
   .inside .title { font-weight: 600; }
   .inside .none { opacity: 0.75; }
-  .inside .grid { display: grid; gap: 0 1em; align-items: start;
-    grid-template-columns: repeat(auto-fit, minmax(min(15em, 100%), 1fr)); }
-  .inside figure { margin: 0; min-width: 0; position: relative; padding-bottom: 1.7em; }
-  .inside .roomy .plane { grid-column: span 2; }
-  .inside figcaption { overflow-wrap: anywhere; }
+  .inside .grid { display: grid; gap: 0.3em 1em; align-items: start; }
+  .inside figure { margin: 0; min-width: 0; position: relative; padding-bottom: 1.4em; }
+  .inside :is(figcaption, .legend) { font-size: 0.85em; line-height: 1.3; overflow-wrap: anywhere; }
   .inside canvas { display: block; width: 100%; }
   .inside .legend span { display: inline-block; margin-right: 1em; }
   .inside .legend i { display: inline-block; width: 1.4em; margin-right: 0.4em;
@@ -53,7 +51,10 @@ function open(el) {
       grid.replaceChildren(...pictures.map(figure));
     }
     const look = theme(el);
-    grid.classList.toggle("roomy", grid.clientWidth >= ROOM * look.em);
+    // As many columns as there is room for, and as even rows as that leaves.
+    const rows = Math.ceil((pictures.length * ROOM * look.em) / grid.clientWidth);
+    const columns = Math.ceil(pictures.length / rows) || 1;
+    grid.style.gridTemplateColumns = `repeat(${columns}, minmax(0, 1fr))`;
     const hues = CYCLE.map((hue) => stand(hue, look));
     look.cycle = (k) => hues[k % hues.length];
     const widths = [...grid.children].map(({ children }) => children[1].clientWidth);
@@ -85,7 +86,7 @@ function fill(parts, picture, width, look) {
   const [caption, canvas, legend] = parts.children;
   const [left, right, bottom, top] = picture.extent ?? [0, 1, 0, 0];
   const suits = ((width - 4.1 * look.em) * (top - bottom)) / (right - left) + 2.1 * look.em;
-  const height = Math.min(Math.max(suits, HEIGHT * look.em), 2 * HEIGHT * look.em);
+  const height = Math.min(Math.max(suits, HEIGHT * look.em), 1.5 * HEIGHT * look.em);
   canvas.style.height = `${height}px`;
   const pen = clean(canvas, width, height, look, 0.85);
   const { words, names = [], tell } = KINDS[picture.kind](pen, width, height, picture, look);
@@ -166,13 +167,14 @@ function image(pen, width, height, picture, look) {
     pen.fillText(none, width / 2, (top + bottom) / 2);
     return { tell };
   }
-  const key = [width / 2 - 3 * em, bottom + 0.6 * em, 6 * em, 0.8 * em];
+  const long = Math.min(6 * em, width - 6.5 * em);
+  const key = [(width - long) / 2, bottom + 0.6 * em, long, 0.8 * em];
   const steps = Array.from({ length: 64 }, (_, i) => shade(low + (i / 63) * (high - low)));
   paste(pen, 64, 1, steps, key);
   pen.textAlign = "right";
-  pen.fillText(short(low), key[0] - 0.4 * em, bottom + 1.3 * em);
+  pen.fillText(short(low, 2), key[0] - 0.4 * em, bottom + 1.3 * em);
   pen.textAlign = "left";
-  pen.fillText(short(high), key[0] + 6.4 * em, bottom + 1.3 * em);
+  pen.fillText(short(high, 2), key[0] + long + 0.4 * em, bottom + 1.3 * em);
   return { tell };
 }
 
@@ -248,7 +250,6 @@ function plane(pen, width, height, picture, look) {
 
 const KINDS = { bars, image, lines, plane };
 
-const widest = (pen, texts) => Math.max(0, ...texts.map((text) => pen.measureText(text).width));
 const pairs = (flat) => flat.flatMap((u, i) => (i % 2 ? [] : [[u, flat[i + 1]]]));
 const least = (items, far) => items.reduce((a, b, i) => (far(b) < far(items[a]) ? i : a), 0);
 

@@ -118,6 +118,7 @@ class Lane:
         self.ended = ""
         self.error: Exception | None = None
         self.since: int | None = None
+        self._origin = f"Lane({solver!r}, problem, {self.parameters})"
         self._header = header(solver, problem, self.parameters)
         self._stream: Iterator[tuple[Row, State]] | None = None
         self._thin = geometric(1 + 1 / RECENT)
@@ -134,6 +135,12 @@ class Lane:
         if rows:
             rows[-1]["stopped_by"] = self.ended or "paused"
         return Trace(dict(self._header), rows)
+
+    @property
+    def code(self) -> str:
+        """An expression that repeats this lane's rounds and those before it branched
+        off; ``until(lane, round)`` plays a lane on until that round."""
+        return f"until({self._origin}, {self.last['round']})"
 
     @property
     def last(self) -> Row:
@@ -241,6 +248,7 @@ class Lane:
         """
         lane = Lane(self.solver, self.problem, parameters, self.measure)
         lane.since = self.state.round
+        lane._origin = f"{self.code}.branch({lane.parameters})"
         lane._stream = lane._watch(lane._resumed(self.state), self.last)
         lane.advance()
         if lane.error:

@@ -35,12 +35,19 @@ function play({ runs }, el) {
   const times = [...new Set(seconds)].sort((a, b) => a - b);
   const pictured = runs.filter(({ frames }) => frames.length);
   let timer = 0;
-  el.innerHTML = `<p class="bar"><button>play</button> <label>solver time
+  let before = 0; // when the last picture was shown, in ms
+  let passed = 0; // of the moments, with a fraction
+  el.innerHTML = `<p class="what"></p><p class="bar"><button>play</button> <label>solver time
     <input type="range" min="0" max="${times.length - 1}" value="${times.length - 1}"></label>
-    <output></output></p><div></div><p class="of"><label>inside of <select></select></label></p>
-    <div></div>`;
-  const [button, slider, output, choice] =
-    ["button", "input", "output", "select"].map((name) => el.querySelector(name));
+    <output></output> <select class="speed" aria-label="speed">${Object.keys(SPEEDS).map((name) =>
+    `<option${SPEEDS[name] === 1 ? " selected" : ""}>${name}</option>`).join("")}</select></p>
+    <div></div><p class="of"><label>inside of <select></select></label></p><div></div>`;
+  const [button, slider, output, speed, choice] =
+    ["button", "input", "output", ".speed", ".of select"].map((name) => el.querySelector(name));
+  const solvers = [...new Set(runs.map(({ name }) => name))].join(", ");
+  const data = [...new Set(runs.map(({ settings }) => settings[0]))].join(", ");
+  el.querySelector(".what").textContent =
+    `${runs.length > 1 ? `${runs.length} recorded runs` : "A recorded run"}: ${solvers} on ${data}`;
   const [chart, inside] = el.querySelectorAll("div");
   el.querySelector(".of").hidden = !pictured.length;
   for (const { number, name } of pictured) choice.add(new Option(`${number} · ${name}`, number));
@@ -74,7 +81,10 @@ function play({ runs }, el) {
   }
 
   function step() {
-    slider.value = Number(slider.value) + Math.max(1, Math.round(times.length / STEPS));
+    const now = performance.now();
+    passed += (SPEEDS[speed.value] * times.length * (now - before)) / PLAY;
+    before = now;
+    slider.value = Math.floor(passed);
     show();
     if (Number(slider.value) === times.length - 1) stop();
   }
@@ -82,13 +92,17 @@ function play({ runs }, el) {
   button.addEventListener("click", () => {
     if (timer) return stop();
     if (Number(slider.value) === times.length - 1) slider.value = 0;
+    passed = Number(slider.value);
+    before = performance.now();
     button.textContent = "pause";
-    timer = setInterval(step, 50);
+    timer = setInterval(step, 40);
   });
+  slider.addEventListener("input", () => (passed = Number(slider.value)));
   for (const control of [slider, choice]) control.addEventListener("input", show);
 }
 
-const STEPS = 160; // of a whole play, each of 50 ms
+const PLAY = 8000; // ms of a whole play
+const SPEEDS = { "quarter speed": 0.25, "usual speed": 1, "four times as fast": 4 };
 const unpacked = (text) => new Response(
   new Blob([bytes(text)]).stream().pipeThrough(new DecompressionStream("deflate"))).json();
 for (const data of document.querySelectorAll("script.recording")) {

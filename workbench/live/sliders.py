@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from html import escape
+from pathlib import Path
 
+import anywidget
 import ipywidgets as widgets
+import traitlets
 
 from workbench.core.kinds import Record, Values
 from workbench.least_squares.links import LINKS
@@ -15,43 +17,32 @@ from workbench.registry import SOLVERS
 from workbench.runs.parameters import explained
 from workbench.runs.run import resolve
 
-SERIES = (*(float(f"{m}e{e}") for e in range(-6, 0) for m in (1, 2, 5)), 1.0)
+
+def series(first: int, last: int, *digits: int) -> list[float]:
+    """Return these digits times each power of ten from `first` to before `last`."""
+    return [float(f"{m}e{e}") for e in range(first, last) for m in digits]
+
+
+SERIES = *series(-6, 0, 1, 2, 5), 1.0
 COUNTS = (1, 2, 5, 10, 20, 50, 100, 200, 400, 1000, 2000)
 SLIDERS = {
     **dict.fromkeys(("lambda0", "eps1", "eps2", "eps"), SERIES),
     **dict.fromkeys(("n_max", "m_max", "r", "landmarks", "batch_size"), COUNTS),
-    "C": tuple(2.0**e for e in range(-10, 11)),
-    "alpha": tuple(float(f"1e{e}") for e in range(-8, 1)),
+    "C": [2.0**e for e in range(-10, 11)],
+    "alpha": series(-8, 1, 1),
     "link": tuple(LINKS),
     "basis": tuple(range(1, 7)),
-    "n_features": tuple(2**e for e in range(6, 15)),
-    "block": tuple(2**e for e in range(5, 12)),
+    "n_features": [2**e for e in range(6, 15)],
+    "block": [2**e for e in range(5, 12)],
     **dict.fromkeys(("passes", "inner", "p"), (1, 2, 3, 4, 5, 8, 10, 16, 20, 50)),
-    "bandwidth": (
-        0.01,
-        0.03,
-        0.1,
-        0.2,
-        0.3,
-        0.5,
-        0.7,
-        1.0,
-        1.5,
-        2.0,
-        3.0,
-        5.0,
-        10.0,
-        30.0,
-        100.0,
-    ),
-    "gamma": tuple(float(f"{m}e{e}") for e in range(-8, 3) for m in (1, 3)),
-    "lam": (0.0, *(float(f"{m}e{e}") for e in range(-6, 0) for m in (1, 3)), 1.0),
-    "eta0": tuple(float(f"{m}e{e}") for e in range(-3, 3) for m in (1, 3)),
+    "bandwidth": series(-2, 3, 1, 2, 3, 5, 7),
+    "gamma": series(-8, 3, 1, 3),
+    "lam": (0.0, *series(-6, 0, 1, 3), 1.0),
+    "eta0": series(-3, 3, 1, 3),
     "mips": MIPS,
-    "l1": (0.0, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5),
+    "l1": (0.0, *series(-3, 0, 1, 2, 5)),
     "working_set": (2, 4, 8, 16, 32, 64),
 }
-WIDE = {"style": {"description_width": "8em"}, "layout": {"width": "auto"}}
 # Instead of None, which a slider cannot hold: the value depends on the data.
 DEFAULT = "default"
 
@@ -67,9 +58,8 @@ class Sliders:
 
     Attributes
     ----------
-    widgets : the controls by name; a control of a single solver is called ``name
-        (solver)``
-    rows : each of them above its line of help
+    widgets : the controls by name, those of single solvers last; these are called
+        ``name (label of the solver)``
 
     Raises
     ------
@@ -80,7 +70,6 @@ class Sliders:
 
     def __init__(self, solvers: Sequence[str], starts: Values):
         self.widgets: dict[str, widgets.DOMWidget] = {}
-        self.rows: dict[str, widgets.DOMWidget] = {}
         self._keys: dict[str, dict[str, str]] = {}  # solver -> parameter -> control
         defaults = {solver: resolve(solver, {})[1] for solver in solvers}
         _check_starts(starts, defaults)
@@ -89,13 +78,19 @@ class Sliders:
             for name in filter(SLIDERS.get, values):
                 usual = {other[name] for other in defaults.values() if name in other}
                 shared = name in starts or len(usual) == 1
-                key = name if shared else f"{name} ({solver})"
+                label = SOLVERS[solver].label
+                key = name if shared else f"{name} ({label})"
                 self._keys[solver][name] = key
                 if key not in self.widgets:
                     start = starts.get(name, values[name])
-                    control = control_for(key, SLIDERS[name], start)
+                    words = described(name, solver)
+                    words = words if shared else f"{label}: {words}"
+                    control = control_for(name, SLIDERS[name], start, words)
                     self.widgets[key] = control
-                    self.rows[key] = captioned(control, described(name, solver))
+        # Shared controls are above those of single solvers, which stay together.
+        self.widgets = dict(
+            sorted(self.widgets.items(), key=lambda item: "(" in item[0])
+        )
 
     def parameters(self, solver: str) -> Record:
         """Return the values of the solver's sliders by parameter."""
@@ -113,14 +108,14 @@ class Sliders:
     def set(self, values: Values) -> None:
         """Set every control of these parameters, whichever solver it belongs to."""
         for key, control in self.widgets.items():
-            name, _, _ = key.partition(" ")
+            name = key.split()[0]
             control.value = values.get(name, control.value)
 
     def show(self, solvers: Sequence[str]) -> None:
         """Show the controls of these solvers and no others."""
         shown = {key for solver in solvers for key in self._keys[solver].values()}
-        for key, row in self.rows.items():
-            row.layout.display = None if key in shown else "none"
+        for key, control in self.widgets.items():
+            control.layout.display = None if key in shown else "none"
 
 
 def _check_starts(starts: Values, defaults: dict[str, Record]) -> None:
@@ -138,30 +133,43 @@ def _check_starts(starts: Values, defaults: dict[str, Record]) -> None:
             )
 
 
-def control_for(name: str, values: Sequence, value: object) -> widgets.DOMWidget:
+class Knob(anywidget.AnyWidget):
+    """A slider over some values, with a field to type any other number in.
+
+    Attributes
+    ----------
+    description : the name
+    options : numbers in ascending order, with words among them or without
+    value : one of them, or another number; it is given their type
+    tooltip : help in one line
+    """
+
+    _esm = Path(__file__).with_name("knob.js").read_text(encoding="utf-8")
+    description = traitlets.Unicode().tag(sync=True)
+    options = traitlets.Tuple().tag(sync=True)
+    value = traitlets.Any(0).tag(sync=True)
+    tooltip = traitlets.Unicode().tag(sync=True)
+
+    @traitlets.validate("value")
+    def _check(self, proposal: Record) -> object:
+        value = proposal["value"]
+        kind = float if float in map(type, self.options) else int
+        return value if isinstance(value, str) else kind(value)
+
+
+def control_for(
+    name: str, values: Sequence, value: object, words: str
+) -> widgets.DOMWidget:
     """Return a check box for a switch, a menu for words, a slider for numbers."""
-    value = DEFAULT if value is None else value
-    if value not in values:
-        values = [value, *values]
-        if not isinstance(value, str):
-            values.sort()
+    about = {"description": name, "tooltip": words}
     if isinstance(value, bool):
-        control = widgets.Checkbox(value=value, description=name, **WIDE)
-    elif isinstance(values[-1], str):
-        control = widgets.Dropdown(
-            options=values, value=value, description=name, **WIDE
-        )
-    else:
-        control = slider(name, [(in_words(v), v) for v in values], value)
-    if " " in name:
-        control.style.description_width = "initial"
-    return control
-
-
-def captioned(control: widgets.DOMWidget, words: str) -> widgets.VBox:
-    """Return the control above a line of help, which is also its tooltip."""
-    control.tooltip = words
-    return widgets.VBox([control, widgets.HTML(escape(words)).add_class("live-help")])
+        return widgets.Checkbox(value=value, **about)
+    if isinstance(values[0], str):
+        return widgets.Dropdown(options=values, value=value, **about)
+    if value is None:
+        value = DEFAULT
+        values = (DEFAULT, *values)
+    return Knob(options=values, value=value, **about)
 
 
 def described(name: str, solver: str) -> str:
@@ -173,16 +181,7 @@ def described(name: str, solver: str) -> str:
     refers = re.match(r"(?:as (?:in|of)|see) `?(\w+)", words)
     if refers and refers[1] in SOLVERS:
         return described(name, refers[1])
-    return re.sub(r"\. .*|[,;] see .*", "", words)
-
-
-def slider(
-    name: str, options: list[tuple[str, object]], value: object
-) -> widgets.SelectionSlider:
-    """Return a slider over these options that reports its value when it is released."""
-    return widgets.SelectionSlider(
-        options=options, value=value, description=name, continuous_update=False, **WIDE
-    )
+    return re.sub(r"^(int|float)[^,]*, |\. .*|[,;] see .*", "", words)
 
 
 def in_words(value: object) -> str:
