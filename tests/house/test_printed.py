@@ -395,7 +395,7 @@ def test_a_page_prints_what_its_examples_print(page, tmp_path, monkeypatch, capf
     assert compared
 
 
-def test_the_table_of_estimators_has_the_rows_that_its_script_prints(capsys):
+def test_the_table_of_estimators_is_what_its_script_prints(capsys):
     runpy.run_path(str(CHECKOUT / "benchmarks/tables.py"))["main"](["iris"])
     page = (CHECKOUT / "guides/tables.md").read_text("utf-8")
     row = r"^\| ([A-Z].*?) \| [.\d]+ \| [.\d]+ s\*? \|"
