@@ -31,12 +31,7 @@ from workbench.core.stream import Row, Rule, State
 from workbench.core.trace import Trace, read_trace, write_trace
 from workbench.figures.plots import ENDED, ended_by_clock
 from workbench.figures.provenance import as_json, in_words, made_by, regenerated_by
-from workbench.figures.style import (
-    PAPER_SIZES,
-    hide_minor_ticks,
-    mark_minor_ticks,
-    use_style,
-)
+from workbench.figures.style import PAPER_SIZES, use_style
 from workbench.runs.engine import PACKAGE, key, sources
 from workbench.runs.mill import notebook_key, timed
 from workbench.runs.notebooks import FOLDER, Notebook, read
@@ -199,12 +194,8 @@ class Figures:
                 with one_thread(self.timed):
                     trace = run(*values)
                 rows = len(trace.rows)
-                trace.header |= {
-                    "key": own,
-                    "call": call,
-                    "data": values[0],
-                    "rows": rows,
-                }
+                trace.header |= {"key": own, "call": call, "data": values[0]}
+                trace.header["rows"] = rows
                 if trace.stopped_by != "interrupted":
                     write_trace(path, trace)
             self.measured.append(trace)
@@ -346,11 +337,10 @@ class Figures:
 def _whole(path: Path, key: str) -> Trace | None:
     """Return a trace that was kept, None if there is none or it is damaged."""
     with suppress(ValueError, FileNotFoundError):
-        header = (trace := read_trace(path)).header
-        if header.get("key") == key and header.get("rows", len(trace.rows)) == len(
-            trace.rows
-        ):
-            return trace
+        trace = read_trace(path)
+        rows = len(trace.rows)
+        given = trace.header.get("key"), trace.header.get("rows", rows)
+        return trace if given == (key, rows) else None
     return None
 
 
@@ -390,19 +380,10 @@ def _draw(
         width, scale = PAPER_SIZES[paper]
         figure.set_size_inches(width, scale * height)
         _narrow(figure)
-    style: dict = {
-        "fontsize": CAPTION_POINTS,
-        "color": "#444444",
-        "linespacing": 1.35,
-        "va": "top",
-    }
-    text = figure.text(
-        0.01, -6 / 72 / height, "\n".join(lines), in_layout=True, **style
-    )
+    text = figure.text(0.01, -6 / 72 / height, "\n".join(lines), in_layout=True)
+    text.set(fontsize=CAPTION_POINTS, color="#444444", linespacing=1.35, va="top")
     # The layout and its border are computed once, and not for each of the formats.
-    hidden = hide_minor_ticks(figure)
     figure.draw_without_rendering()
-    mark_minor_ticks(hidden)
     layout = figure.get_layout_engine()
     border = figure.get_tightbbox().padded(matplotlib.rcParams["savefig.pad_inches"])
     border = None if paper else border  # a paper's width is exact
@@ -440,10 +421,8 @@ def _narrow(figure) -> None:
             if (wide := old.get_window_extent().width / part.bbox.width) > 1.0:
                 labels = [text.get_text() for text in old.texts]
                 old.remove()
-                place = {
-                    "loc": "outside upper center",
-                    "ncols": max(1, int(old._ncols / wide)),
-                }
+                columns = max(1, int(old._ncols / wide))
+                place: dict = {"loc": "outside upper center", "ncols": columns}
                 part.legend(old.legend_handles, labels, **place)
 
 

@@ -5,17 +5,14 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable
 from typing import NamedTuple
 
 import matplotlib
 import matplotlib.pyplot as plt
 import numpy as np
-from matplotlib.axis import Axis, YAxis
+from matplotlib.axis import Axis
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
-from matplotlib.markers import TICKDOWN, TICKLEFT
-from matplotlib.ticker import Locator, LogLocator, NullLocator
+from matplotlib.ticker import LogLocator
 
 from workbench.core.problem import Problem
 from workbench.registry import SOLVERS
@@ -143,46 +140,6 @@ def plain_log(axis: Axis, *subs: float) -> None:
     axis.set_minor_formatter("")
 
 
-def hide_minor_ticks(figure: Figure) -> list[tuple[Axis, Locator]]:
-    """Take away the minor ticks of logarithmic axes, and return what placed them.
-
-    Axes whose minor ticks have numbers keep them.
-    """
-    hidden: list[tuple[Axis, Locator]] = []
-    for ax in figure.axes:
-        for axis in (ax.xaxis, ax.yaxis):
-            places = axis.get_minorticklocs().tolist()
-            numbers = axis.get_minor_formatter().format_ticks(places)
-            if axis.get_scale() != "linear" and not any(numbers):
-                hidden.append((axis, axis.get_minor_locator()))
-    for axis, _ in hidden:  # at last, since shared axes have one locator
-        axis.set_minor_locator(NullLocator())
-    return hidden
-
-
-def mark_minor_ticks(hidden: Iterable[tuple[Axis, Locator]]) -> None:
-    """Draw hidden minor ticks as one line of marks per axis.
-
-    The picture is the same, but matplotlib makes three lines and two texts per tick.
-    The axes must have their final size, on which the number of ticks depends.
-    """
-    for axis, locator in hidden:
-        low, high = sorted(axis.get_view_interval())
-        places = np.setdiff1d(locator(), axis.get_majorticklocs())
-        places = places[(low <= places) & (places <= high)]
-        points = [places, np.zeros(len(places))]
-        mark, transform = TICKDOWN, axis.axes.get_xaxis_transform()
-        if isinstance(axis, YAxis):
-            points.reverse()
-            mark, transform = TICKLEFT, axis.axes.get_yaxis_transform()
-        size = matplotlib.rcParams["xtick.minor.size"]
-        width = matplotlib.rcParams["xtick.minor.width"]
-        line = Line2D(*points, color="black", linestyle="none", zorder=2.01)
-        line.set(marker=mark, markersize=size, markeredgewidth=width, clip_on=False)
-        line.set(transform=transform, in_layout=False)
-        axis.axes.add_artist(line)
-
-
 def legend(figure: Figure, columns: int = 4) -> None:
     """Put one legend above all panels: each label once, solvers as in the
     registry."""
@@ -191,9 +148,6 @@ def legend(figure: Figure, columns: int = 4) -> None:
         for handle, label in zip(*ax.get_legend_handles_labels(), strict=True):
             entries.setdefault(label, handle)
     order = {solver.label: place for place, solver in enumerate(SOLVERS.values())}
-    entries = dict(
-        sorted(entries.items(), key=lambda entry: order.get(entry[0], len(order)))
-    )
-    figure.legend(
-        entries.values(), entries.keys(), loc="outside upper center", ncols=columns
-    )
+    labels = sorted(entries, key=lambda label: order.get(label, len(order)))
+    handles = [entries[label] for label in labels]
+    figure.legend(handles, labels, loc="outside upper center", ncols=columns)

@@ -115,13 +115,17 @@ class Source(NamedTuple):
     folder: Path
     base: sqlite3.Connection
 
-    def has(self, name: str) -> bool:
-        """Return whether a table's file is in this folder."""
-        if name.endswith((".csv", "?")):
-            return True
+    def file(self, name: str) -> Path:
+        """Return the file of a table."""
+        if name.endswith(".csv"):
+            return CHECKOUT / name
         if "/" in name:
-            return (self.folder / "figures" / f"{name}.json").is_file()
-        return (self.folder / "results" / f"{name}.parquet").is_file()
+            return self.folder / "figures" / f"{name}.json"
+        return self.folder / "results" / f"{name}.parquet"
+
+    def has(self, name: str) -> bool:
+        """Return whether a table that may not be absent is in this folder."""
+        return name.endswith("?") or self.file(name).is_file()
 
     def query(self, sql: str, tables: Iterable[str]) -> list[dict]:
         """Return the rows of a query, after its tables are read.
@@ -131,32 +135,30 @@ class Source(NamedTuple):
         for name in (name.rstrip("?") for name in tables):
             exists = "SELECT 1 FROM sqlite_master WHERE name = ?"
             if not self.base.execute(exists, [name]).fetchone():
-                absent = not self.has(name)
-                source = self._replace(folder=CHECKOUT) if absent else self
-                table = source._table(name)[: 0 if absent else None]
+                source = self if self.has(name) else self._replace(folder=CHECKOUT)
+                table = _table(source.file(name))[: None if source is self else 0]
                 table.to_sql(name, self.base, index=False)
         rows = pd.read_sql(sql, self.base).astype(object)
         return rows.where(rows.notna(), None).to_dict("records")
 
-    def _table(self, name: str) -> pd.DataFrame:
-        if name.endswith(".csv"):
-            return pd.read_csv(CHECKOUT / name)
-        if "/" in name:
-            return pd.DataFrame(self.sidecar(name)["numbers"]).map(_plain)
-        table = pd.read_parquet(self.folder / "results" / f"{name}.parquet")
-        # True in the last row of each run.
-        return table.assign(ended=~table.duplicated("run", keep="last"))
-
-    def sidecar(self, name: str) -> dict:
-        """Return how a figure was made."""
-        path = self.folder / "figures" / f"{name}.json"
-        return json.loads(path.read_text("utf-8"))
-
     def made(self, table: str) -> dict:
         """Return the sidecar of a table's notebook, empty if it has no figure."""
-        name = table.rstrip("?").split("/")[0]
-        first = min((self.folder / "figures" / name).glob("*.json"), default=None)
-        return self.sidecar(f"{name}/{first.stem}") if first else {}
+        folder = self.folder / "figures" / table.rstrip("?").split("/")[0]
+        return next(map(_json, sorted(folder.glob("*.json"))), {})
+
+
+def _json(path: Path) -> dict:
+    return json.loads(path.read_text("utf-8"))
+
+
+def _table(path: Path) -> pd.DataFrame:
+    """Return the table of a file; the last row of each run has ``ended``."""
+    if path.suffix == ".csv":
+        return pd.read_csv(path)
+    if path.suffix == ".json":
+        return pd.DataFrame(_json(path)["numbers"]).map(_plain)
+    table = pd.read_parquet(path)
+    return table.assign(ended=~table.duplicated("run", keep="last"))
 
 
 def sources() -> list[Path]:
@@ -201,20 +203,15 @@ def _claim(opened: list[Source], entry: dict) -> Claim:
                 found.setdefault(cell.name, []).append(cell)
             made += filter(None, map(source.made, tables))
     judged = tuple(cell for same in found.values() for cell in _decided(same))
-    missing = {
-        name: need
-        for name, need in fields.pop("missing", {}).items()
-        if name not in found
-    }
-    fields["test"] = counterexample or entry.get("test", "")
+    missing = fields.pop("missing", {})
+    missing = {name: missing[name] for name in missing if name not in found}
+    proof = [Cell("test", 0, 0, 0, "inside")] * ("test" in entry)
+    fields["verdict"] = verdict([*judged, *proof], missing)
     if counterexample:
-        fields["verdict"] = "false as printed"
-    else:
-        proof = [Cell("test", 0, 0, 0, "inside")] if entry.get("test") else []
-        fields["verdict"] = verdict([*judged, *proof], missing)
+        fields |= {"test": counterexample, "verdict": "false as printed"}
     if sql:
         fields["why"] = entry["why"].format(**opened[0].query(sql, tables)[0])
-    last = max([{}, *made], key=lambda sidecar: sidecar.get("date", ""))
+    last = max(made, key=lambda sidecar: sidecar.get("date", ""), default={})
     fields |= {
         "cells": judged,
         "missing": missing,
