@@ -189,7 +189,7 @@ class Figures:
                 return known[call]
             own = key(call=call, notebook=self.key, package=sources(PACKAGE))
             path = runs_folder() / "points" / own[:2] / f"{own}.jsonl"
-            trace = _whole(path, own)
+            trace = _whole(path)
             if trace is None:
                 with one_thread(self.timed):
                     trace = run(*values)
@@ -334,13 +334,12 @@ class Figures:
             write_results(path, self.measured, self.parameters)
 
 
-def _whole(path: Path, key: str) -> Trace | None:
+def _whole(path: Path) -> Trace | None:
     """Return a trace that was kept, None if there is none or it is damaged."""
     with suppress(ValueError, FileNotFoundError):
         trace = read_trace(path)
-        rows = len(trace.rows)
-        given = trace.header.get("key"), trace.header.get("rows", rows)
-        return trace if given == (key, rows) else None
+        if trace.header.get("rows") == len(trace.rows):
+            return trace
     return None
 
 

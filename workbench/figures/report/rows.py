@@ -11,7 +11,6 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-import numpy as np
 import pandas as pd
 
 from workbench.core.kinds import Record
@@ -33,7 +32,7 @@ from workbench.papers import same_data, token
 
 NOT_IN_PRINT = "not in print"
 # Fields of a row without a printed number.
-ALONE = {"note": NOT_IN_PRINT, "value": None, "spread": None}
+ALONE = {"note": NOT_IN_PRINT, "value": None, "spread": None, "first": ""}
 NOT_EXPLAINED = "the difference is not explained yet"
 COUNTED = {"runs": "runs", "cut": "of them ended by the clock"}  # fields of our rows
 KEYS = ("paper", "table", "dataset", "method", "quantity", "setting")
@@ -295,8 +294,8 @@ def side_by_side(printed: pd.DataFrame, measured: Iterable[Measurement]) -> list
     rows += [_row({**group[0].row, **ALONE}, group) for group in by_cell.values()]
     tables = [(row.names["paper"], row.names["table"]) for row in rows]
     order = list(dict.fromkeys(tables))
-    places = [order.index(table) for table in tables]
-    return [rows[i] for i in np.argsort(places, kind="stable")]
+    pairs = sorted(zip(tables, rows), key=lambda pair: order.index(pair[0]))
+    return [row for _, row in pairs]
 
 
 def _note_stand_in(record: Record, by_cell: Mapping[tuple, list[Measurement]]) -> None:
