@@ -369,7 +369,7 @@ class Reports:
             classifier.n_iter_ = row["round"]
             classifier.trace_ = Trace(rows=[row])
             classifier._keep(self.problem, self.state, classifier.trace_)
-            return vars(classifier)
+            return classifier.__dict__
 
         task = self.context.subcontext(task_name="round")
         task.call_on_fit_task_begin(**self.rows)

@@ -168,10 +168,8 @@ def clock_label(x: str, groups: Iterable[Sequence[Trace]]) -> str:
     It says ``approximate`` if a run's seconds were not measured in timing mode.
     """
     label = LABELS.get(x, x)
-    runs = [trace for traces in groups for trace in traces]
-    if x == "round" or all(trace.header.get("timed", False) for trace in runs):
-        return label
-    return f"{label}, approximate"
+    exact = x == "round" or all(t.header.get("timed") for runs in groups for t in runs)
+    return label if exact else f"{label}, approximate"
 
 
 def _curve(trace: Trace, x: str, y) -> tuple[np.ndarray, np.ndarray]:
