@@ -568,13 +568,13 @@ def figures_command(arguments: argparse.Namespace) -> int:
 def decide_command(arguments: argparse.Namespace) -> int:
     """List the claims that are not decided, or run what they lack."""
     _in_a_checkout()
-    from workbench.figures.report.decide import decide, undecided
+    from workbench.figures.report.decide import decide, lacks, undecided
 
     if arguments.hours is not None and not arguments.hours > 0:
         raise ValueError(f"--hours: must be positive, got {arguments.hours:g}")
     claims = undecided(arguments.name or "")
     if arguments.name is None and arguments.hours is None:
-        print(*claims, sep="\n")
+        print(*map(lacks, claims), sep="\n")
         return 0
     failed = decide(claims, arguments.hours, say=_say)
     return _failed(failed, "notebook", f": {', '.join(failed)}")

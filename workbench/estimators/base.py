@@ -187,8 +187,20 @@ class Classifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         raise NotImplementedError
 
     def _keep(self, problem: Problem, state: Any, trace: Trace) -> None:
-        """Set the fitted attributes except ``classes_``, ``trace_`` and ``n_iter_``."""
-        raise NotImplementedError
+        """Set the fitted attributes except ``classes_``, ``trace_`` and ``n_iter_``.
+
+        Here the coefficients and intercepts of linear scores are set. The scores of the
+        origin are the intercepts, and the scores of unit vectors give the coefficients.
+        With `fit_intercept` the constant feature's coefficients are the intercepts.
+        """
+        intercept = state.scores(np.zeros((1, problem.d)))[0]
+        coef = (state.scores(sp.identity(problem.d, format="csr")) - intercept).T
+        if getattr(self, "fit_intercept", False):
+            intercept = coef[:, -1].copy()
+            coef = coef[:, :-1]
+        self.coef_ = np.ascontiguousarray(coef)
+        self.intercept_ = intercept
+        self._keep_bounds(trace.last)
 
     def _goal(self) -> Rule | None:
         """Return the rule that stops at `tol`; None if the solver stops itself."""
@@ -320,21 +332,6 @@ class Classifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         """Set the bounds of the last iterate, which need not be the best ones."""
         self.upper_ = max(row.get("primal", row["upper"]), row["upper"])
         self.lower_ = min(row["lower"], self.upper_)
-
-    def _keep_linear(self, state: State, problem: Problem) -> None:
-        """Set the coefficients and intercepts of a state's linear scores.
-
-        The scores of the origin are the intercepts, and the scores of unit vectors give
-        the coefficients. With `fit_intercept` the constant feature's coefficients are
-        the intercepts.
-        """
-        intercept = state.scores(np.zeros((1, problem.d)))[0]
-        coef = (state.scores(sp.identity(problem.d, format="csr")) - intercept).T
-        if getattr(self, "fit_intercept", False):
-            intercept = coef[:, -1].copy()
-            coef = coef[:, :-1]
-        self.coef_ = np.ascontiguousarray(coef)
-        self.intercept_ = intercept
 
     def _seed(self) -> int:
         """Return `random_state`, or a random seed."""

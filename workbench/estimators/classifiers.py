@@ -155,9 +155,8 @@ class MinimaxRiskClassifier(WeightedClassifier):
         return self.gap_
 
     def _keep(self, problem: Problem, state: Any, trace: Trace) -> None:
-        self._keep_linear(state, problem)
+        super()._keep(problem, state, trace)
         self.phi_ = float(psi(self._scored(problem.X)).max())
-        self._keep_bounds(trace.last)
 
 
 @dataclass(eq=False, repr=False)
@@ -211,10 +210,6 @@ class WestonWatkinsClassifier(WeightedClassifier):
 
     def _solver(self, problem: Problem) -> tuple[str, Record]:
         return f"ww_{self.solver}", {"C": float(self.C), "seed": self._seed()}
-
-    def _keep(self, problem: Problem, state: Any, trace: Trace) -> None:
-        self._keep_linear(state, problem)
-        self._keep_bounds(trace.last)
 
 
 @dataclass(eq=False, repr=False)
@@ -390,10 +385,6 @@ class GeneralizedLeastSquares(WeightedClassifier):
     def _solver(self, problem: Problem) -> tuple[str, Record]:
         alpha = 1 / problem.weights.sum() if self.alpha is None else self.alpha
         return "ls_accelerated", {"alpha": float(alpha), "link": self.link}
-
-    def _keep(self, problem: Problem, state: Any, trace: Trace) -> None:
-        self._keep_linear(state, problem)
-        self._keep_bounds(trace.last)
 
 
 @dataclass(eq=False, repr=False)

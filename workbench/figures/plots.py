@@ -83,9 +83,15 @@ def certified_band(
     certified to lie in the band.
     """
     name, colour, marker = look(label)
-    lower = [_curve(trace, x, _best_lower) for trace in traces]
-    upper = [_curve(trace, x, _best_upper) for trace in traces]
-    grid, values = on_grid(lower + upper)
+
+    def best(bound: str, choose: np.ufunc) -> list:
+        def so_far(trace: Trace) -> np.ndarray:
+            return choose.accumulate(trace.column(bound))
+
+        return [_curve(trace, x, so_far) for trace in traces]
+
+    lower = best("lower", np.fmax)
+    grid, values = on_grid(lower + best("upper", np.fmin))
     begun = sum(len(times) > 0 for times, _ in lower)
     low = quartiles(values[:begun])[1]
     high = quartiles(values[begun:])[1]
@@ -162,10 +168,8 @@ def clock_label(x: str, groups: Iterable[Sequence[Trace]]) -> str:
     It says ``approximate`` if a run's seconds were not measured in timing mode.
     """
     label = LABELS.get(x, x)
-    runs = [trace for traces in groups for trace in traces]
-    if x == "round" or all(trace.header.get("timed", False) for trace in runs):
-        return label
-    return f"{label}, approximate"
+    exact = x == "round" or all(t.header.get("timed") for runs in groups for t in runs)
+    return label if exact else f"{label}, approximate"
 
 
 def _curve(trace: Trace, x: str, y) -> tuple[np.ndarray, np.ndarray]:
@@ -173,14 +177,6 @@ def _curve(trace: Trace, x: str, y) -> tuple[np.ndarray, np.ndarray]:
     values = trace.column(y) if isinstance(y, str) else np.asarray(y(trace), float)
     known = np.isfinite(values)
     return times[known], values[known]
-
-
-def _best_lower(trace: Trace) -> np.ndarray:
-    return np.fmax.accumulate(trace.column("lower"))
-
-
-def _best_upper(trace: Trace) -> np.ndarray:
-    return np.fmin.accumulate(trace.column("upper"))
 
 
 def _line(ax: Axes, x, y, traces: Iterable[Trace], **style) -> None:

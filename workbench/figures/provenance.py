@@ -8,6 +8,7 @@ import os
 import re
 import shlex
 from collections.abc import Iterable, Mapping
+from functools import partial
 
 from workbench.core.kinds import Record, Values
 from workbench.core.names import count
@@ -42,13 +43,13 @@ def made_by(traces: list[Trace]) -> Record:
     wall = sum(trace.last.get("seconds", 0.0) for trace in traces)
     cpu = sum(trace.last.get("cpu", 0.0) for trace in traces)
     keys = ("solver", "parameters", "rules")
-    first = {"machine": machine(), "threads": threads()} if not headers else headers[0]
-    timed = all(header.get("timed", False) for header in headers)
+    first = headers[0] if headers else {"machine": machine(), "threads": threads()}
+    timed = all(header.get("timed") for header in headers) if headers else None
     made = {
         "data": unique(header["problem"] for header in headers),
         "solvers": unique({name: header[name] for name in keys} for header in headers),
         "runs": len(traces),
-        "timed": timed if headers else None,
+        "timed": timed,
         "machine": first["machine"],
         "threads": first["threads"],
         "load": max(filter(None, map(_load, headers)), default=None),
@@ -140,37 +141,33 @@ def regenerated_by(notebook: Notebook, values: Values) -> tuple[str | None, str]
         if notebook.values(profile) == values:
             return profile, f"{command} --profile {profile}"
     usual = notebook.values("quick")
-    changed = [f"-p {n}={_quoted(v)}" for n, v in values.items() if v != usual[n]]
-    return None, " ".join([command, *changed])
+    changed = {name: values[name] for name in values if values[name] != usual[name]}
+    return None, command + _options(changed)
 
 
 def repeated_by(record: Mapping, only: object) -> str:
     """Return the command that makes a figure again, with some parameters changed."""
-    values = only if isinstance(only, dict) else {}
-    narrowed = [f"-p {name}={_quoted(value)}" for name, value in values.items()]
-    return " ".join([str(record.get("command") or ""), "--out runs/one", *narrowed])
+    narrowed = _options(only) if isinstance(only, dict) else ""
+    return f"{record.get('command') or ''} --out runs/one{narrowed}"
 
 
 def as_json(record: Values) -> str:
     """Return a record as strict JSON: one line per entry, and per item of long
     lists."""
+    dumps = partial(json.dumps, ensure_ascii=False, allow_nan=False)
     lines = []
     for name, value in encode(dict(record)).items():
-        text = json.dumps(value, ensure_ascii=False, allow_nan=False)
+        text = dumps(value)
         if isinstance(value, list) and len(text) > 100:
-            items = (
-                json.dumps(item, ensure_ascii=False, allow_nan=False) for item in value
-            )
-            text = "[\n  " + ",\n  ".join(items) + "\n ]"
+            text = "[\n  " + ",\n  ".join(map(dumps, value)) + "\n ]"
         lines.append(f" {json.dumps(name)}: {text}")
     return "{\n" + ",\n".join(lines) + "\n}\n"
 
 
 def unique(items: Iterable[dict]) -> list[dict]:
     """Return the items without repeats, in their order."""
-    return list(
-        {json.dumps(item, sort_keys=True, default=str): item for item in items}.values()
-    )
+    dumps = partial(json.dumps, sort_keys=True, default=str)
+    return [*{dumps(item): item for item in items}.values()]
 
 
 def _summary(trace: Trace) -> Record:
@@ -183,7 +180,7 @@ def _summary(trace: Trace) -> Record:
         "seed": header.get("seed"),
         "repetition": header.get("repetition"),
         "parameters": header["parameters"],
-        "stopped_by": trace.last.get("stopped_by"),
+        "stopped_by": trace.stopped_by,
     }
 
 
@@ -192,10 +189,8 @@ def _load(header: Values) -> float | None:
 
     The load that untimed notebooks on other cores may cause is subtracted.
     """
-    loads = [load for load in (header["load"], header.get("load_at_end")) if load]
-    if not loads:
-        return None
-    return max(0.0, round(max(loads) - header.get("beside", 0), 2))
+    load = max(header["load"] or 0.0, header.get("load_at_end") or 0.0)
+    return max(0.0, round(load - header.get("beside", 0), 2)) if load else None
 
 
 def _most_threads(threads: Mapping[str, int], solvers: Iterable[Values]) -> int:
@@ -213,5 +208,10 @@ def _range(values: Iterable[int]) -> str:
     return f"{low:,}" if low == high else f"{low:,} to {high:,}"
 
 
-def _quoted(value: object) -> str:
-    return shlex.quote(str(value).lower() if isinstance(value, bool) else str(value))
+def _options(values: Mapping) -> str:
+    """Return parameters as options of a command."""
+    texts = ""
+    for name, value in values.items():
+        value = str(value).lower() if isinstance(value, bool) else str(value)
+        texts += f" -p {name}={shlex.quote(value)}"
+    return texts

@@ -194,17 +194,13 @@ class Figures:
                 return known[call]
             own = key(call=call, notebook=self.key, package=sources(PACKAGE))
             path = runs_folder() / "points" / own[:2] / f"{own}.jsonl"
-            trace = _whole(path, own)
+            trace = _whole(path)
             if trace is None:
                 with one_thread(self.timed):
                     trace = run(*values)
                 rows = len(trace.rows)
-                trace.header |= {
-                    "key": own,
-                    "call": call,
-                    "data": values[0],
-                    "rows": rows,
-                }
+                trace.header |= {"key": own, "call": call, "data": values[0]}
+                trace.header["rows"] = rows
                 if trace.stopped_by != "interrupted":
                     write_trace(path, trace)
             self.measured.append(trace)
@@ -343,13 +339,11 @@ class Figures:
             write_results(path, self.measured, self.parameters)
 
 
-def _whole(path: Path, key: str) -> Trace | None:
+def _whole(path: Path) -> Trace | None:
     """Return a trace that was kept, None if there is none or it is damaged."""
     with suppress(ValueError, FileNotFoundError):
-        header = (trace := read_trace(path)).header
-        if header.get("key") == key and header.get("rows", len(trace.rows)) == len(
-            trace.rows
-        ):
+        trace = read_trace(path)
+        if trace.header.get("rows") == len(trace.rows):
             return trace
     return None
 
@@ -390,15 +384,8 @@ def _draw(
         width, scale = PAPER_SIZES[paper]
         figure.set_size_inches(width, scale * height)
         _narrow(figure)
-    style: dict = {
-        "fontsize": CAPTION_POINTS,
-        "color": "#444444",
-        "linespacing": 1.35,
-        "va": "top",
-    }
-    text = figure.text(
-        0.01, -6 / 72 / height, "\n".join(lines), in_layout=True, **style
-    )
+    text = figure.text(0.01, -6 / 72 / height, "\n".join(lines), in_layout=True)
+    text.set(fontsize=CAPTION_POINTS, color="#444444", linespacing=1.35, va="top")
     # The layout and its border are computed once, and not for each of the formats.
     hidden = hide_minor_ticks(figure)
     figure.draw_without_rendering()
@@ -440,10 +427,8 @@ def _narrow(figure) -> None:
             if (wide := old.get_window_extent().width / part.bbox.width) > 1.0:
                 labels = [text.get_text() for text in old.texts]
                 old.remove()
-                place = {
-                    "loc": "outside upper center",
-                    "ncols": max(1, int(old._ncols / wide)),
-                }
+                columns = max(1, int(old._ncols / wide))
+                place: dict = {"loc": "outside upper center", "ncols": columns}
                 part.legend(old.legend_handles, labels, **place)
 
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable
+from pathlib import Path
 from typing import NamedTuple
 
 import matplotlib
@@ -20,45 +21,10 @@ from matplotlib.ticker import Locator, LogLocator, NullLocator
 from workbench.core.problem import Problem
 from workbench.registry import SOLVERS
 
-# The solvers' colours are in the registry. These are for other labels, such as data
-# sets: Tol's "muted" scheme, apart for colour-blind readers, and none of them a
-# solver's.
-PALETTE = (
-    "#332288",
-    "#CC6677",
-    "#117733",
-    "#AA4499",
-    "#88CCEE",
-    "#999933",
-    "#882255",
-    "#44AA99",
-)
+HOUSE = Path(__file__).with_name("house.mplstyle")
+STYLE = matplotlib.rc_params_from_file(HOUSE, use_default_template=False)
+PALETTE = STYLE["axes.prop_cycle"].by_key()["color"]
 MARKERS = "sDo^vPX<>*ph"
-STYLE: dict = {
-    "figure.dpi": 110,
-    "figure.constrained_layout.use": True,
-    "font.size": 9,
-    "axes.titlesize": 9,
-    "axes.titlelocation": "left",
-    "axes.titlepad": 6,
-    "axes.labelsize": 9,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.linewidth": 0.7,
-    "axes.grid": True,
-    "axes.axisbelow": True,
-    "axes.prop_cycle": matplotlib.cycler(color=PALETTE),  # type: ignore[attr-defined]
-    "grid.color": "#E4E4E4",
-    "grid.linewidth": 0.6,
-    "xtick.labelsize": 8,
-    "ytick.labelsize": 8,
-    "xtick.direction": "out",
-    "lines.linewidth": 1.6,
-    "lines.markersize": 5,
-    "legend.fontsize": 8,
-    "legend.frameon": False,
-    "legend.handlelength": 2.2,
-}
 # Width of a paper's column or page in inches, and the size of letters and lines
 # relative to ours.
 PAPER_SIZES = {"column": (3.5, 0.8), "page": (7.2, 1.0)}
@@ -143,6 +109,19 @@ def plain_log(axis: Axis, *subs: float) -> None:
     axis.set_minor_formatter("")
 
 
+def legend(figure: Figure, columns: int = 4) -> None:
+    """Put one legend above all panels: each label once, solvers as in the
+    registry."""
+    entries: dict = {}
+    for ax in figure.axes:
+        for handle, label in zip(*ax.get_legend_handles_labels(), strict=True):
+            entries.setdefault(label, handle)
+    order = {solver.label: place for place, solver in enumerate(SOLVERS.values())}
+    labels = sorted(entries, key=lambda label: order.get(label, len(order)))
+    handles = [entries[label] for label in labels]
+    figure.legend(handles, labels, loc="outside upper center", ncols=columns)
+
+
 def hide_minor_ticks(figure: Figure) -> list[tuple[Axis, Locator]]:
     """Take away the minor ticks of logarithmic axes, and return what placed them.
 
@@ -181,19 +160,3 @@ def mark_minor_ticks(hidden: Iterable[tuple[Axis, Locator]]) -> None:
         line.set(marker=mark, markersize=size, markeredgewidth=width, clip_on=False)
         line.set(transform=transform, in_layout=False)
         axis.axes.add_artist(line)
-
-
-def legend(figure: Figure, columns: int = 4) -> None:
-    """Put one legend above all panels: each label once, solvers as in the
-    registry."""
-    entries: dict = {}
-    for ax in figure.axes:
-        for handle, label in zip(*ax.get_legend_handles_labels(), strict=True):
-            entries.setdefault(label, handle)
-    order = {solver.label: place for place, solver in enumerate(SOLVERS.values())}
-    entries = dict(
-        sorted(entries.items(), key=lambda entry: order.get(entry[0], len(order)))
-    )
-    figure.legend(
-        entries.values(), entries.keys(), loc="outside upper center", ncols=columns
-    )

@@ -60,8 +60,7 @@ class Notebook:
     def values(self, profile: str = "quick", overrides: Values | None = None) -> Record:
         """Return every parameter's value under a profile; `overrides` may be texts."""
         usual = {name: p.default for name, p in self.parameters.items()}
-        changed = self.profiles.get(profile, {})
-        return usual | changed | self.check(overrides or {})
+        return usual | self.profiles.get(profile, {}) | self.check(overrides or {})
 
     def check(self, values: Values) -> Record:
         """Return `values` in their declared types; a ValueError names a wrong one."""

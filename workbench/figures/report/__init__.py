@@ -11,7 +11,7 @@ import os
 from collections import Counter
 from collections.abc import Iterable
 from datetime import UTC, datetime
-from itertools import groupby
+from itertools import chain
 from pathlib import Path
 from urllib.parse import quote
 
@@ -82,15 +82,7 @@ def report(
         page = f"{path.stem}-{paper if known else place}.html"
         sections.append({"page": page} | _section(paper, collected, rows))
     pages = {section["paper"]: section["page"] for section in sections}
-    anchors = {figure.anchor: pages[figure.paper] for figure in collected}
-    notebooks = Path(os.path.relpath(FOLDER, path.parent))
-
-    def source(figure: Figure) -> str:
-        return quote((notebooks / f"{figure.notebook}.ipynb").as_posix())
-
-    def link(anchor: str) -> str:
-        return f"{anchors[anchor]}#{quote(anchor)}" if anchor in anchors else ""
-
+    links = {f.anchor: f"{pages[f.paper]}#{quote(f.anchor)}" for f in collected}
     claims = sorted(read_claims(), key=lambda claim: VERDICTS.index(claim.verdict))
     environment = Environment(
         loader=FileSystemLoader(Path(__file__).parent),
@@ -113,8 +105,8 @@ def report(
         "columns": COLUMNS,
         "items": read_coverage(),
         "PAPERS": PAPERS,
-        "source": source,
-        "link": link,
+        "notebooks": quote(Path(os.path.relpath(FOLDER, path.parent)).as_posix()),
+        "links": links,
         "token": token,
         "counts": counts,
     }
@@ -140,13 +132,9 @@ def as_data(claims: Iterable[Claim]) -> str:
     content: Record = {name: versions()[name] for name in ("workbench", "commit")}
     content["claims"] = entries = [claim._asdict() for claim in claims]
     for entry in entries:
-        entry["cells"] = [
-            {
-                name: None if value in (-math.inf, math.inf) else value
-                for name, value in cell._asdict().items()
-            }
-            for cell in entry["cells"]
-        ]
+        entry["cells"] = [cell._asdict() for cell in entry["cells"]]
+        for cell in entry["cells"]:
+            cell |= {end: None for end in ("low", "high") if math.isinf(cell[end])}
     return json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
 
 
@@ -156,30 +144,28 @@ def _section(paper: str, figures: list[Figure], rows: list[Row]) -> Record:
     Each table has the figures that have its numbers first; the other figures are of no
     table.
     """
-    of_paper = [row for row in rows if row.names["paper"] == paper]
-    by_table: dict[str, list[Figure]] = {row.names["table"]: [] for row in of_paper}
-    no_table: list[Figure] = []
+    by_table: dict[str, list[Row]] = {}
+    for row in rows:
+        if row.names["paper"] == paper:
+            by_table.setdefault(row.names["table"], []).append(row)
+    own: dict[str | None, list[Figure]] = {}
     for figure in figures:
         if figure.paper == paper:
             named = {row.get("table") for row in figure.record["numbers"]}
             first = next((table for table in by_table if table in named), None)
-            (no_table if first is None else by_table[first]).append(figure)
-    captions = {
-        row["table"]: row["caption"]
-        for row in reference.listed("captions")
-        if row["paper"] == paper
-    }
-    tables = [
-        (table, captions.get(table, ""), list(group), by_table[table])
-        for table, group in groupby(of_paper, key=lambda row: row.names["table"])
-    ]
+            own.setdefault(first, []).append(figure)
+    listed = reference.listed("captions")
+    captions = {row["table"]: row["caption"] for row in listed if row["paper"] == paper}
     return {
         "paper": paper,
         "title": title(paper),
         "short": PAPERS[paper].short if paper in PAPERS else title(paper),
         "about": PAPERS.get(paper),
-        "figures": no_table,
-        "count": sum(figure.paper == paper for figure in figures),
-        "counts": counts(of_paper),
-        "tables": tables,
+        "figures": own.get(None, []),
+        "count": sum(map(len, own.values())),
+        "counts": counts(chain(*by_table.values())),
+        "tables": [
+            (table, captions.get(table, ""), by_table[table], own.get(table))
+            for table in by_table
+        ],
     }

@@ -109,54 +109,61 @@ def _named(found: list[Cell]) -> str:
     )
 
 
-class Source(NamedTuple):
-    """A folder with ``figures/`` and ``results/``, in a data base of its own."""
+def _file(folder: Path, name: str) -> Path:
+    """Return the file of a table in a folder with ``figures/`` and ``results/``."""
+    if name.endswith(".csv"):
+        return CHECKOUT / name
+    if "/" in name:
+        return folder / "figures" / f"{name}.json"
+    return folder / "results" / f"{name}.parquet"
 
-    folder: Path
-    base: sqlite3.Connection
 
-    def has(self, name: str) -> bool:
-        """Return whether a table's file is in this folder."""
-        if name.endswith((".csv", "?")):
-            return True
-        if "/" in name:
-            return (self.folder / "figures" / f"{name}.json").is_file()
-        return (self.folder / "results" / f"{name}.parquet").is_file()
+def _table(path: Path) -> pd.DataFrame:
+    """Return the table of a file; the last row of each run has ``ended``."""
+    if path.suffix == ".csv":
+        return pd.read_csv(path)
+    if path.suffix == ".json":
+        return pd.DataFrame(_json(path)["numbers"]).map(_plain)
+    table = pd.read_parquet(path)
+    return table.assign(ended=~table.duplicated("run", keep="last"))
 
-    def query(self, sql: str, tables: Iterable[str]) -> list[dict]:
-        """Return the rows of a query, after its tables are read.
 
-        A table that is absent is empty, with the columns of the checkout's.
-        """
-        for name in (name.rstrip("?") for name in tables):
-            exists = "SELECT 1 FROM sqlite_master WHERE name = ?"
-            if not self.base.execute(exists, [name]).fetchone():
-                absent = not self.has(name)
-                source = self._replace(folder=CHECKOUT) if absent else self
-                table = source._table(name)[: 0 if absent else None]
-                table.to_sql(name, self.base, index=False)
-        rows = pd.read_sql(sql, self.base).astype(object)
-        return rows.where(rows.notna(), None).to_dict("records")
+def _json(path: Path) -> dict:
+    return json.loads(path.read_text("utf-8"))
 
-    def _table(self, name: str) -> pd.DataFrame:
-        if name.endswith(".csv"):
-            return pd.read_csv(CHECKOUT / name)
-        if "/" in name:
-            return pd.DataFrame(self.sidecar(name)["numbers"]).map(_plain)
-        table = pd.read_parquet(self.folder / "results" / f"{name}.parquet")
-        # True in the last row of each run.
-        return table.assign(ended=~table.duplicated("run", keep="last"))
 
-    def sidecar(self, name: str) -> dict:
-        """Return how a figure was made."""
-        path = self.folder / "figures" / f"{name}.json"
-        return json.loads(path.read_text("utf-8"))
+@cache
+def _base(folder: Path) -> sqlite3.Connection:
+    """Return the data base of a folder."""
+    base = sqlite3.connect(":memory:")
+    base.create_aggregate("median", 1, Median)
+    base.create_aggregate("slope", 2, Slope)
+    return base
 
-    def made(self, table: str) -> dict:
-        """Return the sidecar of a table's notebook, empty if it has no figure."""
-        name = table.rstrip("?").split("/")[0]
-        first = min((self.folder / "figures" / name).glob("*.json"), default=None)
-        return self.sidecar(f"{name}/{first.stem}") if first else {}
+
+@cache
+def _load(folder: Path, name: str) -> None:
+    """Read a table into the data base of a folder, once.
+
+    A table that is absent is empty, with the columns of the checkout's.
+    """
+    own = _file(folder, name)
+    table = _table(own) if own.is_file() else _table(_file(CHECKOUT, name))[:0]
+    table.to_sql(name, _base(folder), index=False)
+
+
+def _query(folder: Path, sql: str, tables: Iterable[str]) -> list[dict]:
+    """Return the rows of a query, after its tables are read."""
+    for name in tables:
+        _load(folder, name.rstrip("?"))
+    rows = pd.read_sql(sql, _base(folder)).astype(object)
+    return rows.where(rows.notna(), None).to_dict("records")
+
+
+def _made(folder: Path, table: str) -> dict:
+    """Return the sidecar of a table's notebook, empty if it has no figure."""
+    figures = folder / "figures" / table.rstrip("?").split("/")[0]
+    return next(map(_json, sorted(figures.glob("*.json"))), {})
 
 
 def sources() -> list[Path]:
@@ -169,22 +176,16 @@ def sources() -> list[Path]:
 def read_claims() -> tuple[Claim, ...]:
     """Return all claims, judged now."""
     entries = tomllib.loads((PRINTED / "claims.toml").read_text("utf-8"))["claim"]
-    opened = [_source(folder) for folder in sources() if folder.is_dir()]
     try:
-        return tuple(_claim(opened, entry) for entry in entries)
+        return tuple(map(_claim, entries))
     finally:
-        for source in opened:
-            source.base.close()
+        for folder in sources():
+            _base(folder).close()
+        for function in (_base, _load):
+            function.cache_clear()
 
 
-def _source(folder: Path) -> Source:
-    base = sqlite3.connect(":memory:")
-    base.create_aggregate("median", 1, Median)
-    base.create_aggregate("slope", 2, Slope)
-    return Source(folder, base)
-
-
-def _claim(opened: list[Source], entry: dict) -> Claim:
+def _claim(entry: dict) -> Claim:
     """Return the claim of an entry of claims.toml, judged."""
     fields = dict(entry)
     sql = fields.pop("sql", "")
@@ -194,27 +195,23 @@ def _claim(opened: list[Source], entry: dict) -> Claim:
     counterexample = fields.pop("counterexample", "")
     found: dict[str, list[Cell]] = {}
     made: list[dict] = []
-    for source in opened if query else ():
-        if all(map(source.has, tables)):
-            rows = source.query(query, tables)
+    needed = [name for name in tables if not name.endswith("?")]
+    for folder in sources() if query else ():
+        if all(_file(folder, name).is_file() for name in needed):
+            rows = _query(folder, query, tables)
             for cell in cells(rows, entry["threshold"], timed):
                 found.setdefault(cell.name, []).append(cell)
-            made += filter(None, map(source.made, tables))
+            made += filter(None, (_made(folder, name) for name in tables))
     judged = tuple(cell for same in found.values() for cell in _decided(same))
-    missing = {
-        name: need
-        for name, need in fields.pop("missing", {}).items()
-        if name not in found
-    }
-    fields["test"] = counterexample or entry.get("test", "")
+    missing = fields.pop("missing", {})
+    missing = {name: missing[name] for name in missing if name not in found}
+    proof = [Cell("test", 0, 0, 0, "inside")] * ("test" in entry)
+    fields["verdict"] = verdict([*judged, *proof], missing)
     if counterexample:
-        fields["verdict"] = "false as printed"
-    else:
-        proof = [Cell("test", 0, 0, 0, "inside")] if entry.get("test") else []
-        fields["verdict"] = verdict([*judged, *proof], missing)
+        fields |= {"test": counterexample, "verdict": "false as printed"}
     if sql:
-        fields["why"] = entry["why"].format(**opened[0].query(sql, tables)[0])
-    last = max([{}, *made], key=lambda sidecar: sidecar.get("date", ""))
+        fields["why"] = entry["why"].format(**_query(CHECKOUT, sql, tables)[0])
+    last = max(made, key=lambda sidecar: sidecar.get("date", ""), default={})
     fields |= {
         "cells": judged,
         "missing": missing,

@@ -7,7 +7,7 @@ import re
 from decimal import Decimal
 from typing import NamedTuple
 
-from scipy.stats import t as student
+from workbench.figures.report.law import half_interval, placed
 
 TIMES = ("training time", "test time", "subproblem time")
 # Quantities that should be large, and those that should be small.
@@ -31,17 +31,16 @@ MARGINS = {
     "macro-F1": 0.005,
     "worst-case error": 0.01,
 }
-UNITS = {  # unit -> (dimension, factor)
-    "ms": ("time", 1e-3),
-    "s": ("time", 1.0),
-    "min": ("time", 60.0),
-    "MB": ("memory", 1e6),
-    "GB": ("memory", 1e9),
-    "": ("number", 1.0),
-    "fraction": ("number", 1.0),
-    "%": ("number", 1e-2),
-    "thousand": ("number", 1e3),
+UNITS = {  # unit -> (unit that it is a multiple of, factor)
+    "ms": ("s", 1e-3),
+    "min": ("s", 60.0),
+    "GB": ("MB", 1e3),
+    "fraction": ("", 1.0),
+    "%": ("", 1e-2),
+    "thousand": ("", 1e3),
 }
+# The verdict, by where the interval of our mean lies.
+TONES = {"inside": "agrees", "straddles": "undecided", "outside": "differs"}
 
 
 class Number(NamedTuple):
@@ -53,17 +52,12 @@ class Number(NamedTuple):
 
     def in_unit(self, unit: str) -> Number | None:
         """Return the same number in another unit, None if it cannot be converted."""
-        if self.unit == unit:
-            return self
-        if self.unit not in UNITS or unit not in UNITS:
-            return None
-        dimension, factor = UNITS[self.unit]
-        other_dimension, other_factor = UNITS[unit]
-        if dimension != other_dimension:
+        base, factor = UNITS.get(self.unit, (self.unit, 1.0))
+        other_base, other_factor = UNITS.get(unit, (unit, 1.0))
+        if base != other_base:
             return None
         ratio = factor / other_factor
-        value = None if self.value is None else self.value * ratio
-        spread = None if self.spread is None else self.spread * ratio
+        value, spread = (None if x is None else x * ratio for x in self[:2])
         return Number(value, spread, unit)
 
 
@@ -109,7 +103,7 @@ def compare(
         return Verdict("none")
     half = math.inf  # half of the interval: a single run need not tell
     if ours.spread is not None:  # it is 0 if nothing is random
-        half = student.ppf(0.95, max(1, runs - 1)) * ours.spread / runs**0.5
+        half = half_interval(ours.spread, runs)
     if quantity in FACTORS and paper.unit != "%":
         if min(paper.value, ours.value) <= 0:
             return Verdict("none")
@@ -122,13 +116,10 @@ def compare(
         high = paper.value + margin
         shown = _difference(ours.value - paper.value, half, paper.unit)
     slack = 1e-9 * high  # a difference of exactly the margin may be off by the last bit
-    tone = "undecided"
-    if low - slack <= ours.value - half and ours.value + half <= high + slack:
-        tone = "agrees"
-    elif ours.value + half < low - slack or ours.value - half > high + slack:
-        tone = "differs"
     if caveat:
         return Verdict("context", shown, caveat)
+    ends = ours.value - half, ours.value + half
+    tone = TONES[placed(*ends, low - slack, high + slack)]
     if ours.spread is None:
         shown += "; one run has no interval"
     if tone == "differs" and quantity in (*MORE, *LESS):
@@ -140,7 +131,7 @@ def compare(
 def _margin(quantity: str, paper: Number) -> float:
     """Return the largest difference to a printed number that counts as agreement."""
     if quantity in MARGINS:
-        return MARGINS[quantity] / UNITS[paper.unit][1]
+        return MARGINS[quantity] / UNITS.get(paper.unit, ("", 1.0))[1]
     exponent = Decimal(repr(paper.value)).normalize().as_tuple().exponent
     return 10.0 ** min(0, int(exponent))
 
@@ -175,7 +166,7 @@ def as_printed(value: float) -> str:
 
 def after(unit: str) -> str:
     """Return the unit as it follows a number; fractions have none."""
-    return {"": "", "fraction": "", "%": " %", "x": " ×"}.get(unit, f" {unit}")
+    return {"": "", "fraction": "", "x": " ×"}.get(unit, f" {unit}")
 
 
 def _difference(difference: float, half: float, unit: str) -> str:

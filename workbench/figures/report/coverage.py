@@ -69,13 +69,11 @@ def _item(row: dict[str, str]) -> Item:
     if solvers := SOLVERS.keys() & by:
         runs = {run for run in runs if run[0] in solvers}
     notebooks = {path.stem for path in (CHECKOUT / "notebooks").glob("*/**/*.ipynb")}
+    sets = _data_sets(row)
     parts = {
         "implemented": {pointer: _exists(pointer) for pointer in by},
         "shown": {name: name in notebooks for name in shown},
-        "measured": {
-            name: any(_is_on(name, *run[1:]) for run in runs)
-            for name in _data_sets(row)
-        },
+        "measured": {name: any(_is_on(name, *run) for run in runs) for name in sets},
         "judged": _judged(row),
     }
     return Item(row["paper"], row["item"], row["why"], parts)
@@ -116,7 +114,7 @@ def _judged(row: dict[str, str]) -> dict[str, bool]:
     return found
 
 
-def _is_on(dataset: str, data: str, synthetic: bool) -> bool:
+def _is_on(dataset: str, _: str, data: str, synthetic: bool) -> bool:
     """Return whether the data of a run are all of a paper's data set."""
     name = NAMES.get(dataset, dataset)
     made_up = synthetic and dataset not in GENERATED

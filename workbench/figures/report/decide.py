@@ -14,15 +14,13 @@ from workbench.runs.engine import Say
 from workbench.runs.mill import make
 
 
-class Undecided(Claim):
-    """A claim that is not decided, with a line of text on what it lacks."""
-
-    def __str__(self) -> str:
-        cost = f"workbench decide, {self.minutes:g} min" if self.decide else "no run"
-        return f"{self.claim} ({self.paper}): {self.number} [{cost}]"
+def lacks(claim: Claim) -> str:
+    """Return a line of text on what a claim lacks."""
+    cost = f"workbench decide, {claim.minutes:g} min" if claim.decide else "no run"
+    return f"{claim.claim} ({claim.paper}): {claim.number} [{cost}]"
 
 
-def undecided(words: str = "") -> list[Undecided]:
+def undecided(words: str) -> list[Claim]:
     """Return the claims that are not decided and have these words in their names.
 
     Those that a run here would decide come first, in the order of claims.toml.
@@ -37,7 +35,7 @@ def undecided(words: str = "") -> list[Undecided]:
         raise ValueError(
             f"claim: no name contains {words!r}; `workbench decide` lists the names"
         )
-    found = [Undecided(*claim) for claim in named if claim.verdict == "not decided"]
+    found = [claim for claim in named if claim.verdict == "not decided"]
     return sorted(found, key=lambda claim: not claim.decide)
 
 

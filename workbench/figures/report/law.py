@@ -112,43 +112,47 @@ def cells(rows: Iterable[Mapping], words: str, timed: bool) -> list[Cell]:
 
 
 def _cell(name: str, rows: Sequence[Mapping], words: str, timed: bool) -> Cell:
-    known = [row for row in rows if row["value"] is not None]
-    known = [row for row in known if math.isfinite(row["value"])]
-    bounds = {row.get("bound") for row in known} - {None}
-    values = [float(row["value"]) for row in known]
+    values = np.array([row["value"] for row in rows], float)
+    values = values[np.isfinite(values)]
+    bounds = {row.get("bound") for row in rows} - {None}
+    if len(values) < len(rows):
+        bounds.add("no result")
     low = -math.inf
     high = math.inf
-    if len(known) == len(rows) and not bounds:
-        ratio = bool(RATIOS.match(words))
-        low, high = interval(values, ratio=ratio, timed=timed)
-    elif bounds == {"at least"} and len(known) == len(rows):
-        low = min(values)
-    elif bounds == {"at most"} and len(known) == len(rows):
-        high = max(values)
+    if not bounds:
+        low, high = interval(values, ratio=bool(RATIOS.match(words)), timed=timed)
+    elif bounds == {"at least"}:
+        low = float(values.min())
+    elif bounds == {"at most"}:
+        high = float(values.max())
     place = placed(low, high, *threshold(words))
-    if place == "straddles" and (bounds or len(known) < len(rows)):
+    if place == "straddles" and bounds:
         place = "cut"
     return Cell(name, low, high, len(values), place)
 
 
-def interval(
-    values: Sequence[float], *, ratio: bool = False, timed: bool = False
-) -> tuple[float, float]:
+def interval(values: np.ndarray, *, ratio: bool, timed: bool) -> tuple[float, float]:
     """Return the interval of a cell's mean: Student's, of logarithms for ratios.
 
     Fewer than three values have no spread of their own: times get a factor of
     :data:`NOISE` either way, and other numbers are what they are.
     """
+    low = values.min()
+    high = values.max()
     if len(values) < 3:
         slack = NOISE if timed else 1.0
-        return min(values) / slack, max(values) * slack
-    ratio = ratio and min(values) > 0
-    x = np.log(values) if ratio else np.asarray(values)
-    quantile = students_t.ppf((1 + CONFIDENCE) / 2, len(x) - 1)
-    half = quantile * x.std(ddof=1) / math.sqrt(len(x))
-    ends = x.mean() - half, x.mean() + half
-    low, high = np.exp(ends) if ratio else ends
-    return float(low), float(high)
+        return float(low / slack), float(high * slack)
+    ratio = ratio and low > 0
+    x = np.log(values) if ratio else values
+    half = half_interval(x.std(ddof=1), len(x))
+    low, high = x.mean() - half, x.mean() + half
+    return (math.exp(low), math.exp(high)) if ratio else (float(low), float(high))
+
+
+def half_interval(spread: float, runs: int) -> float:
+    """Return half of Student's interval of a mean, from the deviation of its values."""
+    quantile = students_t.ppf((1 + CONFIDENCE) / 2, max(1, runs - 1))
+    return quantile * spread / math.sqrt(runs)
 
 
 def placed(low: float, high: float, least: float, most: float) -> str:

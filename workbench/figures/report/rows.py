@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import pandas as pd
@@ -33,7 +32,7 @@ from workbench.papers import same_data, token
 
 NOT_IN_PRINT = "not in print"
 # Fields of a row without a printed number.
-ALONE = {"note": NOT_IN_PRINT, "value": None, "spread": None}
+ALONE = {"note": NOT_IN_PRINT, "value": None, "spread": None, "first": ""}
 NOT_EXPLAINED = "the difference is not explained yet"
 COUNTED = {"runs": "runs", "cut": "of them ended by the clock"}  # fields of our rows
 KEYS = ("paper", "table", "dataset", "method", "quantity", "setting")
@@ -43,7 +42,8 @@ LIMITS = {"mrc": "the paper's limits were 200,000 s and 180 GB"}
 STAND_IN = {"MRC-LP": "MRC interior point (ours)"}
 # Data that have the paper's name, and differ from the paper's.
 EDITIONS = {"news20": "the edition by date, with another split"}
-# Each distinct result in print has exactly one of these, except the last three.
+# Each distinct result in print has exactly one of these, except the last three. The
+# first four are measured on the paper's own data, and the last two not counted.
 STANDINGS = {
     "agrees": "the 90 % interval of our mean lies within the margin around the printed "
     "number",
@@ -93,8 +93,7 @@ class Measurement(NamedTuple):
     command: str = ""
 
 
-@dataclass(frozen=True)
-class Row:
+class Row(NamedTuple):
     """A cell of a paper's table, and our value.
 
     Attributes
@@ -140,11 +139,8 @@ class Row:
         value, spread, unit = ours
         if value is None:
             return "no value"
-        decimals = 0
-        if self.paper.value is not None:
-            _, _, fraction = as_printed(self.paper.value).partition(".")
-            decimals = len(fraction)
-        text = amount(value, decimals)
+        _, _, fraction = as_printed(self.paper.value or 0).partition(".")
+        text = amount(value, len(fraction))
         if self.ours.row.get("cut") and self.names["quantity"] in TIMES:
             text = f"> {text}"
         if spread is not None:
@@ -185,17 +181,15 @@ class Row:
     def _remarks_on(self, ours: Measurement) -> list[str]:
         """Return our data, and the reasons why our value may differ."""
         caveat = self.verdict.caveat
-        remarks = []
+        remarks = [caveat]
         if "other data" in caveat or not ours.data:
-            remarks.append(f"our data: {ours.data or 'unknown'}")
-        remarks.append(caveat)
+            remarks.insert(0, f"our data: {ours.data or 'unknown'}")
         reason = text(ours.row.get("reason"))
         # A difference between two runs is not its cause until that has been tried.
         if reason and self.measured and self.paper.value is not None:
             reason = f"here {reason}"
-        remarks += [reason, self.tried]
-        if self.verdict.tone == "differs" and not self.tried:
-            remarks.append(NOT_EXPLAINED)
+        unexplained = NOT_EXPLAINED if self.verdict.tone == "differs" else ""
+        remarks += [reason, self.tried or unexplained]
         for name, words in COUNTED.items():
             if total := ours.row.get(name):
                 remarks.append(f"{total} {words}")
@@ -217,7 +211,7 @@ def measurements(figures: Iterable[Figure]) -> list[Measurement]:
             ours = _number(row)
             data = text(row.get("data"))
             # The figures of one notebook may contain the same rows.
-            measured[cell(row), repr(sorted(row.items()))] = Measurement(
+            measured[repr(sorted(row.items()))] = Measurement(
                 row=row,
                 number=ours,
                 data=data,
@@ -233,8 +227,7 @@ def measurements(figures: Iterable[Figure]) -> list[Measurement]:
 
 def _number(row: Mapping) -> Number:
     """Return the number of a row, a paper's or ours."""
-    value = number(row.get("value"))
-    spread = number(row.get("spread"))
+    value, spread = (number(row.get(name)) for name in ("value", "spread"))
     return Number(value, spread, text(row.get("unit")))
 
 
@@ -245,22 +238,15 @@ def counts(rows: Iterable[Row]) -> dict[str, int]:
     ``own`` those measured on the paper's own data, ``alone`` our values that no table
     prints; and each of :data:`STANDINGS` has its count.
     """
-    standings = Counter[str]()
-    alone = 0
-    for row in rows:
-        if row.note == NOT_IN_PRINT:
-            alone += row.measured
-        else:
-            standings[row.standing] += 1
-    own = ("agrees", "undecided", "differs", "no claim")
-    uncounted = ("", "reprint", "masked")
-    printed = standings.total() - sum(standings[name] for name in uncounted)
-    return {
-        "printed": printed,
-        "results": printed - standings["settings"],
-        "own": sum(standings[name] for name in own),
-        "alone": alone,
-        **{name: standings[name] for name in STANDINGS},
+    rows = list(rows)
+    standings = Counter(row.standing for row in rows)
+    found = {name: standings[name] for name in STANDINGS}
+    *distinct, _, _ = found.values()
+    return found | {
+        "printed": sum(distinct),
+        "results": sum(distinct) - found["settings"],
+        "own": sum(distinct[:4]),
+        "alone": sum(row.measured and row.note == NOT_IN_PRINT for row in rows),
     }
 
 
@@ -296,25 +282,20 @@ def side_by_side(printed: pd.DataFrame, measured: Iterable[Measurement]) -> list
     for measurement in measured:
         by_cell.setdefault(cell(measurement.row), []).append(measurement)
     rows = []
-    seen: dict[tuple, str] = {}  # the table that prints a number first
     tried = {cell(row): row["found"] for row in listed("tried")}
-    for record in printed.to_dict("records"):
-        table = record["table"]
-        value = number(record["value"])
-        first = table
-        if value is not None:
-            names = (record[name] for name in KEYS if name != "table")
-            first = seen.setdefault((*names, value), table)
+    names = [name for name in KEYS if name != "table"]
+    # The table that prints a number first; NaN without a number.
+    first = printed.groupby([*names, "value"])["table"].transform("first")
+    first = first.where(first != printed["table"])
+    for record in printed.assign(first=first).to_dict("records"):
         _note_stand_in(record, by_cell)
-        record["first"] = first if first != table else ""
-        record["tried"] = tried.get(cell(record), "")
+        record["tried"] = tried.get(cell(record))
         rows.append(_row(record, by_cell.pop(cell(record), [])))
     rows += [_row({**group[0].row, **ALONE}, group) for group in by_cell.values()]
     tables = [(row.names["paper"], row.names["table"]) for row in rows]
     order = list(dict.fromkeys(tables))
-    return sorted(
-        rows, key=lambda row: order.index((row.names["paper"], row.names["table"]))
-    )
+    pairs = sorted(zip(tables, rows), key=lambda pair: order.index(pair[0]))
+    return [row for _, row in pairs]
 
 
 def _note_stand_in(record: Record, by_cell: Mapping[tuple, list[Measurement]]) -> None:
@@ -342,16 +323,8 @@ def _row(record: Mapping, group: list[Measurement]) -> Row:
         verdict = compare(quantity, paper, ours.number, caveat=why, runs=runs)
         if ours.row.get("cut") and quantity in TIMES:
             verdict = Verdict("context", "ended by the clock", why)
-    first = record.get("first", "")
-    return Row(
-        names,
-        paper,
-        text(record["note"]),
-        None if first else ours,
-        verdict,
-        first,
-        record.get("tried", ""),
-    )
+    first, note, tried = (text(record.get(key)) for key in ("first", "note", "tried"))
+    return Row(names, paper, note, None if first else ours, verdict, first, tried)
 
 
 def _loaded(names: dict[str, str]) -> str:

@@ -6,7 +6,6 @@ import base64
 import json
 import re
 import struct
-from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
@@ -29,8 +28,7 @@ class Checked(NamedTuple):
     words: str
 
 
-@dataclass(frozen=True)
-class Figure:
+class Figure(NamedTuple):
     """One figure: its sidecar and its picture.
 
     Attributes
@@ -77,8 +75,8 @@ class Figure:
         solvers."""
         if named := paper_of_name(self.notebook):
             return named
-        numbers = {str(row.get("paper") or "") for row in self.record["numbers"]}
-        entries = [*self.record["solvers"], *self.record["traces"]]
+        numbers = {text(row.get("paper")) for row in self.record["numbers"]}
+        entries = self.record["solvers"] + self.record["traces"]
         solvers = {paper_of_solver(text(entry.get("solver"))) for entry in entries}
         for papers in (numbers - {""}, solvers - {None}):
             if len(papers) == 1:
@@ -117,7 +115,11 @@ def _read(path: Path, place: str) -> Figure:
     """Return a figure; a ValueError says what is wrong with its sidecar or picture."""
     record = _record(path)
     picture = path.with_suffix(".png")
-    png = _png(picture)
+    if not picture.exists():
+        raise ValueError(f"its picture {picture.name} is missing")
+    png = picture.read_bytes()
+    if len(png) < 24 or not png.startswith(SIGNATURE):
+        raise ValueError(f"its picture {picture.name} is not a png")
     files = record.get("files")
     if files and files.get("png") != digest(picture):
         raise ValueError(f"its picture {picture.name} has changed since it was drawn")
@@ -129,7 +131,7 @@ def _record(path: Path) -> Record:
     """Return the content of a sidecar, with all of :data:`LISTS`."""
     try:
         record = json.loads(path.read_text(encoding="utf-8"))
-    except (UnicodeDecodeError, json.JSONDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:
         raise ValueError(f"it is damaged: {error}") from None
     if not isinstance(record, dict) or record.get("caption") is None:
         raise ValueError("it is not a figure's sidecar: it has no caption")
@@ -146,24 +148,13 @@ def _record(path: Path) -> Record:
     return record
 
 
-def _png(picture: Path) -> bytes:
-    """Return the bytes of a picture."""
-    if not picture.exists():
-        raise ValueError(f"its picture {picture.name} is missing")
-    content = picture.read_bytes()
-    if len(content) < 24 or not content.startswith(SIGNATURE):
-        raise ValueError(f"its picture {picture.name} is not a png")
-    return content
-
-
 def _checked(path: Path) -> Checked:
     """Verify one proof if its data set is available; nothing is downloaded."""
     try:
         proof = read(path)
-        try:
-            problem = remade(proof.header.get("recipe") or {})
-        except (ValueError, OSError) as error:
-            return Checked("not verified here", str(error).partition("\n")[0])
-        return Checked("verified", " ".join(verify(proof, problem).statement.split()))
+        verified = verify(proof, remade(proof.header.get("recipe") or {}))
+        return Checked("verified", " ".join(verified.statement.split()))
     except ProofError as error:
         return Checked("refused", str(error).removeprefix(f"{path}: "))
+    except (ValueError, OSError) as error:  # of its data set
+        return Checked("not verified here", str(error).partition("\n")[0])
