@@ -9,7 +9,7 @@ from pathlib import Path
 
 import psutil
 import pytest
-from helpers import slow, wait
+from helpers import each, slow, wait
 from helpers.processes import begun, ended_from_outside, job
 
 from workbench.runs.engine import execute
@@ -95,7 +95,7 @@ execute([job("one"), job("two", "hangs")], Path({folder!r}), jobs=2)
 
 @slow
 @pytest.mark.skipif(os.name == "nt", reason="Windows has no such signals")
-@pytest.mark.parametrize("number", ["SIGKILL", "SIGHUP"])
+@each("number", ["SIGKILL", "SIGHUP"])
 def test_a_worker_in_compiled_code_ends_with_its_command(number, tmp_path):
     """A script of two tasks, without a guard of main, of which the second hangs."""
     (script := tmp_path / "script.py").write_text(SCRIPT.format(folder=str(tmp_path)))

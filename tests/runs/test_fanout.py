@@ -8,7 +8,7 @@ import sys
 
 import nbformat
 import pytest
-from helpers import refuses, slow, wait
+from helpers import each, refuses, slow, wait
 from helpers.notebooks import printed, write
 from helpers.processes import ended_from_outside, family
 
@@ -98,7 +98,7 @@ GIVEN = {  # values of the command line, and what they are
 }
 
 
-@pytest.mark.parametrize("text", GIVEN)
+@each("text", GIVEN)
 def test_untyped_parameters_take_values_as_people_write_them(text, tmp_path):
     (name, value), expected = text.split("=", 1), GIVEN[text]
     if isinstance(expected, str) and expected != value:
@@ -236,7 +236,7 @@ COMPILED = "import ctypes\nopen({mark!r}, 'w').close()\nctypes.PyDLL(None).sleep
 
 @slow
 @pytest.mark.skipif(os.name == "nt", reason="Windows has no such signals")
-@pytest.mark.parametrize("how", ["limit", "SIGKILL", "SIGHUP"])
+@each("how", ["limit", "SIGKILL", "SIGHUP"])
 def test_a_kernel_in_compiled_code_ends_with_its_command(how, tmp_path):
     mark = tmp_path / "mark"
     runs = tmp_path / "runs"

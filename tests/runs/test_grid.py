@@ -4,7 +4,6 @@ anything runs."""
 import math
 import re
 
-import pytest
 from helpers import each, refuses
 
 from workbench.runs.grid import Point, at_least, grid, read_points
@@ -115,9 +114,8 @@ MISTAKES = {
 @each("message", MISTAKES)
 def test_a_mistake_is_refused_and_named(message):
     arguments = {"solvers": ["mrc_lp", "mrc_ccg"], "data": "iris", "stop": STOP}
-    with pytest.raises(ValueError) as raised:
+    with refuses(re.escape(message)):
         grid(**arguments | MISTAKES[message])
-    assert message in str(raised.value)
 
 
 def test_repetitions_are_added_until_settings_have_enough():
@@ -215,9 +213,8 @@ def test_a_bad_file_is_refused_and_named(message, tmp_path):
     path = tmp_path / "bad.yaml"
     content = FILES[message]
     path.write_bytes(content if isinstance(content, bytes) else content.encode())
-    with pytest.raises(ValueError) as raised:
+    with refuses(rf"^bad\.yaml: .*{re.escape(message)}"):
         read_points(path)
-    assert message in str(raised.value) and str(raised.value).startswith("bad.yaml: ")
 
 
 def test_a_file_of_windows_with_anchors_reads(tmp_path):
