@@ -99,7 +99,6 @@ def weighted(y, heavy, K):
 
 
 BY_CLASS = np.array([HEAVY[c] for c in THREE])[:, None]
-BALANCED = (75 / (3 * np.bincount(THREE)))[THREE][:, None]
 BALANCED_TWO = (75 / (2 * np.bincount(TWO)))[TWO][:, None]
 PAIR = {0: 2.0, 1: 0.5}
 FREE = {"intercept": "free"}
@@ -146,10 +145,10 @@ MODELS = {
     ),
     "kernel": (SVC(C=0.7, tol=0.5), TWO, "hinge", {"cost": 0.7} | FREE),
     "softmax": (
-        LogisticRegression(C=0.4, max_iter=3, class_weight="balanced"),
+        LogisticRegression(C=0.4, max_iter=3, class_weight=HEAVY),
         THREE,
         "softmax",
-        {"cost": 0.4 * BALANCED} | FREE,
+        {"cost": 0.4 * BY_CLASS} | FREE,
     ),
     "logistic": (
         LogisticRegression(max_iter=3, fit_intercept=False),
@@ -418,8 +417,7 @@ def test_nothing_is_changed_and_held_out_rows_are_compared(capsys):
     assert np.array_equal(pipeline[-1].coef_, before[0])
     assert pipeline[-1].get_params() == before[1]
     said = capsys.readouterr()
-    assert said.out == ""
-    assert "certify: 89 rows of 13 features, 3 classes, up to 60 s\n" in said.err
+    assert said.out == "" and "certify: 89 rows of 13 features, 3 classes," in said.err
     error = 1 - pipeline.score(held[0].copy(), held[1])
     assert found.errors["held-out error"][0] == approx(error)
     assert "held-out error" in str(found) and "proved to be in [" in str(found)

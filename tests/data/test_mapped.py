@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from helpers import each, refuses
+from helpers.solvers import after
 
 from workbench import SOLVERS, as_problem, load
 from workbench.cli import main
@@ -33,7 +34,7 @@ def test_the_file_is_mapped_and_not_copied(twins, tmp_path, capsys):
     assert file.checksum == memory.checksum
     assert file.classes.tolist() == memory.classes.tolist()
     for name in ("ls_accelerated", "ww_walrus", "memoir_pegasos"):
-        one, other = (next(islice(SOLVERS[name].steps(p), 3, None)) for p in twins)
+        one, other = (after(3, name, problem) for problem in twins)
         assert one.info() == other.info()
     path = file.X.base.filename
     assert load(path, test=0.5).X_test.shape[1] == D

@@ -333,13 +333,9 @@ TIGHT += [
         ("pdhg", 2e-4),
     )
 ]
+EXACT = {"tol": 1e-8, "max_iter": 10**4, "random_state": 0}
 TIGHT += [
-    (
-        WestonWatkinsClassifier(
-            solver=solver, tol=1e-8, max_iter=10**4, random_state=0
-        ),
-        1e-2,
-    )
+    (WestonWatkinsClassifier(solver=solver, **EXACT), 1e-2)
     for solver in ("walrus_fast", "walrus", "shark")
 ]
 HOW_OFTEN = np.arange(75) % 4

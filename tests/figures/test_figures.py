@@ -115,7 +115,6 @@ def test_a_figure_is_saved_with_how_it_was_made(three):
     assert kinds == {".png", ".svg", ".pdf", ".json"} and len([*made.iterdir()]) == 4
     record = json.loads((made / "line.json").read_text())
     wanted = {
-        "notebook": "notebooks/figures/toy.ipynb",
         "profile": "smoke",
         "jobs": 2,
         "parameters": {"points": 2, "grid": "1,2"},

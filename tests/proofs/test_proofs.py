@@ -24,17 +24,12 @@ from workbench.runs.grid import grid
 # own: the best of its bounds may be of an earlier iterate, and single precision takes
 # digits.
 SAME = 1e-6
+OF_MRC = "mrc_lp mrc_subgradient mrc_pdhg mrc_splitting mrc_interior_point".split()
+OF_WW = "ww_walrus", "ww_shark", "ww_walrus_fast"
 CASES = {
-    **{
-        name: (name, {"C": 0.1}, SAME)
-        for name in ("ww_walrus", "ww_shark", "ww_walrus_fast")
-    },
-    **{
-        name: (name, {}, SAME)
-        for name in "mrc_lp mrc_subgradient mrc_pdhg svm_lp svm_ccg".split()
-    },
-    **{name: (name, {}, SAME) for name in ("mrc_splitting", "mrc_interior_point")},
+    **{name: (name, {}, SAME) for name in ("svm_lp", "svm_ccg", *OF_MRC)},
     **{name: (name, {"n_max": 20}, SAME) for name in ("mrc_ccg", "mrc_ccg_fast")},
+    **{name: (name, {"C": 0.1}, SAME) for name in OF_WW},
     "cs_working_set": ("cs_working_set", {"C": 0.1}, 1e-3),
     "cs_working_set without l1": ("cs_working_set", {"C": 0.1, "l1": 0.0}, 1e-3),
     "memoir_pegasos": ("memoir_pegasos", {"lam": 0.1}, 0.05),

@@ -26,6 +26,7 @@ from helpers.solvers import (
     SHORT,
     TWO_CLASSES,
     affine,
+    after,
     each_case,
     each_certified_case,
     each_solver,
@@ -103,7 +104,7 @@ def test_bounds_are_certified_and_only_improve(name, parameters, blobs):
 @each_case
 def test_a_state_scores_rows_of_any_kind(name, parameters, blobs):
     problem = suited(name, blobs(n=30, d=5, k=4))
-    *_, state = islice(SOLVERS[name].steps(problem, **parameters), 4)
+    state = after(3, name, problem, **parameters)
     scores = state.scores(problem.X)
     assert scores.shape == (30, problem.k) and np.isfinite(scores).all()
     rounding = 1e-5 if scores.dtype == np.float32 else 1e-12
