@@ -68,7 +68,6 @@ def test_tables_round_trip(tmp_path, suffix):
         ),
         ("a,b,y\n1,2.5,01\n4,5,1\n", "a b", ["01", "1"], "2 classes: 01 1, 1 1"),
         ("a,b,y\n1,2.5,2.50\n4,5,2.5\n", "a b", ["2.5", "2.50"], "y"),
-        ("a,b,y\n1,2.5,1e5\n4,5,2e5\n", "a b", ["1e5", "2e5"], "y"),
         ("a,b,y\n1,2.5,1_0\n4,5,10\n", "a b", ["10", "1_0"], "y"),
         ("a,b,y\n1,2.5,FALSE\n4,5,TRUE\n", "a b", ["FALSE", "TRUE"], "y"),
         (f"a,b,y\n1,2.5,{'9' * 20}\n4,5,7\n", "a b", ["7", "9" * 20], "y"),
@@ -225,11 +224,9 @@ def test_libsvm_files(tmp_path, name, pack, lines):
     assert data.load(path, zero_based=True).d == 4
     other = tmp_path / "test"
     other.write_text("-1 1:2\n")
-    for files in ((path, other), (str(path), str(other))):
-        problem = data.load(files)
-        assert problem.X_test.toarray().tolist() == [
-            [2, 0, 0]
-        ] and problem.y_test.tolist() == [0]
+    problem = data.load((str(path), str(other)))
+    assert problem.X_test.toarray().tolist() == [[2, 0, 0]]
+    assert problem.y_test.tolist() == [0]
     path.write_bytes(pack(b"1 1:2 2:3\n0.5 1:4\n"))  # mostly full: it becomes dense
     problem = data.load(path)
     assert not problem.is_sparse and problem.classes.tolist() == [0.5, 1]

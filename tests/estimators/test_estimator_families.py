@@ -135,9 +135,6 @@ def test_working_sets_take_sparse_and_dense_rows():
     dense = clone(fitted).fit(TEXT.X.toarray(), TEXT.y)
     assert isinstance(dense.coef_, np.ndarray)
     assert_allclose(dense.coef_, fitted.coef_.toarray(), atol=1e-3)
-    loose = WorkingSetClassifier(tol=0.3).fit(TEXT.X, TEXT.y)
-    assert loose.n_iter_ < fitted.n_iter_
-    assert loose.trace_.stopped_by == "relative gap <= 0.3"
     whole, thresholded, cut = (
         WorkingSetClassifier(l1=l1, truncate=truncate, random_state=0).fit(
             TEXT.X, TEXT.y

@@ -46,6 +46,11 @@ def dot(a, b):
     return sum((x * y for x, y in zip(a, b) if x and y), Q(0))
 
 
+def signed(values, own):
+    """Return values, their sign turned for classes that are not a row's own."""
+    return [v if o else -v for v, o in zip(values, own)]
+
+
 class Stated:
     """The problem of a header for these rows, at exact points.
 
@@ -108,7 +113,7 @@ class Stated:
         return losses / self.N + self.alpha / 2 * square + self.l1 * l1
 
     def loss_of(self, F, own, label):
-        margins = [f if o else -f for f, o in zip(F, own)]
+        margins = signed(F, own)
         if self.loss == "hinge":
             return sum(max(Q(0), 1 - m) for m in margins)
         if self.loss == "squared_hinge":
@@ -127,7 +132,7 @@ class Stated:
     def point(self, i, F):
         """Return the dual point of row i of a smooth loss at scores F, at cost 1."""
         own = self.own[i]
-        margins = [f if o else -f for f, o in zip(F, own)]
+        margins = signed(F, own)
         if self.loss == "squared_hinge":
             return [2 * max(Q(0), 1 - m) for m in margins]
         if self.loss == "logistic":
@@ -141,18 +146,17 @@ class Stated:
         """Return A_i and the gain of a dual point of cost 1; it must be feasible."""
         own = self.own[i]
 
-        signed = [v if o else -v for v, o in zip(p, own)]
         if self.loss == "squared":
             return p, sum(v * o - v * v / 2 for v, o in zip(p, own))
         assert min(p) >= 0
         if self.loss == "squared_hinge":
-            return signed, sum(v - v * v / 4 for v in p)
+            return signed(p, own), sum(v - v * v / 4 for v in p)
         assert max(p) <= 1
         if self.loss == "hinge":
-            return signed, sum(p)
+            return signed(p, own), sum(p)
         if self.loss == "logistic":
             parts = [q for v in p for q in (v, 1 - v) if q > 0]
-            return signed, -sum(q * log(q) for q in parts)
+            return signed(p, own), -sum(q * log(q) for q in parts)
         if self.loss == "softmax":
             assert abs(sum(p) - 1) < UNIT
             return [o - v for v, o in zip(p, own)], -sum(v * log(v) for v in p if v > 0)
@@ -177,14 +181,11 @@ class Stated:
         ]
         mixed = []
         for own, p in zip(self.own, points):
+            new = [o - q + e for q, o, e in zip(share, own, shift)]
             if self.loss in ("hinge", "squared_hinge", "logistic"):
-                new = [
-                    (1 - q + e if o else q - e) for q, o, e in zip(share, own, shift)
-                ]
-            elif self.loss == "squared":
-                new = [o - q + e for q, o, e in zip(share, own, shift)]
-            else:
-                new = [q - e for q, e in zip(share, shift)]
+                new = signed(new, own)
+            elif self.loss != "squared":
+                new = [o - v for v, o in zip(new, own)]
             mixed.append([(1 - t) * a + t * b for a, b in zip(p, new)])
             if self.loss in ("crammer_singer", "weston_watkins"):
                 mixed[-1] = [Q(0) if o else v for v, o in zip(mixed[-1], own)]

@@ -63,9 +63,8 @@ def test_the_trees_are_scikit_learns(name, k, blobs):
 def test_a_class_without_training_rows_is_never_predicted(name, blobs):
     problem = blobs(n=90)
     left = problem.y != 1
-    problem = replace(
-        problem, X=problem.X[left], y=problem.y[left], weights=problem.weights[left]
-    )
+    kept = {name: getattr(problem, name)[left] for name in ("X", "y", "weights")}
+    problem = replace(problem, **kept)
     assert not (last(name, problem, 4).scores(problem.X).argmax(axis=1) == 1).any()
 
 

@@ -145,17 +145,12 @@ def test_a_lower_bound_above_the_upper_one_is_refused(tmp_path, monkeypatch):
     proof = checker.Proof(header, arrays)
     upper = checker.verify(proof, X, y).upper
     found = [Fraction(upper), Fraction(math.nextafter(upper, math.inf))]
-    with monkeypatch.context() as patch:
-        patch.setattr(
-            checker.RegularisedRisk, "dual", lambda self: (found.pop(0), self.W)
-        )
-        assert checker.verify(proof, X, y).gap == 0
-        with refuses("its bounds contradict each other", checker.ProofError):
-            checker.verify(proof, X, y)
-    # On a machine with a wrong logarithm, in both checkers.
-    monkeypatch.setattr(np, "log1p", lambda x: 0 * x)
+    dual = lambda self: (found.pop(0), self.W)  # noqa: E731
+    monkeypatch.setattr(checker.RegularisedRisk, "dual", dual)
+    assert checker.verify(proof, X, y).gap == 0
     with refuses("its bounds contradict each other", checker.ProofError):
         checker.verify(proof, X, y)
+    # On a machine with a wrong logarithm, the second checker says so, too.
     wrong = tmp_path / "wrong.js"
     wrong.write_text("Math.log1p = () => 0;")
     judged = [(attack_proofs.npz(header, arrays), X, y, None)]

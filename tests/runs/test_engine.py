@@ -21,7 +21,6 @@ ENDS = {
     "dies": DIED,
     "hangs": TOO_LONG,
     "is greedy": "out of memory: it needs more than 1 GB",
-    "cannot read": "FileNotFoundError",
     "writes elsewhere": "it has written no file in ",
     "cannot be sent": "TypeError: cannot pickle",
 }

@@ -125,8 +125,6 @@ def test_repetitions_are_added_until_settings_have_enough():
         assert runs == [(0, 0), (0, 1), (0, 2), (1, 0), (1, 1)]
     enough = grid("mrc_lp", "iris", stop=STOP, seeds=6)
     assert at_least(enough, 5) == enough
-    repeated = at_least(grid("mrc_lp", "iris", stop=STOP, repetitions=2), 5)
-    assert [p.repetition for p in repeated] == [0, 1, 2, 3, 4]
 
 
 def test_a_yaml_file_is_read_as_arguments(tmp_path):
