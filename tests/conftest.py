@@ -224,17 +224,9 @@ def dask(tmp_path_factory):
     contact = folder / "scheduler.json"
 
     def start(role, *options):
-        command = [
-            sys.executable,
-            "-m",
-            f"distributed.cli.dask_{role}",
-            "--no-dashboard",
-            "--scheduler-file",
-            contact,
-            "--host",
-            "127.0.0.1",
-            *options,
-        ]
+        place = f"--no-dashboard --host 127.0.0.1 --scheduler-file {contact}".split()
+        program = [sys.executable, "-m", f"distributed.cli.dask_{role}"]
+        command = [*program, *place, *options]
         with open(folder / f"{role}.log", "a") as log:
             processes.append(
                 subprocess.Popen(command, stdout=log, stderr=log, cwd=folder)

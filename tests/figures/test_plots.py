@@ -165,12 +165,8 @@ def test_scaling_fits_the_exponent_of_the_finished_sizes(ax):
     scaling_plots.over(ax, done, "n", "seconds", by="data")
     assert ax.lines[0].get_xdata().tolist() == SIZES
     assert ax.lines[0].get_ydata() == approx([1e-3 * n**1.5 for n in SIZES])
-    assert [tick.get_text() for tick in ax.get_xticklabels()] == [
-        "10",
-        "40",
-        "100",
-        "1,000",
-    ]
+    ticks = [tick.get_text() for tick in ax.get_xticklabels()]
+    assert ticks == ["10", "40", "100", "1,000"]
 
 
 def hollow(ax):

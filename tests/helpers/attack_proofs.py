@@ -4,7 +4,6 @@ proofs."""
 import io
 import json
 import pickle
-import struct
 from fractions import Fraction as Q
 from pathlib import Path
 
@@ -13,6 +12,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from helpers import exact
+from workbench.core.matrices import as_dense
 from workbench.proofs import checker
 
 STORED = "hinge", "crammer_singer", "weston_watkins"
@@ -57,26 +57,17 @@ def draw_rows(rng):
 
 
 def draw_header(rng, X, y, k):
-    size = (
-        float(
-            np.sqrt(np.mean((X.multiply(X) if sp.issparse(X) else X * X).sum(axis=1)))
-        )
-        or 1.0
-    )
+    size = float(np.sqrt(np.mean(np.square(as_dense(X)).sum(axis=1)))) or 1.0
     loss = str(rng.choice(LOSSES))
     single = k == 2 and loss in SINGLE and rng.random() < 0.5
-    over = str(rng.choice(["sum", "mean"]))
-    of_class = rng.random() < 0.3
-    C = (
-        rng.uniform(0.1, 3, k).tolist()
-        if of_class
-        else float(rng.choice([0.1, 1, 7.3]))
-    )
+    C = float(rng.choice([0.1, 1, 7.3]))
+    if rng.random() < 0.3:
+        C = rng.uniform(0.1, 3, k).tolist()
     header = {
         "format": 1,
         "family": "linear",
         "loss": loss,
-        "over": over,
+        "over": str(rng.choice(["sum", "mean"])),
         "C": C,
         "alpha": float(rng.choice([0.1, 1, 1, 20])) * size**2,
         "l1": 0.0,
@@ -91,38 +82,32 @@ def draw_header(rng, X, y, k):
         header |= {"l1": size, "alpha": 0.0}
     elif chance < 0.6:
         gamma = float(rng.choice([0.1, 1])) / size**2
-        kernel = [{"name": "linear"}, {"name": "rbf", "gamma": gamma}][rng.integers(2)]
-        alpha = (
-            header["alpha"] if kernel["name"] == "linear" else header["alpha"] / size**2
-        )
-        header |= {"family": "kernel", "kernel": kernel, "alpha": alpha}
+        kernel = {"name": "linear"}
+        if rng.random() < 0.5:
+            kernel = {"name": "rbf", "gamma": gamma}
+            header["alpha"] /= size**2
+        header |= {"family": "kernel", "kernel": kernel}
         del header["l1"]
     return header
 
 
-def draw_point(rng, header, y, k):
-    """Return a dual point of cost 1, balanced up to rounding where the intercept is
-    free."""
-    n = len(y)
-    K = header["outputs"]
+def draw_point(rng, header, stated):
+    """Return a dual point, balanced up to rounding where the intercept is free."""
+    n = stated.n
+    K = stated.K
+    y = stated.y
+    k = stated.k
     loss = header["loss"]
-    own = y[:, None] == (np.arange(k) if K > 1 else [1])
-    costs = np.broadcast_to(np.asarray(header["C"]), k)[y][:, None]
-    if header["intercept"] != "free":
-        p = rng.random((n, K)) * (rng.random((n, K)) < 0.7)
+    own = np.array(stated.own, bool)
+    costs = np.array(stated.c, float)[:, None]
+    p = rng.random((n, K))
+    if header["intercept"] == "free":
+        near = exact.exact(0.1 * rng.random() * p)
+        p = np.array(stated.balanced(near), float)
+    else:
+        p *= rng.random((n, K)) < 0.7
         p[rng.integers(n), rng.integers(K)] = 1.0
         p[0, (y[0] + 1) % k if K > 1 else 0] = 0.5
-    elif loss == "hinge":
-        p = rng.random((n, K)) * 0.3 + 0.01
-        plus, minus = ((costs * p * side).sum(axis=0) for side in (own, ~own))
-        p *= np.where(own, np.minimum(1, minus / plus), np.minimum(1, plus / minus))
-    else:  # a symmetric flow between the classes
-        flow = rng.random((k, k))
-        flow = flow + flow.T
-        p = rng.random((n, 1)) * np.ones(k)
-        of_class = np.array([(costs * p)[y == c, 0].sum() for c in range(k)])
-        p = p * flow[y] / of_class[y][:, None]
-        p *= 0.8 / p.sum(axis=1).max()
     if loss != "hinge":
         p[own] = 0
         if loss == "crammer_singer":
@@ -154,7 +139,7 @@ def check_case(rng):
     arrays = draw_weights(rng, header, stated, X.shape[1])
     weighed = True
     if header["loss"] in STORED:
-        B = draw_point(rng, header, y, k)
+        B = draw_point(rng, header, stated)
         arrays |= sparse_arrays(B.astype(rng.choice([np.float32, np.float64])))
         weighed = header["alpha"] == 0 or rng.random() >= 0.3
     elif header["intercept"] == "free":
@@ -256,14 +241,8 @@ def check_minimax(rng, X, y, k):
     stated = exact.MinimaxRisk(header, X, y)
     value = stated.primal(exact.exact(arrays["M"]))
     best = stated.dual(exact.exact(p))
-    assert Q(v.lower) <= best + exact.UNIT and value <= Q(v.upper) + exact.UNIT, (
-        header,
-        v,
-    )
-    assert Q(v.upper) - value < Q(1, 10**5) and best - Q(v.lower) < Q(1, 10**5), (
-        header,
-        v,
-    )
+    assert 0 <= best + exact.UNIT - Q(v.lower) < Q(1, 10**5), (header, v)
+    assert 0 <= Q(v.upper) + exact.UNIT - value < Q(1, 10**5), (header, v)
     return "close" if v.lower else "vacuous"
 
 
@@ -313,11 +292,7 @@ def base_proofs(rng):
             if dual is not None:
                 arrays |= sparse_arrays(np.where(dual > 1e-7, dual, 0))
                 if number % 2 and header["alpha"]:
-                    arrays = {
-                        name: a
-                        for name, a in arrays.items()
-                        if name not in ("W", "basis")
-                    }
+                    arrays = {name: arrays[name] for name in checker.DUAL}
         yield X, y, header, arrays, optimum
 
 
@@ -430,10 +405,7 @@ class Forgery:
         self.header["checksum"] = self.pick([own[::-1], "", 0, None, "0" * 64])
 
     def text(self):
-        text = json.dumps(self.header)
-        texts = [text[:-1], text.replace("{", '{"C": 2, ')]
-        texts += [text.replace("0.5", word) for word in ("NaN", "Infinity")]
-        self.header = self.pick([*HEADERS, *map(str.encode, texts)])
+        self.header = self.pick(HEADERS)
 
     def bomb(self):
         self.put(np.array([Bomb(self.trap)], dtype=object))
@@ -441,37 +413,20 @@ class Forgery:
     def file(self):
         return bytearray(npz(self.header, self.arrays))
 
-    def cut_short(self):
-        return self.file()[: self.rng.integers(len(self.file()))]
-
     def bit_of_the_file(self):
         """Flip a bit anywhere: the check sums of the archive find most of it."""
         file = self.file()
         file[self.rng.integers(len(file))] ^= 1 << self.rng.integers(8)
         return file
 
-    def sizes(self):
-        """Change sizes in the archive and in the arrays' headers."""
-        file = self.file()
-        place = file.find(b"'shape': (", int(self.rng.integers(len(file) // 2)))
-        if self.rng.random() < 0.5 and place > 0:
-            length = self.rng.integers(1, 4)
-            nines = b"9" * int(self.rng.integers(1, 20))
-            file[place + 10 : place + 10 + length] = nines
-        else:
-            place = file.rfind(b"PK\x01\x02") + self.pick([16, 20, 24, 42])
-            struct.pack_into("<I", file, place, int(self.rng.integers(2**32)))
-        return file
-
     def no_archive(self):
-        archive = b"PK\x05\x06" + bytes(18)
-        return self.pick([pickle.dumps(Bomb(self.trap)), archive, self.rng.bytes(300)])
+        return pickle.dumps(Bomb(self.trap))
 
 
 # Those that come twice or more find most.
 WAYS = """bits bits scaled scaled permuted extreme nearby reshaped retyped repeated
 out_of_range swapped missing added field field field more_fields checksum text bomb
-cut_short bit_of_the_file sizes no_archive""".split()
+bit_of_the_file no_archive""".split()
 
 
 def mutate(rng, header, arrays, trap):
@@ -495,10 +450,7 @@ class Attack:
 
     def optimum(self, header, X, y):
         """Return the optimum of a stated problem, None where the oracle finds none."""
-        stated = {
-            name: v for name, v in header.items() if name not in ("recipe", "text")
-        }
-        key = json.dumps(stated, sort_keys=True)
+        key = json.dumps(header, sort_keys=True)
         if key not in self.optima:
             try:
                 self.optima[key] = exact.solve(header, X, y)[0]

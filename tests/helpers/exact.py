@@ -12,9 +12,9 @@ from itertools import chain, combinations
 
 import cvxpy as cp
 import numpy as np
-import scipy.sparse as sp
 
 from helpers import oracles
+from workbench.core.matrices import as_dense
 
 SIXTY = Context(prec=60)
 UNIT = Q(1, 10**50)  # more than sixty digits lose here
@@ -38,12 +38,17 @@ def sqrt(q):
 
 def exact(array):
     """Return the numbers of an array as nested lists of Fractions."""
-    array = array.toarray() if sp.issparse(array) else np.asarray(array)
+    array = as_dense(array)
     return [exact(part) for part in array] if array.ndim else Q(float(array))
 
 
 def dot(a, b):
     return sum((x * y for x, y in zip(a, b) if x and y), Q(0))
+
+
+def signed(values, own):
+    """Return values, their sign turned for classes that are not a row's own."""
+    return [v if o else -v for v, o in zip(values, own)]
 
 
 class Stated:
@@ -108,7 +113,7 @@ class Stated:
         return losses / self.N + self.alpha / 2 * square + self.l1 * l1
 
     def loss_of(self, F, own, label):
-        margins = [f if o else -f for f, o in zip(F, own)]
+        margins = signed(F, own)
         if self.loss == "hinge":
             return sum(max(Q(0), 1 - m) for m in margins)
         if self.loss == "squared_hinge":
@@ -127,7 +132,7 @@ class Stated:
     def point(self, i, F):
         """Return the dual point of row i of a smooth loss at scores F, at cost 1."""
         own = self.own[i]
-        margins = [f if o else -f for f, o in zip(F, own)]
+        margins = signed(F, own)
         if self.loss == "squared_hinge":
             return [2 * max(Q(0), 1 - m) for m in margins]
         if self.loss == "logistic":
@@ -140,21 +145,20 @@ class Stated:
     def expand(self, i, p):
         """Return A_i and the gain of a dual point of cost 1; it must be feasible."""
         own = self.own[i]
-        tiny = UNIT
-        signed = [v if o else -v for v, o in zip(p, own)]
+
         if self.loss == "squared":
             return p, sum(v * o - v * v / 2 for v, o in zip(p, own))
         assert min(p) >= 0
         if self.loss == "squared_hinge":
-            return signed, sum(v - v * v / 4 for v in p)
+            return signed(p, own), sum(v - v * v / 4 for v in p)
         assert max(p) <= 1
         if self.loss == "hinge":
-            return signed, sum(p)
+            return signed(p, own), sum(p)
         if self.loss == "logistic":
             parts = [q for v in p for q in (v, 1 - v) if q > 0]
-            return signed, -sum(q * log(q) for q in parts)
+            return signed(p, own), -sum(q * log(q) for q in parts)
         if self.loss == "softmax":
-            assert abs(sum(p) - 1) < tiny
+            assert abs(sum(p) - 1) < UNIT
             return [o - v for v, o in zip(p, own)], -sum(v * log(v) for v in p if v > 0)
         p = [Q(0) if o else v for v, o in zip(p, own)]
         assert self.loss == "weston_watkins" or sum(p) <= 1
@@ -177,14 +181,11 @@ class Stated:
         ]
         mixed = []
         for own, p in zip(self.own, points):
+            new = [o - q + e for q, o, e in zip(share, own, shift)]
             if self.loss in ("hinge", "squared_hinge", "logistic"):
-                new = [
-                    (1 - q + e if o else q - e) for q, o, e in zip(share, own, shift)
-                ]
-            elif self.loss == "squared":
-                new = [o - q + e for q, o, e in zip(share, own, shift)]
-            else:
-                new = [q - e for q, e in zip(share, shift)]
+                new = signed(new, own)
+            elif self.loss != "squared":
+                new = [o - v for v, o in zip(new, own)]
             mixed.append([(1 - t) * a + t * b for a, b in zip(p, new)])
             if self.loss in ("crammer_singer", "weston_watkins"):
                 mixed[-1] = [Q(0) if o else v for v, o in zip(mixed[-1], own)]
@@ -216,8 +217,9 @@ class Stated:
 class MinimaxRisk:
     """The minimax risk problem of a header for these rows, at exact points."""
 
-    def __init__(self, header, X, y):
+    def __init__(self, header, X, y, weights=None):
         self.X = [[*row, Q(1)] for row in exact(X)]
+        w = exact(np.ones(len(y)) if weights is None else weights)
         self.y = [int(c) for c in y]
         self.n = len(y)
         self.k = max(y) + 1
@@ -229,8 +231,8 @@ class MinimaxRisk:
                 [v if label == c else Q(0) for v in x]
                 for x, label in zip(self.X, self.y)
             ]
-            self.tau.append([sum(column) / self.n for column in zip(*phi)])
-            squares = [sum(v * v for v in column) / self.n for column in zip(*phi)]
+            self.tau.append([dot(w, column) / sum(w) for column in zip(*phi)])
+            squares = [dot(w, [v * v for v in f]) / sum(w) for f in zip(*phi)]
             root = [sqrt(s - t * t) for s, t in zip(squares, self.tau[-1])]
             self.lam.append([Q(header["lambda0"]) * r for r in root])
 
@@ -267,35 +269,30 @@ def solve(header, X, y):
     With a kernel, W has coefficients of all rows. A smooth loss has no dual point,
     None.
     """
-    X = X.toarray() if sp.issparse(X) else np.asarray(X, float)
-    k = int(max(y)) + 1
     n = len(y)
     if header["family"] == "mrc":
+        Y = np.eye(max(y) + 1)[y]
         *_, value, M, p = oracles.minimax_risk(
-            X, np.eye(k)[y], np.ones(n), header["lambda0"]
+            as_dense(X), Y, np.ones(n), header["lambda0"]
         )
         if M is None:
             raise ArithmeticError("the oracle finds no optimum")
-        return value, M, np.zeros(k), np.maximum(p, 0)
-    s = header.get("intercept")
-    K = header["outputs"]
-    loss = header["loss"]
-    kernel = header.get("kernel")
-    factor = None
-    if kernel:
-        exactly = Stated(header, X, y)
-        gram = [[float(exactly.gram(i, j)) for j in range(n)] for i in range(n)]
+        return value, M, np.zeros(len(M)), np.maximum(p, 0)
+    stated = Stated(header, X, y)
+    X = np.array(stated.X, float)
+    K = stated.K
+    loss = stated.loss
+    if stated.kernel:
+        gram = [[float(stated.gram(i, j)) for j in range(n)] for i in range(n)]
         values, vectors = np.linalg.eigh(gram)
         kept = values > 1e-12 * values.max()
         factor = vectors[:, kept] / np.sqrt(values[kept])
         X = vectors[:, kept] * np.sqrt(values[kept])
-    elif s not in (None, "free"):
-        X = np.hstack([X, np.full((n, 1), s)])
     W = cp.Variable((X.shape[1], K))
     b = cp.Variable((1, K))
-    F = X @ W + (np.ones((n, 1)) @ b if s == "free" else 0)
-    own = (np.asarray(y)[:, None] == (np.arange(k) if K > 1 else [1])).astype(float)
-    c = np.broadcast_to(np.asarray(header["C"], float), k)[y][:, None]
+    F = X @ W + (np.ones((n, 1)) @ b if stated.free else 0)
+    own = np.array(stated.own, float)
+    c = np.array(stated.c, float)[:, None]
     constraints = []
     if loss in ("hinge", "weston_watkins", "crammer_singer"):
         slack = cp.Variable((n, 1 if loss == "crammer_singer" else K), nonneg=True)
@@ -308,8 +305,7 @@ def solve(header, X, y):
         total = cp.sum(cp.multiply(np.broadcast_to(c, slack.shape), slack))
     else:
         total = c[:, 0] @ smooth(loss)(F, own)
-    N = n if header["over"] == "mean" else 1
-    objective = total / N + header["alpha"] / 2 * cp.sum_squares(W)
+    objective = total / stated.N + header["alpha"] / 2 * cp.sum_squares(W)
     objective += (header.get("l1") or 0) * cp.sum(cp.abs(W))
     problem = cp.Problem(cp.Minimize(objective), constraints)
     with warnings.catch_warnings():
@@ -319,16 +315,13 @@ def solve(header, X, y):
         )
     if problem.status != "optimal":
         raise ArithmeticError(problem.status)
-    dual = np.maximum(constraints[0].dual_value, 0) * N if constraints else None
-    if dual is not None and loss != "hinge":
-        dual[own > 0] = 0
-    weights = factor @ W.value if kernel else W.value
-    return (
-        float(problem.value),
-        weights,
-        b.value[0] if s == "free" else np.zeros(K),
-        dual,
-    )
+    dual = None
+    if constraints:
+        dual = np.maximum(constraints[0].dual_value, 0) * stated.N
+        dual *= loss == "hinge" or own == 0
+    weights = factor @ W.value if stated.kernel else W.value
+    b = b.value[0] if stated.free else np.zeros(K)
+    return float(problem.value), weights, b, dual
 
 
 def smooth(loss):

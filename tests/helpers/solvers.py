@@ -2,6 +2,7 @@
 
 from importlib.util import find_spec
 from inspect import signature
+from itertools import islice
 
 import numpy as np
 import pytest
@@ -82,6 +83,17 @@ def suited(name, problem):
     if name not in TWO_CLASSES:
         return problem
     return as_problem(problem.X, problem.y % 2, name=problem.name)
+
+
+def short(name, blobs):
+    """Return a small problem, a solver's function and its short settings."""
+    return suited(name, blobs(n=30)), SOLVERS[name].steps, SHORT.get(name, {})
+
+
+def after(rounds, name, problem, **parameters):
+    """Return the state after some rounds, or after the last."""
+    *_, state = islice(SOLVERS[name].steps(problem, **parameters), rounds + 1)
+    return state
 
 
 def weight(name):

@@ -1,5 +1,6 @@
-"""A stream that only counts."""
+"""A stream that only counts, and rows of a trace."""
 
+import math
 import time
 from dataclasses import dataclass, field
 
@@ -21,3 +22,10 @@ def count(limit=10**9, values=(), pause=0.0):
     for s.round in range(min(limit, len(values) - 1 if values else limit) + 1):
         time.sleep(pause)
         yield s
+
+
+ROWS = [
+    {"round": 0, "seconds": 0.1, "upper": math.inf, "lower": -math.inf},
+    {"round": 1, "seconds": 0.1 + 0.2, "upper": 0.5, "gap": math.nan},
+    {"round": 2, "seconds": 1.0, "upper": 0.4, "gap": 1e-300, "stopped_by": "2 rounds"},
+]

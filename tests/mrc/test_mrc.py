@@ -3,15 +3,13 @@ data."""
 
 import os
 from dataclasses import replace
-from fractions import Fraction
 from itertools import islice
-from operator import mul
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from helpers import dense_or_sparse, each, module_fixture
-from helpers.exact import solve
+from helpers.exact import MinimaxRisk, solve
 from helpers.problems import tiny
 from numpy.testing import assert_allclose
 from pytest import approx
@@ -197,14 +195,13 @@ def test_lambda_is_by_the_definition_also_with_weights(kind, ratio):
     X = np.repeat(rows, counts, axis=0)
     y = np.repeat([0, 0, 1, 1], counts)
     weights = np.repeat([30 / 32, 1 / ratio, 1 / ratio, 1 / ratio], counts)
-    w = [Fraction(v) for v in weights.tolist()]
+    stated = MinimaxRisk({"lambda0": 1}, X, y, weights)
     risk = minimax_risk(replace(as_problem(kind(X), y), weights=weights), 1.0)
     for c, j in np.ndindex(2, 5):
-        of = [Fraction(x) * int(label == c) for x, label in zip(X[:, j].tolist(), y)]
-        mean = sum(map(mul, w, of)) / sum(w)
-        square = sum(v * (x - mean) ** 2 for v, x in zip(w, of)) / sum(w)
-        assert Fraction(float(risk.lam[c, j])) ** 2 == approx(square, rel=1e-12, abs=0)
-        assert not square or float(risk.tau[c, j]) == approx(float(mean), rel=1e-13)
+        lam = float(stated.lam[c][j])
+        tau = float(stated.tau[c][j])
+        assert risk.lam[c, j] == approx(lam, rel=1e-12, abs=0)
+        assert not lam or risk.tau[c, j] == approx(tau, rel=1e-13)
 
 
 def check_theorem_2(row, exact, M):

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import psutil
 import pytest
-from helpers import slow, wait
+from helpers import each, slow, wait
 from helpers.processes import begun, ended_from_outside, job
 
 from workbench.runs.engine import execute
@@ -21,7 +21,6 @@ ENDS = {
     "dies": DIED,
     "hangs": TOO_LONG,
     "is greedy": "out of memory: it needs more than 1 GB",
-    "cannot read": "FileNotFoundError",
     "writes elsewhere": "it has written no file in ",
     "cannot be sent": "TypeError: cannot pickle",
 }
@@ -95,7 +94,7 @@ execute([job("one"), job("two", "hangs")], Path({folder!r}), jobs=2)
 
 @slow
 @pytest.mark.skipif(os.name == "nt", reason="Windows has no such signals")
-@pytest.mark.parametrize("number", ["SIGKILL", "SIGHUP"])
+@each("number", ["SIGKILL", "SIGHUP"])
 def test_a_worker_in_compiled_code_ends_with_its_command(number, tmp_path):
     """A script of two tasks, without a guard of main, of which the second hangs."""
     (script := tmp_path / "script.py").write_text(SCRIPT.format(folder=str(tmp_path)))

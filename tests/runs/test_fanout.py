@@ -5,10 +5,11 @@ import re
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import nbformat
 import pytest
-from helpers import refuses, slow, wait
+from helpers import each, refuses, slow, wait
 from helpers.notebooks import printed, write
 from helpers.processes import ended_from_outside, family
 
@@ -98,7 +99,7 @@ GIVEN = {  # values of the command line, and what they are
 }
 
 
-@pytest.mark.parametrize("text", GIVEN)
+@each("text", GIVEN)
 def test_untyped_parameters_take_values_as_people_write_them(text, tmp_path):
     (name, value), expected = text.split("=", 1), GIVEN[text]
     if isinstance(expected, str) and expected != value:
@@ -130,32 +131,27 @@ def test_values_of_files_and_raw_ones_are_not_split(tmp_path, monkeypatch):
         parameters_of(path, UNTYPED, {}, {"n": many, "x": many})
 
 
+def large(place):
+    place.touch()
+    os.truncate(place, 2**40)  # takes no room
+
+
 def test_what_lies_beside_a_notebook_is_read_by_its_bytes(tmp_path):
     write(path := tmp_path / "here" / "n.ipynb", "a = 1")
     keys = [fan_out(read(path), {})[0].key]
-    for kind, name, content in (
-        ("same", ".#model.py", "link"),
-        ("same", "gone.py", "link"),
-        ("same", "._model.py", b"\xff\x00"),
-        ("same", ".ipynb_checkpoints/n.py", b"x = 1"),
-        ("same", "folder.py", "folder"),
-        ("same", "pipe.py", "pipe"),
-        ("other", "latin.py", "# Grüße".encode("latin-1")),
-        ("other", "pack/large.py", "large"),
+    for kind, name, make in (
+        ("same", ".#model.py", lambda place: place.symlink_to("ann@host.1234")),
+        ("same", "gone.py", lambda place: place.symlink_to("ann@host.1234")),
+        ("same", "._model.py", lambda place: place.write_bytes(b"\xff\x00")),
+        ("same", ".ipynb_checkpoints/n.py", Path.touch),
+        ("same", "folder.py", Path.mkdir),
+        ("same", "pipe.py", os.mkfifo),
+        ("other", "latin.py", lambda place: place.write_text("# Grüße", "latin-1")),
+        ("other", "pack/large.py", large),
     ):
         place = path.parent / name
         place.parent.mkdir(exist_ok=True)
-        if content == "link":
-            place.symlink_to("ann@host.1234")
-        elif content == "folder":
-            place.mkdir()
-        elif content == "pipe":
-            os.mkfifo(place)
-        elif content == "large":
-            place.touch()
-            os.truncate(place, 2**40)  # takes no room
-        else:
-            place.write_bytes(content)
+        make(place)
         keys.append(fan_out(read(path), {})[0].key)
         assert (keys[-1] == keys[-2]) == (kind == "same"), name
     # which may read other files
@@ -236,7 +232,7 @@ COMPILED = "import ctypes\nopen({mark!r}, 'w').close()\nctypes.PyDLL(None).sleep
 
 @slow
 @pytest.mark.skipif(os.name == "nt", reason="Windows has no such signals")
-@pytest.mark.parametrize("how", ["limit", "SIGKILL", "SIGHUP"])
+@each("how", ["limit", "SIGKILL", "SIGHUP"])
 def test_a_kernel_in_compiled_code_ends_with_its_command(how, tmp_path):
     mark = tmp_path / "mark"
     runs = tmp_path / "runs"

@@ -1,6 +1,7 @@
 """One form for all that runs solvers: solver, data, rules and parameters."""
 
-import pytest
+import re
+
 from helpers import each, refuses
 
 from workbench.arena import contest
@@ -45,9 +46,8 @@ def test_all_take_solver_data_rules_and_parameters(name):
 
 @each("answer", OTHERWISE)
 def test_another_order_or_form_is_answered_with_the_right_one(answer):
-    with pytest.raises(ValueError) as raised:
+    with refuses(re.escape(answer)):
         OTHERWISE[answer]()
-    assert answer in str(raised.value)
 
 
 def test_a_grid_takes_the_rules_of_a_run():

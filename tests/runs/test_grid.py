@@ -4,10 +4,9 @@ anything runs."""
 import math
 import re
 
-import pytest
 from helpers import each, refuses
 
-from workbench.runs.grid import Point, at_least, grid, read_points
+from workbench.runs.grid import at_least, grid, read_points
 
 STOP = {"rounds": 3}
 
@@ -23,10 +22,6 @@ def test_a_grid_is_the_product_of_its_axes():
     assert len(points) == (2 + 1) * 2 * 3 * 2 == len({point.label for point in points})
     assert points[0].label == "mrc_ccg eps1=0.01, wine, seed 0"
     assert points[23].label == "mrc_ccg eps1=0.001, digits, seed 2, repetition 1"
-    assert {p.seed for p in points} == {0, 1, 2} and {p.repetition for p in points} == {
-        0,
-        1,
-    }
     # a default
     assert points[0].parameters["n_max"] == 400 and points[0].varied == ("eps1",)
     assert all(p.stop == {"cpu": 60.0} and p.test is None for p in points)
@@ -115,9 +110,8 @@ MISTAKES = {
 @each("message", MISTAKES)
 def test_a_mistake_is_refused_and_named(message):
     arguments = {"solvers": ["mrc_lp", "mrc_ccg"], "data": "iris", "stop": STOP}
-    with pytest.raises(ValueError) as raised:
+    with refuses(re.escape(message)):
         grid(**arguments | MISTAKES[message])
-    assert message in str(raised.value)
 
 
 def test_repetitions_are_added_until_settings_have_enough():
@@ -131,8 +125,6 @@ def test_repetitions_are_added_until_settings_have_enough():
         assert runs == [(0, 0), (0, 1), (0, 2), (1, 0), (1, 1)]
     enough = grid("mrc_lp", "iris", stop=STOP, seeds=6)
     assert at_least(enough, 5) == enough
-    repeated = at_least(grid("mrc_lp", "iris", stop=STOP, repetitions=2), 5)
-    assert [p.repetition for p in repeated] == [0, 1, 2, 3, 4]
 
 
 def test_a_yaml_file_is_read_as_arguments(tmp_path):
@@ -144,13 +136,8 @@ def test_a_yaml_file_is_read_as_arguments(tmp_path):
     text += "solvers:\n  mrc_ccg:\n    n_max: [10, 20]\n    eps1: 1e-3\n  mrc_lp:\n"
     path.write_text(text + "stop: {gap: 1e-4, cpu: 60}\n")
     points = read_points(path)
-    assert len(points) == 3 * 2 * 2 and all(
-        isinstance(point, Point) for point in points
-    )
-    assert points[0].parameters["eps1"] == 1e-3 and points[0].stop == {
-        "gap": 1e-4,
-        "cpu": 60.0,
-    }
+    assert len(points) == 3 * 2 * 2 and points[0].parameters["eps1"] == 1e-3
+    assert points[0].stop == {"gap": 1e-4, "cpu": 60.0}
     assert points[0].test is None
 
 
@@ -198,7 +185,6 @@ FILES = {
     "while parsing a flow sequence": "solvers: [mrc_lp\n",
     "must contain 'name: value' lines of solvers, data and stop": "mrc_lp\n",
     "must contain 'name: value' lines of solvers": "",
-    "must contain 'name: value' lines": "- solvers: mrc_lp\n",
     "must contain 'name: value'": "1: 2\n",
     "missing 1 required positional argument: 'data'": GOOD.replace("data: D\n", ""),
     "unexpected keyword argument 'seed'": GOOD + "seed: 3\n",
@@ -215,9 +201,8 @@ def test_a_bad_file_is_refused_and_named(message, tmp_path):
     path = tmp_path / "bad.yaml"
     content = FILES[message]
     path.write_bytes(content if isinstance(content, bytes) else content.encode())
-    with pytest.raises(ValueError) as raised:
+    with refuses(rf"(?s)^bad\.yaml: .*{re.escape(message)}"):
         read_points(path)
-    assert message in str(raised.value) and str(raised.value).startswith("bad.yaml: ")
 
 
 def test_a_file_of_windows_with_anchors_reads(tmp_path):

@@ -11,7 +11,7 @@ from traceback import extract_tb
 import pytest
 from helpers import each, refuses
 from helpers.interrupts import OURS, REFUSED, cut, fail, press, seen
-from helpers.solvers import ONE_ROUND, SHORT, suited
+from helpers.solvers import ONE_ROUND, after, short
 
 from workbench import SOLVERS, rounds, run
 from workbench.core.interrupts import Broken
@@ -30,9 +30,7 @@ pytestmark = pytest.mark.skipif(
 def test_ctrl_c_at_any_statement_leaves_a_whole_round(name, blobs, record_property):
     """All parts of a run that is cut and resumed, over and over, are those of one that
     is not."""
-    problem = suited(name, blobs(n=30))
-    parameters = SHORT.get(name, {})
-    steps = SOLVERS[name].steps
+    problem, steps, parameters = short(name, blobs)
     stream = until(watch(steps(problem, **parameters)), rounds(ROUNDS))
     whole = {
         row["round"]: (seen(row), s.scores(problem.X).tobytes()) for row, s in stream
@@ -68,10 +66,8 @@ def test_ctrl_c_at_any_statement_leaves_a_whole_round(name, blobs, record_proper
 @each_solver
 def test_a_state_that_an_error_cut_within_a_round_is_refused(name, blobs):
     """The state that is resumed stays an iterate: rounds change a copy of it."""
-    problem = suited(name, blobs(n=30))
-    steps = SOLVERS[name].steps
-    parameters = SHORT.get(name, {})
-    *_, start = islice(steps(problem, **parameters), 2)
+    problem, steps, parameters = short(name, blobs)
+    start = after(1, name, problem, **parameters)
     before = start.scores(problem.X).tobytes()
     done = set()
     refused = 0

@@ -20,6 +20,7 @@ from helpers.solvers import (
     SHORT,
     TWO_CLASSES,
     affine,
+    after,
     objective,
     observe,
     suited,
@@ -100,12 +101,6 @@ def made(name, blobs):
     return suited(name, blobs(n=40, d=16 if name in TWO_CLASSES else 4, k=4))
 
 
-def halted(name, problem, parameters, most=BEFORE):
-    """Return the state after some rounds, or after the last."""
-    *_, state = islice(SOLVERS[name].steps(problem, **parameters), most + 1)
-    return state
-
-
 def seen(name, problem, parameters, state=None, most=AFTER):
     """Return the rows without the clock, and a copy of each state."""
     found = islice(observe(name, problem, parameters, state), most + 1)
@@ -178,16 +173,16 @@ def test_all_is_true_of_the_new_value(name, parameter, old, new, blobs):
     problem = made(name, blobs)
     base = settings(name, parameter)
     before = base | {parameter: old}
-    after = base | {parameter: new}
+    later = base | {parameter: new}
     # Bounds of the old value, if they stay, are seen to be false when they are narrow.
-    state = halted(name, problem, before, 400 if name in NEW else BEFORE)
+    state = after(400 if name in NEW else BEFORE, name, problem, **before)
     whole = pickle.dumps(state)
-    branch = seen(name, problem, after, state)
-    fresh = seen(name, problem, after)
+    branch = seen(name, problem, later, state)
+    fresh = seen(name, problem, later)
     assert pickle.dumps(state) == whole
     assert branch[0][0]["round"] == state.round
-    check_objective(name, problem, branch, after)
-    if value(name, after, "mips") == "exact":
+    check_objective(name, problem, branch, later)
+    if value(name, later, "mips") == "exact":
         assert branch[-1][0]["recall"] == 1.0
     if name not in CERTIFIED:
         first, last, end = (
@@ -197,10 +192,10 @@ def test_all_is_true_of_the_new_value(name, parameter, old, new, blobs):
         assert last <= first or parameter not in WEIGHTS
         return
     if name in NEW and parameter == weight(name):
-        low, high = optimum(name, problem, after, state)
+        low, high = optimum(name, problem, later, state)
         other = optimum(name, problem, before, state)
         assert low > other[1] or high < other[0], "these optima are not far apart"
-    check_bounds([row for row, _ in branch], optimum(name, problem, after, state))
+    check_bounds([row for row, _ in branch], optimum(name, problem, later, state))
     check_gaps([row for row, _ in branch], [row for row, _ in fresh])
 
 
@@ -240,7 +235,7 @@ ENDS = [pair for pair in PAIRS if pair.values[1] in STOPS]
 def test_the_next_rounds_are_those_of_the_new_value(name, parameter, old, new, blobs):
     problem = made(name, blobs)
     base = settings(name, parameter)
-    state = halted(name, problem, base | {parameter: old}, 0)
+    state = after(0, name, problem, **base | {parameter: old})
     runs = []
     for setting in (old, new):
         branch = seen(name, problem, base | {parameter: setting}, state, 4)[1:]
@@ -252,7 +247,7 @@ def test_the_next_rounds_are_those_of_the_new_value(name, parameter, old, new, b
 def test_the_end_is_that_of_the_new_value(name, parameter, old, new, blobs):
     problem = made(name, blobs)
     base = settings(name, parameter)
-    state = halted(name, problem, base | {parameter: old}, 100)
+    state = after(100, name, problem, **base | {parameter: old})
     more = len(seen(name, problem, base | {parameter: new}, state, 100))
     if new < old if parameter.startswith("eps") else new > old:
         assert more > 1
@@ -266,10 +261,10 @@ def test_the_interior_point_method_outlives_a_large_lambda0(blobs):
     """With the large value, the optimum has no component."""
     name = "mrc_interior_point"
     problem = blobs(90, 8, 4, seed=3)
-    after = {"lambda0": 0.01}
-    state = halted(name, problem, {"lambda0": 1.0}, 60)
+    later = {"lambda0": 0.01}
+    state = after(60, name, problem, lambda0=1.0)
     assert not len(state.J)
     assert state.upper == approx(0.75)
-    rows = [row for row, _ in seen(name, problem, after, state)]
-    check_bounds(rows, optimum(name, problem, after, state))
+    rows = [row for row, _ in seen(name, problem, later, state)]
+    check_bounds(rows, optimum(name, problem, later, state))
     assert rows[-1]["gap"] < 1e-3

@@ -146,18 +146,13 @@ def test_pivoting_solves_as_far_as_it_is_asked():
 
 
 def test_roots_and_spans(rng):
-    t = np.linspace(-1.0, 2.0, 3001)
+    t = np.linspace(0.0, 1.0, 1001)
     for _ in range(200):
-        a = rng.random()
-        b = rng.normal()
-        c = rng.normal()
-        a *= 10.0 ** rng.integers(-12, 2)
+        a = rng.random() * 10.0 ** rng.integers(-12, 2)
+        b, c = rng.normal(size=2)
         value = a * t**2 + b * t + c
-        inside = (t >= 0.0) & (t <= 1.0)
         low, high = between_roots(*map(np.array, (a, b, c, c > 0.0, a + b + c > 0.0)))
-        assert not np.any(
-            (value[inside] < -1e-12) & ((t[inside] < low) | (t[inside] > high))
-        )
+        assert not np.any((value < -1e-12) & ((t < low) | (t > high)))
     spans = np.array(
         [[0.0, 0.4], [0.3, 0.6], [0.6, 2.0], [np.inf, -np.inf], [-np.inf, 0.1]]
     )

@@ -59,7 +59,6 @@ def test_the_optimum_is_that_of_a_conic_solver(name, n, d, k, C, sparse, blobs):
     A = -B.copy()
     A[own] = B.sum(axis=1)
     assert_allclose(s.W[:, :k], problem.X.T @ A, atol=1e-11)
-    assert_allclose(s.W.sum(axis=1), 0, atol=1e-11)
 
 
 @each_solver
@@ -156,19 +155,14 @@ def test_a_path_ends_at_rounding_or_when_rounds_run_out(blobs):
     assert again == approx((early.primal, early.dual))
 
 
-@each("kind", ["normal", "tied", "multiples of C", "above C", "of all sizes"])
+@each("kind", ["normal", "above C", "of all sizes"])
 def test_the_solution_is_optimal_for_numbers_of_any_size(kind, rng):
+    """Of ties and multiples of C, test_algorithm_2_is_exact has it."""
     for _ in range(300):
         m = int(np.exp(rng.uniform(0, np.log(1000.99))))
         C = 10.0 ** rng.uniform(-6, 6)
         v = rng.normal(size=m) * 10.0 ** rng.uniform(-3, 3)
-        if kind == "tied":
-            v = np.round(v)
-        elif kind == "multiples of C":
-            v = C * (
-                rng.integers(-3, 4, size=m) + rng.choice([-1e-9, 0.0, 1e-9], size=m)
-            )
-        elif kind == "above C":
+        if kind == "above C":
             v = C * m * (1.0 + rng.random(m))
         elif kind == "of all sizes":
             v *= 10.0 ** rng.uniform(-6, 6, size=m)
