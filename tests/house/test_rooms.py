@@ -34,8 +34,8 @@ FLOORS = [
 # else went.
 BUDGETS = {
     "core": 10_400,
-    "kernels": 6_055,
-    "data": 14_500,
+    "kernels": 6_100,
+    "data": 14_750,
     "mrc": 19_700,
     "weston_watkins": 10_000,
     "memoir": 15_100,
@@ -45,15 +45,15 @@ BUDGETS = {
     "registry": 950,
     "papers": 450,
     "proofs": 11_400,
-    "runs": 13_750,
-    "live": 12_850,
-    "figures": 13_195,
-    "estimators": 3_850,
+    "runs": 13_800,
+    "live": 12_900,
+    "figures": 16_300,
+    "estimators": 4_100,
     "certification": 7_900,
     "arena": 5_350,
-    "cli": 3_600,
+    "cli": 3_750,
 }
-TESTS = 185_900
+TESTS = 189_800
 NOT_COUNTED = {
     tokenize.COMMENT,
     tokenize.NL,
