@@ -82,6 +82,9 @@ def listed():
                 made,
                 f"`{c.command}`" if c.command else "",
             ]
+            if c.decide and not c.decided:
+                lacks = f"It lacks the profile `decide` of {c.decide}"
+                details.append(f"{lacks}, about {c.minutes:g} min of one core")
             lines.append(f"- **{name}** ({PAPERS[c.paper].short}). {c.number}")
             lines += [f"  <br>{line}" for line in details if line]
     return lines
