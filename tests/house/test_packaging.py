@@ -163,7 +163,7 @@ def test_wheel_and_sdist_hold_what_they_should_and_no_more(built):
     tops = {name.partition("/")[0] for name in wheel}
     assert tops == {"workbench", f"workbench_mc-{PROJECT['version']}.dist-info"}
     kinds = {Path(name).suffix for name in wheel if name.startswith("workbench/")}
-    assert kinds == {*".py .typed .md .js .css .html .csv".split()}
+    assert kinds == {*".py .typed .md .js .css .html .csv .mplstyle".split()}
     own = {
         "workbench/py.typed",
         "workbench/live/chart.js",

@@ -62,7 +62,6 @@ PRINTED = re.compile(
 NO_COMMAND = (
     "custom-compile-command 'make lock'",
     'f"workbench figures {notebook.name}',
-    'f"workbench decide, {self.minutes',
 )
 # What is not run. Its names, options, parameters and files are checked. Figures,
 # reports and sweeps take minutes, and other tests run them; the data may not be there;

@@ -16,7 +16,7 @@ from workbench.runs.mill import make
 
 def lacks(claim: Claim) -> str:
     """Return a line of text on what a claim lacks."""
-    cost = f"workbench decide, {claim.minutes:g} min" if claim.decide else "no run"
+    cost = f"{claim.minutes:g} min of one core" if claim.decide else "no run"
     return f"{claim.claim} ({claim.paper}): {claim.number} [{cost}]"
 
 
