@@ -194,15 +194,18 @@ test("a drag zooms in on the chart, the zoom outlives new rounds, a double click
   await dashboard.press("pause");
   await dashboard.until("paused|finished");
   await page.waitForTimeout(300);
+  const canvas = dashboard.view.locator("canvas");
+  await canvas.evaluate((el) => el.scrollIntoView({ block: "center" })); // not under the bar
+  await page.waitForTimeout(1000); // the picture of the last round may still be drawn
   const whole = await dashboard.pixels();
-  const box = await dashboard.view.locator("canvas").boundingBox();
+  const box = await canvas.boundingBox();
   const at = (x, y) => [box.x + x * box.width, box.y + y * box.height];
   await page.mouse.move(...at(0.3, 0.15));
   await page.mouse.down();
   await page.mouse.move(...at(0.6, 0.4), { steps: 5 });
   await page.mouse.up();
   await page.mouse.move(...at(0.5, -0.1));
-  await page.waitForTimeout(300);
+  await page.waitForTimeout(1000);
   const near = await dashboard.pixels();
   assert.notEqual(near, whole, "zoomed");
   await dashboard.press("step");
@@ -495,7 +498,10 @@ test("a number is typed, files are saved, the table sorts, focus and undo outliv
   assert.match(code, /^from workbench import load\n[^]*run_1 = until\(Lane\('ww_walrus', problem, {'C': 3.0/);
   assert.match(code, /run_2 = until\(until\(.*\.branch\({'C': 5.0, .*\), \d+\)\n$/);
 
-  const order = async () => (await dashboard.labels()).map((label) => label[0]).join("");
+  const order = async () => {
+    await page.waitForTimeout(300); // a press is drawn in the next frame
+    return (await dashboard.labels()).map((label) => label[0]).join("");
+  };
   await view.locator("thead button", { hasText: "gap" }).click();
   assert.equal(await order(), "21", "the smallest gap first");
   await view.locator("thead button", { hasText: "gap" }).click();
