@@ -101,13 +101,11 @@ def make(
     limits = Limits(TIMEOUTS[profile] if timeout is None else timeout)
     chosen = find(list(names), notebooks)
     if jobs is None:
-        alone = len(chosen) == 1 or (profile in ("paper", "decide") and not results)
+        alone = len(chosen) == 1 or (TIMEOUTS[profile] == WEEK and not results)
         jobs = 1 if alone else 2
-    subfolder = "" if profile == "paper" else profile
-    if profile == "decide":
-        figures = figures or decided_folder() / "figures"
-    figures = Path(figures or figures_folder() / subfolder).absolute()
-    executed = Path(executed or runs_folder() / "figures" / subfolder).absolute()
+    for_figures, for_executed = _folders(profile)
+    figures = Path(figures or for_figures).absolute()
+    executed = Path(executed or for_executed).absolute()
     # Notebooks that are redrawn side by side disturb no run.
     variables = BACKEND | {
         "WORKBENCH_FIGURES": str(figures),
@@ -136,6 +134,15 @@ def make(
         tasks, executed, jobs=jobs, limits=limits, what="notebook", say=say
     )
     return [task.key for task in tasks if task.key in failures]
+
+
+def _folders(profile: str) -> tuple[Path, Path]:
+    """Return a profile's folders of figures and of executed notebooks."""
+    subfolder = "" if profile == "paper" else profile
+    figures = figures_folder() / subfolder
+    if profile == "decide":
+        figures = decided_folder() / "figures"
+    return figures, runs_folder() / "figures" / subfolder
 
 
 def _values(

@@ -128,7 +128,9 @@ def _table(path: Path) -> pd.DataFrame:
     return table.assign(ended=~table.duplicated("run", keep="last"))
 
 
+@cache
 def _json(path: Path) -> dict:
+    """Return a sidecar; several claims ask for the same."""
     return json.loads(path.read_text("utf-8"))
 
 
@@ -181,7 +183,7 @@ def read_claims() -> tuple[Claim, ...]:
     finally:
         for folder in sources():
             _base(folder).close()
-        for function in (_base, _load):
+        for function in (_base, _load, _json):
             function.cache_clear()
 
 

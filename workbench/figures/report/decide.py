@@ -62,7 +62,7 @@ def decide(claims: Iterable[Claim], hours: float | None, *, say: Say) -> list[st
     for notebook in dict.fromkeys(claim.decide for claim in chosen):
         minutes = max(claim.minutes for claim in chosen if claim.decide == notebook)
         if minutes > left:
-            say(f"{notebook}: takes {minutes:g} min, of which {left:.0f} are left")
+            say(f"{notebook}: not run, takes {minutes:g} min and {left:.0f} are left")
             continue
         left -= minutes
         failed += make([notebook], "decide", say=say)
