@@ -22,7 +22,7 @@ needs_vw = pytest.mark.skipif(
 @each("steps", [vw, vw_recall_tree])
 def test_the_missing_package_is_named(steps, monkeypatch, blobs):
     monkeypatch.setitem(sys.modules, "vowpalwabbit", None)
-    with refuses(r"vw: needs the extra: pip install 'workbench-mc\[vw\]'"):
+    with refuses(r"vw: needs the extra vw; run pip install 'workbench-mc\[vw\]'"):
         next(steps(blobs()))
 
 

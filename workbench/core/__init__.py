@@ -1,2 +1,2 @@
-"""The parts that every solver touches: problem, stream of iterates, trace and
-judges."""
+"""The parts that every solver uses: the problem, the stream of iterates, its trace and
+its measures."""

@@ -29,10 +29,10 @@ def svm_bounds(
     norm: float = 0.0,
     updates: float = 0.0,
 ) -> tuple[float, float]:
-    """Return the bounds of an SVM's optimum, lower and upper, widened by rounding.
+    """Return a lower and an upper bound of an SVM's optimum, widened by their rounding.
 
-    They are the dual objective sum(b) - 1/2 |V|^2 and the primal objective P(W), as
-    they were computed in double precision.
+    They are the dual objective sum(b) - 1/2 |V|^2 and the primal objective P(W), both
+    computed in double precision.
 
     Parameters
     ----------
@@ -41,14 +41,14 @@ def svm_bounds(
     linear, square : float
         The terms sum(b) and |V|^2 of the dual objective.
     terms : float
-        The length of the longest sum: rows, features and classes together.
+        The number of terms of the longest sum: rows, features and classes together.
     pull : float
-        The sum over rows of the dual variables, each times the length of its row.
+        The sum over rows of each dual variable times the Euclidean norm of its row.
     losses, reach : float
-        The sum of the costs in the loss, and the sum of these costs times the lengths
-        of their rows. Both are zero if P(W) already allows for the rounding of scores.
+        The sum of the costs in the loss, and the sum of these costs times the norms of
+        their rows. Both are zero if P(W) already allows for the rounding of scores.
     norm : float
-        The length of W.
+        The Euclidean norm of W.
     updates : float
         The number of times that V has been rounded since it was last computed from the
         dual variables.

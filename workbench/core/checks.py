@@ -17,9 +17,10 @@ from workbench.core.blocks import blocks
 from workbench.core.kinds import Given, Matrix
 from workbench.core.names import count
 
-# The largest magnitude of a value, and the least that a column must reach, by type.
-# Between them squares, sums and quotients are normal numbers. So are the fourth powers
-# that LIBLINEAR computes: with values from 1e78 on it never ends.
+# By type, the largest magnitude of a value, and the magnitude that the largest value of
+# a column must reach. Between the two, squares, sums and quotients are normal numbers.
+# So are the fourth powers that LIBLINEAR computes: with values above 1e78 it never
+# ends.
 LARGEST = {"d": 1e60, "f": 1e15}
 SMALLEST = {"d": 1e-100, "f": 1e-18}
 # Products of positive parameters in this range are normal numbers, even in single
@@ -42,7 +43,7 @@ def as_number(value: object) -> float:
 
 
 def check_positive(value: float, argument: str) -> float:
-    """Return `value` as a float; a ValueError unless it is in the range `POSITIVE`."""
+    """Return `value` as a float; raise a ValueError unless it is in `POSITIVE`."""
     low, high = POSITIVE
     number = as_number(value)
     if not low <= number <= high:
@@ -77,7 +78,7 @@ def check_flags(**flags: object) -> None:
 
 
 def check_whole(value: int, argument: str, least: int = 1) -> int:
-    """Return `value` as an int; a ValueError unless :func:`is_whole` accepts it."""
+    """Return `value` as an int; raise a ValueError if :func:`is_whole` refuses it."""
     if not is_whole(value, least):
         raise ValueError(
             f"{argument}: must be a whole number of at least {least}, got "
@@ -93,7 +94,7 @@ def check_counts(**counts: int) -> None:
 
 
 def check_memory(what: str, need: float) -> int:
-    """Return the number of free bytes of memory; a ValueError if it is below `need`."""
+    """Return the free bytes of memory; raise a ValueError if they are below `need`."""
     free = psutil.virtual_memory().available
     if need > free:
         raise ValueError(
@@ -129,7 +130,7 @@ def check_matrix(X: Given, argument: str) -> Matrix:
     """Return `X` as a finite, C-ordered float array or a canonical CSR matrix.
 
     A memory-mapped array that has these properties is not copied. Values beyond
-    :data:`LARGEST` are a ValueError, as is any other fault; it names `argument`.
+    :data:`LARGEST`, and any other fault, raise a ValueError that names `argument`.
     """
     sparse = sp.issparse(X)
     if not sparse:
@@ -163,9 +164,9 @@ def check_sparse(
     """Return a sparse `X` as a canonical CSR matrix, and anything else unchanged.
 
     Call this before SciPy, scikit-learn or compiled code reads the matrix: with a bad
-    index they would read or write anywhere in memory. Float32 is kept, everything else
-    becomes `dtype`. An index, length or type that does not fit, or a format other than
-    CSR, CSC and COO, is a ValueError that names `argument`.
+    index they would read or write anywhere in memory. Float32 is kept, and every other
+    type becomes `dtype`. An index, length or type that does not fit, or a format other
+    than CSR, CSC and COO, raises a ValueError that names `argument`.
     """
     if not sp.issparse(X):
         return X
@@ -238,7 +239,7 @@ def check_labels(y: Given, argument: str, n: int) -> np.ndarray:
     if len(y) != n:
         raise ValueError(f"{argument}: has {len(y)} labels for {n} rows")
     if y.dtype == object:
-        # Other labels need not wait for this import, which takes half a second.
+        # Only labels of this type wait for this import, which takes half a second.
         missing = import_module("pandas").isna(y)
     else:
         missing = y != y
@@ -316,7 +317,7 @@ def check_visible(classes: list[object], argument: str) -> None:
 
 
 def as_array(given: Given, argument: str) -> np.ndarray:
-    """Return an array; masked values and ragged lists are a ValueError."""
+    """Return an array; masked values and ragged lists raise a ValueError."""
     if np.ma.is_masked(given):
         raise ValueError(f"{argument}: contains masked values; fill or drop them")
     try:

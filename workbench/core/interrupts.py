@@ -1,4 +1,4 @@
-"""Delay Ctrl-C to the end of a round, because solvers change their states in place."""
+"""Delay Ctrl-C until the end of a round, as solvers change their states in place."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ class Held:
     """A block that changes `state`: it delays the first Ctrl-C, but not the second.
 
     After an exception in the block the state is :class:`Broken`. Ctrl-C is not delayed
-    if there is no state, inside another such block, outside the main thread, or if
-    Ctrl-C is ignored. `pressed` says whether a Ctrl-C waits for the end of the block.
+    if there is no state, inside another such block, outside the main thread, or if the
+    process ignores it. `pressed` is true while a Ctrl-C waits for the end of the block.
     """
 
     def __init__(self, state: object = None) -> None:
@@ -61,7 +61,7 @@ class Held:
 
 
 def whole_rounds(steps: Iterable[S]) -> Iterator[S]:
-    """Yield the states of `steps`, and raise Ctrl-C after the state of its round."""
+    """Yield the states of `steps`; raise a Ctrl-C only after the state of its round."""
     steps = iter(steps)
     state = None
     while True:
@@ -92,10 +92,10 @@ def whole_rounds(steps: Iterable[S]) -> Iterator[S]:
 
 
 class Broken:
-    """A state that was cut within a round, and refuses all use.
+    """A state whose round was cut short; it refuses all use.
 
-    Such a state belongs to any solver, has methods and class attributes of its own, and
-    readers may still hold it. Only a change of its class makes all of these fail.
+    It may be the state of any solver, with its own methods and class attributes, and
+    other code may still hold it. Only a change of its class makes every use fail.
     """
 
     def __getattr__(self, name: str) -> NoReturn:

@@ -20,7 +20,7 @@ def errors(problem: Problem) -> Callable[[State], Row]:
     Errors are fractions in [0, 1]. A row whose scores are all equal is predicted as the
     first class. Problems with a structure have further losses, for training and for
     test rows: ``train_sequence_error``, the fraction of sequences with an error, or
-    ``train_cost``.
+    ``train_cost``, the mean cost in the tree of classes.
     """
     on_test = nothing if problem.X_test is None else held_out(problem)
     return lambda state: _losses(state, problem, test=False) | on_test(state)
@@ -29,7 +29,7 @@ def errors(problem: Problem) -> Callable[[State], Row]:
 def held_out(problem: Problem) -> Callable[[State], Row]:
     """Return a measure of the 0-1 error on the test rows.
 
-    A problem without test rows is a ValueError.
+    A problem without test rows raises a ValueError.
     """
     _test_rows(problem)
     return lambda state: _losses(state, problem, test=True)
@@ -41,7 +41,7 @@ def macro(problem: Problem) -> Callable[[State], Row]:
     They are ``test_error`` (see :func:`errors`), ``macro_f1`` (scikit-learn's mean of
     the classes' F1 scores) and ``maf1`` (MEMOIR's harmonic mean of macro-precision and
     macro-recall). The means are over the classes that occur among the test rows or
-    their predictions. A problem without test rows is a ValueError.
+    their predictions. A problem without test rows raises a ValueError.
     """
     from sklearn.metrics import precision_recall_fscore_support
 
@@ -82,11 +82,11 @@ def _losses(state: State, problem: Problem, test: bool) -> Row:
 
 
 def predictions(state: State, X: Matrix, k: int) -> np.ndarray:
-    """Return which of the `k` classes has the highest score for each row."""
+    """Return the code of the class with the highest of the `k` scores, for each row."""
     blocks = pieces(X.shape[0], MAX_SCORES // k)
     return np.concatenate([np.argmax(state.scores(X[rows]), axis=1) for rows in blocks])
 
 
 def error(scores: np.ndarray, y: np.ndarray) -> float:
-    """Return the fraction of rows whose highest score is not that of their label."""
+    """Return the fraction of rows whose label does not have the highest score."""
     return float(np.mean(np.argmax(scores, axis=1) != y))

@@ -202,7 +202,7 @@ class Problem:
         return drawn
 
     def kept(self, rows: np.ndarray) -> Problem:
-        """Return the problem with only these training rows (a mask, or numbers)."""
+        """Return the problem with only these training rows (a mask, or row numbers)."""
         return replace(self, X=self.X[rows], y=self.y[rows], weights=self.weights[rows])
 
     def held_out(self, rows: np.ndarray) -> Problem:
@@ -217,11 +217,11 @@ class Problem:
         return replace(self, X=X, y=y, weights=weights, X_test=None, y_test=None)
 
     def losses(self, labels: np.ndarray, test: bool) -> Record:
-        """Return, by name, the mean losses that a structure has besides the error."""
+        """Return the mean losses that a structure adds to the error, by name."""
         return {}
 
     def first_classes(self, k: int) -> Problem:
-        """Return the rows of the first `k` classes (2 <= k <= :attr:`k`), tests too."""
+        """Return all rows of the first `k` classes, tests too (2 <= k <= :attr:`k`)."""
         if not 2 <= k <= self.k:
             raise ValueError(f"classes: must be from 2 to {self.k}, got {k!r}")
         X_test = y_test = None
@@ -262,9 +262,9 @@ def as_problem(
         becomes float64.
     y : (n,) labels of any sortable type
     X_test, y_test : test rows and their labels
-        Each of these labels is also a training label.
+        Each of these labels must also be a label of a training row.
     classes : the expected labels
-        By default they are those that occur in `y`.
+        By default they are the labels that occur in `y`.
     name, features, synthetic, about : see :class:`Problem`
         By default the names of the features are the columns of a DataFrame.
 
@@ -299,7 +299,7 @@ def as_problem(
 
 
 def _codes(y: np.ndarray, classes: np.ndarray) -> np.ndarray:
-    """Return the codes of training labels, which must be of two classes at least."""
+    """Return the codes of training labels, which must have at least two classes."""
     labels = classes.tolist()
     if len(labels) < 2:
         raise ValueError(f"y: needs at least two classes, got only {labels!r}")
@@ -328,7 +328,7 @@ def _like(X: Matrix, X_test: Given) -> Matrix:
 def check_features(
     features: tuple[str, ...] | None, others: Iterable[object] | None, argument: str
 ) -> None:
-    """Refuse test rows whose columns are not those of the training rows, in order."""
+    """Refuse test rows unless their columns equal those of the training rows."""
     if features is None or others is None:
         return
     for name, other in zip_longest(features, map(str, others)):

@@ -59,7 +59,7 @@ class State:
         raise NotImplementedError
 
     def paths(self, F: np.ndarray, starts: np.ndarray) -> np.ndarray:
-        """Return the (n,) codes of the words of sequences, given their scores `F`."""
+        """Return the (n,) predicted codes of rows of sequences from their scores."""
         return np.argmax(F, axis=1)
 
     def info(self) -> Record:
@@ -84,14 +84,15 @@ def resumable(*live: str, structured: bool = False) -> Callable[[Steps], Steps]:
     """Return a decorator for a solver's function, whose states can then be resumed.
 
     ``solver(problem, ..., state=state)`` continues from a copy of the state, so the
-    caller's state stays as it is. Parameters that are not given have the values of the
+    caller's state does not change. Parameters that are not given have the values of the
     state's run. Only those named in `live` may have other values; everything that the
-    solver yields is then valid for the new values. Another value, problem or solver, or
-    an array whose shape has changed, is a ValueError.
+    solver yields is then valid for the new values. Another value of any other
+    parameter, another problem or solver, or an array whose shape has changed raises a
+    ValueError.
 
     Problems with a structure (:mod:`workbench.core.structures`) are refused unless the
     solver is `structured`. Ctrl-C takes effect at the end of a round. After an error in
-    a round, its state refuses all use.
+    a round, the state refuses all use.
     """
 
     def decorate(function: Steps) -> Steps:
@@ -115,7 +116,7 @@ def resumable(*live: str, structured: bool = False) -> Callable[[Steps], Steps]:
             if problem.structure and not structured:
                 raise ValueError(
                     f"problem: has {problem.structure}, which {function.__name__} "
-                    "does not use; plain() has its rows without them"
+                    "does not use; pass problem.plain() instead"
                 )
             if state is not None:
                 if "state" not in signature.parameters:
@@ -142,7 +143,8 @@ def checked(
 ) -> Record:
     """Return all parameters of a run that resumes `state` with the `given` ones.
 
-    A parameter, problem or solver that differs from the state's run is a ValueError.
+    A parameter, problem or solver that differs from the state's run raises a
+    ValueError.
     """
     origin = getattr(state, "origin", None)  # a broken state refuses this
     if not isinstance(origin, Origin):
@@ -179,8 +181,8 @@ def stamped(
 ) -> Iterator[State]:
     """Set the origin of the states, and count the start and end of every round.
 
-    A state that comes from another resumable solver, which this one calls, keeps its
-    origin.
+    If the solver calls another resumable solver, the states of the other solver keep
+    their origin.
     """
     replaced = (None, earlier, origin)
     while True:

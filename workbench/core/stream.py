@@ -31,7 +31,7 @@ def always(row: Row) -> bool:
 
 
 def geometric(ratio: float = 1.2) -> Callable[[Row], bool]:
-    """Sample rounds 0 and 1, and then the first round after each power of `ratio`."""
+    """Sample rounds 0 and 1, then the first round to reach each power of `ratio`."""
 
     def power(number: int) -> int:
         return math.floor(math.log(number, ratio))
@@ -116,7 +116,7 @@ def give_back(seconds: float, cpu: float) -> None:
 def until(
     stream: Iterable[tuple[Row, State]], *rules: Rule
 ) -> Iterator[tuple[Row, State]]:
-    """Yield the stream until a rule returns a reason, the last row's ``stopped_by``.
+    """Yield the stream until a rule returns a reason for the last row's ``stopped_by``.
 
     A row with a NaN, or with a lower bound above its upper bound, also ends the stream.
     If the solver ends by itself, the last row has no ``stopped_by`` (see
@@ -137,7 +137,7 @@ def diverged(row: Row) -> str | None:
 
 
 def crossed(row: Row) -> str | None:
-    """Stop when the lower bound is above the upper bound: one of them is wrong.
+    """Stop when the lower bound is above the upper bound, as one of them is then wrong.
 
     Bounds must allow for their own rounding errors (see
     :func:`workbench.core.certificates.svm_bounds`).
@@ -160,7 +160,7 @@ def below(key: str, threshold: float) -> Rule:
 
 
 def finished(rules: Iterable[Rule], rows: Sequence[Row]) -> str:
-    """Return "finished", for a run whose solver ended by itself, and the missed goals.
+    """Return "finished" and the missed goals, for a solver that ended by itself.
 
     Goals are the rules of :func:`below`.
     """
@@ -218,7 +218,7 @@ def _clock() -> tuple[float, float]:
 
 
 def _named(test: Callable[[Row], bool], reason: str, name: str, value: float) -> Rule:
-    """Return a rule that knows its plain data, as :func:`stopping` reads them."""
+    """Return a rule whose ``stop`` is the mapping that :func:`stopping` accepts."""
 
     def rule(row: Row) -> str | None:
         return reason if test(row) else None

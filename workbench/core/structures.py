@@ -21,7 +21,7 @@ NONE = np.zeros(1, np.int64)
 
 @dataclass(frozen=True, eq=False)
 class Structured(Problem):
-    """A problem that has ``arrays`` besides its rows; its checksum covers them."""
+    """A problem with ``arrays`` for its structure; its checksum covers them."""
 
     @property
     def arrays(self) -> tuple[np.ndarray, ...]:
@@ -73,7 +73,7 @@ class SequenceProblem(Structured):
         return wrapped(few, np.append(np.arange(0, few.n, 2), few.n))
 
     def first_classes(self, k: int) -> Problem:
-        raise ValueError("classes: sequences need them all; plain() has their rows")
+        raise ValueError("classes: sequences need all of them; use problem.plain()")
 
     def joined(self) -> SequenceProblem:
         starts = np.append(self.starts, self.n + self.starts_test[1:])
@@ -88,12 +88,12 @@ class SequenceProblem(Structured):
     def drawn(self, seed: int | list[int], fraction: float, held: bool) -> np.ndarray:
         """Return a mask of the rows of a random fraction of the training sequences.
 
-        Every class occurs in a sequence that is drawn or, if they are to be `held` out,
-        in one that is not.
+        Every class occurs in a drawn sequence or, if the drawn ones are `held` out, in
+        one of the others.
         """
         n = len(self.starts) - 1
         places = np.random.default_rng(seed).permutation(n)
-        place = np.repeat(places, np.diff(self.starts))  # of the sequence of each row
+        place = np.repeat(places, np.diff(self.starts))  # of each row's sequence
         if held:
             fraction = 1 - fraction
         # The first sequence that has a class is always kept.
@@ -130,7 +130,7 @@ class TreeProblem(Structured):
 
     @cached_property
     def costs(self) -> np.ndarray:
-        """The loss (k, k) for each pair of classes.
+        """The (k, k) losses of predicting one class instead of another.
 
         It is the fraction of the longer path that the two paths do not share: 2/3 for
         ``rec.sport.hockey`` and ``rec.autos``.
@@ -159,7 +159,7 @@ def as_sequences(
 ) -> SequenceProblem:
     """Return a problem whose training and test rows are sequences with these starts.
 
-    Starts that do not rise from 0 to the number of rows are a ValueError.
+    Starts that do not rise from 0 to the number of rows raise a ValueError.
     """
     n_test = 0 if problem.y_test is None else len(problem.y_test)
     starts = _checked(starts, problem.n, "starts")

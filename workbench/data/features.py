@@ -13,16 +13,16 @@ from workbench.core.checks import check_matrix, check_memory, check_whole
 from workbench.core.matrices import as_dense
 from workbench.core.problem import Matrix, Problem
 
-BLOCK = 4096  # rows that are mapped together: the intermediate arrays stay small
-SAMPLE = 1000  # training rows of which the median distance is taken
+BLOCK = 4096  # rows mapped together, so that the intermediate arrays stay small
+SAMPLE = 1000  # training rows between which distances are computed
 
 
 def standardise(problem: Problem) -> Problem:
     """Scale columns to mean zero and variance one over the training rows.
 
-    Dense columns that are constant over the training rows become zero. Those that vary
-    by no more than the rounding of their mean are only centred. Sparse columns are only
-    divided by their standard deviation; constant ones stay.
+    Dense columns that are constant over the training rows become zero. Dense columns
+    that vary by no more than the rounding of their mean are only centred. Sparse
+    columns are only divided by their standard deviation, unless they are constant.
     """
     name = f"{problem.name}, standardised"
     if problem.is_sparse:
@@ -93,7 +93,7 @@ def unit_rows(problem: Problem) -> Problem:
 def root_rows(problem: Problem) -> Problem:
     """Replace entries by their square roots, in rows of norm one.
 
-    Negative entries are a ValueError.
+    Negative entries raise a ValueError.
     """
     refuse_negative(problem, "they have no square root")
     roots = mapped(problem, lambda X: X.sqrt() if sp.issparse(X) else np.sqrt(X), "")
@@ -103,8 +103,8 @@ def root_rows(problem: Problem) -> Problem:
 def log_counts(problem: Problem, least: int = 3) -> Problem:
     """Replace counts x by log(1 + x), and drop columns that are nearly always zero.
 
-    Columns that are nonzero in at least `least` training rows stay. It is a ValueError
-    if there are negative entries, or if no column stays.
+    Columns that are nonzero in at least `least` training rows stay. Negative entries,
+    and data of which no column stays, raise a ValueError.
     """
     check_whole(least, "least")
     refuse_negative(problem, "log(1 + x) is for counts")
@@ -126,7 +126,7 @@ def tfidf(problem: Problem) -> Problem:
     """Replace word counts x_j by x_j (1 + log((1 + n) / (1 + n_j))), in unit rows.
 
     The word j occurs in n_j of the n training rows. Rows are scaled to norm one; empty
-    rows stay. Dense rows and negative entries are a ValueError.
+    rows stay. Dense rows and negative entries raise a ValueError.
     """
     from sklearn.feature_extraction.text import TfidfTransformer
 
@@ -164,7 +164,7 @@ def pca(problem: Problem, d: int, seed: int = 0) -> Problem:
     Parameters
     ----------
     d : int
-        From 1 to min(n, problem.d), for sparse rows one less.
+        From 1 to min(n, problem.d), or to one less for sparse rows.
     seed : int
         Seeds scikit-learn's randomised or iterative solver, if it chooses one.
     """
@@ -187,7 +187,7 @@ def fourier(
     append: bool = True,
     mrcpy: bool = False,
 ) -> Problem:
-    """Append random Fourier features of the Gaussian kernel exp(-|x - x'|^2 / s).
+    """Append random Fourier features for the Gaussian kernel exp(-|x - x'|^2 / s).
 
     s is the squared :func:`median_distance`. With w_j ~ N(0, 2 I / s) and m =
     n_features / 2, the new features of a row x are cos(w_1 x), ..., cos(w_m x),
@@ -201,10 +201,10 @@ def fourier(
     seed : int
         Seeds the frequencies and the sample for the median.
     append : bool
-        Whether to keep the given columns, in front of the new ones.
+        Whether to keep the given columns, which then come before the new ones.
     mrcpy : bool
-        Whether s is the number of columns times the variance of all entries, as in
-        MRCpy.
+        Whether s is the number of columns times the variance of all entries of the
+        training rows, as in MRCpy.
     """
     if check_whole(n_features, "n_features") % 2:
         raise ValueError(
@@ -248,7 +248,7 @@ def check_width(problem: Problem, width: int) -> None:
 
 
 def median_distance(problem: Problem, seed: int = 0) -> float:
-    """Return the median of :func:`sampled_distances`, a ValueError if it is zero."""
+    """Return the median of :func:`sampled_distances`; zero raises a ValueError."""
     median = float(np.median(sampled_distances(problem, seed)))
     if not median > 0:
         raise ValueError(

@@ -1,4 +1,4 @@
-"""The file formats of data sets. A reader returns all rows of a file, unscaled."""
+"""The file formats of data sets. Their readers return all rows of a file, unscaled."""
 
 from __future__ import annotations
 
@@ -38,8 +38,9 @@ BROKEN += (zipfile.BadZipFile, RuntimeError, MemoryError, OverflowError)
 class Rows(NamedTuple):
     """All rows of a data set, training rows first.
 
-    `n_train` is their number if the split is published, `label` the name of the label
-    column. If rows are sequences, `starts` rises from 0 to the number of rows.
+    `n_train` is the number of training rows if the split is published, and `label` is
+    the name of the label column. If the rows are sequences, sequence i has the rows
+    ``starts[i]:starts[i + 1]``.
     """
 
     X: Matrix
@@ -60,7 +61,7 @@ def read_npz(path: PathLike) -> Rows:
     have ``n_train``, ``features``, ``about``, ``synthetic``, and ``starts`` if rows are
     the positions of sequences (:class:`workbench.core.structures.SequenceProblem`).
     Labels written as integers become integers. A file that is damaged, or has pickled
-    objects or parts that do not fit each other, is a ValueError.
+    objects or parts that do not fit each other, raises a ValueError.
     """
     path = Path(path)
     if not zipfile.is_zipfile(path):
@@ -78,7 +79,7 @@ def read_npz(path: PathLike) -> Rows:
 
 
 def _rows_of(parts: dict) -> Rows:
-    """Return the rows in an archive; a ValueError or KeyError names a faulty array."""
+    """Return an archive's rows; a ValueError or KeyError names any faulty array."""
     y = parts["y"]
     if "X" in parts:
         X = parts["X"]
@@ -112,7 +113,7 @@ def _rows_of(parts: dict) -> Rows:
 
 
 def _decoded(codes: np.ndarray, labels: np.ndarray) -> np.ndarray:
-    """Return the labels that have these codes; other codes are a ValueError."""
+    """Return the labels that have these codes; other codes raise a ValueError."""
     k = len(labels)
     whole = codes.dtype.kind in "iu"
     if not whole or codes.min(initial=0) < 0 or codes.max(initial=0) >= k:
@@ -145,9 +146,9 @@ def write_npz(path: PathLike, rows: Rows) -> None:
 
 
 def read_npy(path: PathLike) -> np.ndarray:
-    """Map an array into memory, without pickle; a damaged file is a ValueError."""
+    """Map an array into memory, without pickle; a damaged file raises a ValueError."""
     try:
-        # This compares the size of the file with that of the array, too.
+        # This also checks that the file is as large as the array.
         return np.lib.format.open_memmap(path, mode="r")
     except BROKEN as error:
         raise ValueError(f"{path}: cannot be read as an .npy file; {error}") from None
@@ -164,10 +165,10 @@ def read_libsvm(*paths: PathLike, dtype: type = np.float64, **options) -> list[R
     dtype : type
         The type of the values.
     options : options of scikit-learn's ``load_svmlight_files``
-        Such as `n_features` and `zero_based`: by default indices count from 1, or from
-        0 if a 0 occurs in a file. With `multilabel=True` a line may have any number of
-        labels and becomes one row per label, as in the LSHTC data sets; lines without
-        a label are left out.
+        Options such as `n_features` and `zero_based`. By default indices count from 1,
+        or from 0 if a 0 occurs in a file. With `multilabel=True` a line may have any
+        number of labels and becomes one row per label, as in the LSHTC data sets; lines
+        without a label are left out.
     """
     from sklearn.datasets import load_svmlight_files
 
@@ -196,7 +197,7 @@ def read_libsvm(*paths: PathLike, dtype: type = np.float64, **options) -> list[R
 def _plain(path: Path) -> BytesIO:
     """Return a file without a byte order mark and without blanks inside entries.
 
-    LIBSVM skips them, but scikit-learn does not.
+    LIBSVM skips both, but scikit-learn does not.
     """
     with opened(path) as file:
         content = file.read().removeprefix(codecs.BOM_UTF8)
@@ -216,7 +217,7 @@ def as_integers(labels: np.ndarray) -> np.ndarray:
 
 
 class Unpacking(RawIOBase):
-    """The content of a packed file, which is read up to the limit of its size."""
+    """The content of a packed file, which can be read up to a limit of its size."""
 
     def __init__(self, path: Path):
         self.path = path
@@ -250,7 +251,7 @@ def opened(path: PathLike) -> BufferedReader:
 
 
 def check_unpacked(path: Path) -> None:
-    """Raise a ValueError if a zip archive states too large a size for its content.
+    """Raise a ValueError if the size that a zip archive states is too large.
 
     Python reads no more of an entry than the archive states.
     """
@@ -259,8 +260,7 @@ def check_unpacked(path: Path) -> None:
 
 
 def check_size(path: Path, size: int) -> None:
-    """Raise a ValueError if a packed file unpacks to this many bytes, and they are too
-    many."""
+    """Raise a ValueError if `size`, in bytes, is too large for an unpacked file."""
     limit = max(MAX_BYTES, MAX_RATIO * path.stat().st_size)
     if size > limit:
         raise ValueError(

@@ -16,18 +16,19 @@ import scipy.sparse as sp
 
 from workbench.data.formats import BROKEN, Rows, opened
 
-BEYOND = ["", ""]  # two words, or tags, before and after a sentence
+BEYOND = ["", ""]  # the two empty words, or tags, before and after a sentence
 
 
 def read_sentences(train: Path, test: Path) -> Rows:
     """Read a training and a test file of sentences, plain or compressed (.gz).
 
     A word becomes a row of up to 16 indicators (float32 CSR), whose names are
-    ``features``: the words in lower case and the tags of parts of speech at places -2
-    to 2 around it, the pairs of neighbouring tags there, its last three letters, and
-    whether it has a capital and a digit. Indicators of only one training word are left
-    out. An indicator is 1/4, so that rows have a norm of at most one. Test sentences
-    with a label that no training sentence has are left out; ``about`` counts them.
+    ``features``. They are the words in lower case and the tags of parts of speech at
+    the places -2 to 2 around the word, the pairs of neighbouring tags there, its last
+    three letters, and whether it has a capital and a digit. Indicators of only one
+    training word are left out. An indicator is 1/4, so that rows have a norm of at most
+    one. Test sentences with a label that no training sentence has are left out;
+    ``about`` counts them.
 
     Raises
     ------
@@ -58,7 +59,7 @@ def read_sentences(train: Path, test: Path) -> Rows:
 
 
 def described(sentence: list[list[str]]) -> Iterator[list[str]]:
-    """Yield the names of each word's indicators."""
+    """Yield, for each word, the list of the names of its indicators."""
     words = [*BEYOND, *(word.lower() for word, *_ in sentence), *BEYOND]
     tags = [*BEYOND, *(tag for _, tag, _ in sentence), *BEYOND]
     for t, (word, *_) in enumerate(sentence):
@@ -74,7 +75,7 @@ def described(sentence: list[list[str]]) -> Iterator[list[str]]:
 
 
 def _placed(kind: str, texts: list[str]) -> list[str]:
-    """Return names of texts at the places -2, -1, ... relative to a word."""
+    """Return names for texts at the places -2, -1, ... relative to a word."""
     return [f"{kind} {place} {text}" for place, text in enumerate(texts, -2)]
 
 

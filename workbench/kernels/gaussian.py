@@ -21,9 +21,9 @@ SINGLE = 0.0013390863364698205, 0.009676031918298474, 0.055503571142190296
 SINGLE += 0.24022107485309188, 0.6931471880262294, 1.0000000754548972
 SINGLE = tuple(map(np.float32, SINGLE))
 DOUBLE = tuple(LN2**k / math.factorial(k) for k in range(13, -1, -1))
-# Smaller exponents are raised to these. They are well above those of the smallest
-# normal numbers, 2^-126 and 2^-1022, so that products with small weights stay normal:
-# sums of denormal numbers are many times slower.
+# Smaller exponents are replaced by these. They are well above the exponents of the
+# smallest normal numbers, -126 and -1022, so that products with small weights stay
+# normal: sums of denormal numbers are many times slower.
 LEAST = np.float32(-90.0)
 LEAST_DOUBLE = -900.0
 HALF = np.float32(0.5)
@@ -43,8 +43,8 @@ def power(t):
     """Return 2^t for t <= 0.
 
     The error is about 3e-7 in single precision and 3e-16 in double precision. The
-    result is two to the nearest integer, times a polynomial of the rest; unlike the
-    library's function, this can be vectorised.
+    result is two to the power of the nearest integer, times a polynomial of the
+    remainder. Unlike the library's function, this can be vectorised.
     """
 
 
@@ -52,7 +52,7 @@ def power(t):
 def _power(t):
     def single(t):
         t = min(max(t, LEAST), np.float32(0.0))
-        m = np.int32(t - HALF)  # towards zero: the nearest integer
+        m = np.int32(t - HALF)  # rounded towards zero: the nearest integer
         r = t - np.float32(m)
         p = SINGLE[0]
         for c in SINGLE[1:]:

@@ -20,9 +20,10 @@ TILE = np.uint64(512)  # columns processed together, which stay in the CPU's cac
 
 
 class Gram:
-    """A cache of the rows of a kernel matrix that were used last.
+    """A cache for rows of a kernel matrix: at least one, otherwise up to `megabytes`.
 
-    It has at least one row, and at most `megabytes` of rows.
+    If it is full, new rows replace those that were used least recently. One megabyte
+    has 2^20 bytes.
     """
 
     def __init__(self, kernel: Kernel, points: Points, megabytes: float):
@@ -35,7 +36,7 @@ class Gram:
         self.most = max(1, min(n, int(megabytes * 2**20) // row_bytes))
         self.held = np.empty((self.most, n), kernel.dtype)
         self.place = np.full(n, -1)  # where each row of K is in `held`, or -1
-        self.owner = np.full(self.most, -1)  # which row of K is there, or -1
+        self.owner = np.full(self.most, -1)  # the row of K at each place, or -1
         self.used = np.zeros(self.most, dtype=np.int64)  # the last call that used it
         self.now = 0  # the number of calls
 
@@ -110,9 +111,9 @@ def multiply_rows(X, M, out):
     """Write X M of (m, d) and (d, n) arrays to `out`, for m a multiple of four.
 
     The bits of a row of the product do not depend on its place or on the other rows.
-    Four rows of X are multiplied by four rows of M at a time: one row of X by four rows
-    of M takes 1.5 to 1.9 times as long and gives the same bits, one row by one row 1.1
-    to 2.8 times.
+    Four rows of X are multiplied by four rows of M at a time. Multiplying one row of X
+    by four rows of M takes 1.5 to 1.9 times as long and gives the same bits;
+    multiplying row by row takes 1.1 to 2.8 times as long.
     """
     d = np.uint64(M.shape[0])
     columns = np.uint64(M.shape[1])

@@ -29,7 +29,7 @@ DENSE_BYTES = 2**26  # bytes of sparse rows on the right that are made dense tog
 
 
 def check_kernel(kernel, gamma, known=KERNELS) -> None:
-    """Raise a ValueError unless there is such a kernel with this gamma."""
+    """Raise a ValueError unless there is a kernel of this name with this gamma."""
     if not (isinstance(kernel, str) and kernel in known):
         names = ", ".join(map(repr, known))
         raise ValueError(f"kernel: must be one of {names}, got {shown(kernel)}")
@@ -95,10 +95,10 @@ class Kernel:
     kind : str
         "linear", x.z; "rbf", exp(-gamma |x - z|^2); or "cubic", (1 + gamma x.z)^3.
     gamma : float
-        Positive; "linear" does not use it.
+        Positive; the linear kernel does not use it.
     dtype : float32 or float64
     centre : (d,) array
-        Is subtracted from dense rows; empty for no subtraction.
+        The vector that is subtracted from dense rows; empty if there is none.
     values : int
         The number of kernel values computed so far.
     """
@@ -113,8 +113,8 @@ class Kernel:
     def points(self, X: Matrix) -> Points:
         """Return dense or sparse rows, prepared for :meth:`times`.
 
-        They are multiplied by a factor: the Gaussian kernel becomes
-        2^(x.z - |x|^2 / 2 - |z|^2 / 2), the cubic one (1 + x.z)^3.
+        The rows are scaled so that the Gaussian kernel becomes 2^(x.z - |x|^2 / 2 -
+        |z|^2 / 2), and the cubic one (1 + x.z)^3.
         """
         if len(self.centre):
             X = as_dense(X) - self.centre
@@ -183,9 +183,9 @@ class Kernel:
         return self.of_products(2.0 * points.half, points.half, points.half)
 
     def precision(self, points: Points) -> float:
-        """Return the error of a value in double precision.
+        """Return the rounding error of a kernel value in double precision.
 
-        It is relative to the lengths of both points in the feature space.
+        It is relative to the product of both points' norms in the feature space.
         """
         d = points.X.shape[1]
         if self.kind == "linear":
@@ -223,7 +223,7 @@ class KernelRows:
 
 
 def fields_of(X: Matrix, kernel: Kernel) -> dict:
-    """Return the fields of a :class:`KernelRows`."""
+    """Return the fields of a :class:`KernelRows`, by name."""
     return {
         "X": X,
         "kernel": kernel.kind,
@@ -233,6 +233,6 @@ def fields_of(X: Matrix, kernel: Kernel) -> dict:
 
 
 def stored_as(held: Matrix, X) -> Matrix:
-    """Return new rows, checked; they are sparse if the rows of the state are."""
+    """Check new rows, and return them as a CSR matrix exactly if `held` is one."""
     X = check_sparse(X)
     return sp.csr_matrix(X) if sp.issparse(held) else as_dense(X)

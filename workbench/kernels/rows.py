@@ -24,7 +24,7 @@ FAST = {"reassoc", "contract", "nsz", "arcp"}  # NaN and infinity keep their mea
 WIDEST = 64  # loops over more lanes are not unrolled
 COLUMN_COST = 4  # cost of updating a single column, relative to a column of a whole row
 SMALL = 10**6  # multiplications above which OpenBLAS first copies both factors
-DENSE_FRACTION = 0.5  # nonzero entries above which a matrix is read as dense
+DENSE_FRACTION = 0.5  # of nonzero entries; above it a matrix is read as dense
 ONE = np.uint64(1)
 TWO = np.uint64(2)
 THREE = np.uint64(3)
@@ -34,10 +34,11 @@ FOUR = np.uint64(4)
 class Rows(NamedTuple):
     """The entries of all rows of a matrix, for compiled code.
 
-    Row i has the values ``data[p]`` for p in ``starts[i]:starts[i + 1]``. They are of
-    the features ``indices[p - shift * starts[i]]``: ``shift`` is 1 for dense rows,
-    which share one list of features, and 0 for CSR matrices. `data` is read-only, so
-    that kernels are compiled once for arrays in memory and for memory maps.
+    Row i has the values ``data[p]`` for p in ``starts[i]:starts[i + 1]``. The value at
+    p belongs to the feature ``indices[p - shift * starts[i]]``: ``shift`` is 1 for
+    dense rows, which share one list of features, and 0 for CSR matrices. `data` is
+    read-only, so that kernels are compiled once for arrays in memory and for memory
+    maps.
     """
 
     data: np.ndarray
@@ -47,7 +48,7 @@ class Rows(NamedTuple):
 
 
 def rows_of(X: Matrix) -> Rows:
-    """Return the entries of `X`; if `X` is dense, its zeros are left out if many."""
+    """Return the entries of `X`; if half of a dense `X` is zeros, without the zeros."""
     if not sp.issparse(X):
         n, d = X.shape
         if np.count_nonzero(X) > DENSE_FRACTION * X.size:

@@ -21,7 +21,7 @@ def add_rows(context, out, at, W, w, x, width):
     """Compute ``out[at] += x[0] W[w[0]] + x[1] W[w[1]] + ...``.
 
     Arrays are C-ordered float64 with as many columns as the tuple `width` is long, a
-    multiple of four. The only row of a vector is row 0.
+    multiple of four. A vector has a single row, row 0.
     """
 
     def generate(context, builder, signature, arguments):

@@ -22,18 +22,18 @@ from workbench.least_squares.products import (
 )
 
 KEPT_BYTES = 2**30  # largest size of a block's features that a visit keeps for all rows
-TOLERANCE = 1e-6  # an objective may rise by this fraction: the rounding of the losses
-# Fractions of the trace that are added to the diagonal, one after the other.
+TOLERANCE = 1e-6  # the fraction by which rounding may raise an objective
+# Fractions of the trace that are added to the diagonal, one after another.
 RAISES = tuple(10.0**e for e in range(-8, 2))
 
 
 class TrainingRows:
-    """The rows of a problem with their (n, k) float32 scores ``F``, which change in
+    """The rows of a problem and their (n, k) float32 scores ``F``, which change in
     place.
 
     The features of a block are made `GRAM_ROWS` rows at a time. If they do not fit into
     :data:`KEPT_BYTES`, they are made again for every sum. With `calibrate` the scores
-    are k more features.
+    are k additional features.
     """
 
     def __init__(
@@ -60,7 +60,7 @@ class TrainingRows:
             self.Z = np.empty((rows, p), np.float32)
 
     def features(self) -> Iterator[tuple[slice, np.ndarray]]:
-        """Yield slices of rows and their features, with the scores if `calibrate`."""
+        """Yield slices of rows and their features, and with `calibrate` the scores."""
         kept = len(self.Z) == len(self.F)
         for rows in pieces(len(self.F), GRAM_ROWS):
             Z = self.Z[rows] if kept else self.Z[: rows.stop - rows.start]
@@ -78,7 +78,7 @@ class TrainingRows:
     # The callers refuse values that are not finite.
     @np.errstate(over="ignore", invalid="ignore")
     def sums(self, with_gram: bool) -> tuple[np.ndarray, np.ndarray, float]:
-        """Return Z'Z (empty without `with_gram`), Z'R and the loss at the scores."""
+        """Return Z'Z (empty unless `with_gram`), Z'R and the loss at the scores."""
         k = self.F.shape[1]
         q = self.Z.shape[1]
         if self.calibrate:
@@ -126,9 +126,9 @@ class TrainingRows:
 class BlockVisits:
     """The visits of a stagewise regression, which change its state `s`.
 
-    With `keep` the Cholesky factors of the blocks are kept for further passes. With
-    `calibrate` the scores are k more features of every block. Then the change of its
-    weights has k more rows, U, and W (I + U) replaces all weights.
+    With `keep` the Cholesky factors of the blocks are stored for later passes. With
+    `calibrate` the scores are k additional features of every block. Then the change of
+    the block's weights has k more rows, U, and W (I + U) replaces all weights.
     """
 
     def __init__(
@@ -168,11 +168,11 @@ class BlockVisits:
         self.rows.generate(b)
 
     def output(self, inner: int, accelerated: bool) -> np.ndarray:
-        """Return the change of the block's weights; `rows` computes the new scores.
+        """Return the change of the block's weights, and write the new scores to `rows`.
 
-        A Gram matrix of single precision may be smaller than the Hessian in directions
-        that the rows hardly have. Steps are too long there, and the objective rises.
-        The steps are then taken again, with more on the diagonal.
+        A Gram matrix in single precision may be smaller than the Hessian in directions
+        in which the rows hardly vary. Then steps in these directions are too long, and
+        the objective rises. The steps are repeated with larger values on the diagonal.
         """
         rows = self.rows
         W = self.s.W[self.s.generator.own(self.b)]
@@ -213,7 +213,7 @@ class BlockVisits:
         return step
 
     def factor(self, S: np.ndarray) -> Factor:
-        """Return the factor of a block's Z'Z over the rows, with its penalty."""
+        """Return the factor of the mean of z z' over the rows, plus the penalty."""
         if not np.isfinite(S).all():
             kind = f"block {self.b} of {self.s.generator.kind!r}"
             raise ValueError(f"features: {kind} is not finite; scale the rows of X")
@@ -222,7 +222,7 @@ class BlockVisits:
         return Factor(S)
 
     def update(self, step: np.ndarray) -> None:
-        """Add the change to the weights, and take over the new scores."""
+        """Add the change to the weights, and replace the scores by the new ones."""
         s = self.s
         changed = [self.b]
         if self.rows.calibrate:

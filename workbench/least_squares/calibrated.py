@@ -22,8 +22,8 @@ from workbench.least_squares.products import (
     gram,
 )
 
-# Ridge of the calibration, as a fraction of the mean diagonal: y, y^2, y^3 are nearly
-# equal if predictions are near 0 or 1.
+# The ridge of the calibration, as a fraction of the mean diagonal entry. It is needed
+# because y, y^2 and y^3 are nearly equal if predictions are near 0 or 1.
 RIDGE = 1e-8
 
 
@@ -31,10 +31,10 @@ RIDGE = 1e-8
 class CalibratedState(State):
     """The chain ``W`` (t, d, k), ``V`` (t, m, k) of t rounds, and its predictions.
 
-    V_t is the paper's W~_t, transposed. ``predictions`` (n, k) are yhat of the training
-    rows. The squared errors are means over rows of |y - .|^2: for y~ (``fitted``),
-    before the projection (``refitted``) and after it (``squared_error``). ``basis`` and
-    ``hinges`` are those of the run.
+    V_t is the paper's W~_t, transposed. ``predictions`` (n, k) are y^ for the training
+    rows. Three squared errors, each a mean over rows of the squared distance to y, are
+    for y~ (``fitted``), for y^ before the projection (``refitted``) and for y^
+    (``squared_error``). ``basis`` and ``hinges`` are the parameters of the run.
     """
 
     round: int
@@ -48,7 +48,7 @@ class CalibratedState(State):
     hinges: bool
 
     def scores(self, X: Matrix) -> np.ndarray:
-        """Replay the chain; one product with the rows serves all rounds."""
+        """Return the predictions (n, k), by applying all rounds one after another."""
         X = check_sparse(X)
         t, d, k = self.W.shape
         Y = np.zeros((X.shape[0], k), self.predictions.dtype)
@@ -80,22 +80,22 @@ def ls_calibrated(
     hinges: bool = False,
     state: CalibratedState | None = None,
 ) -> Iterator[CalibratedState]:
-    """Fit E[y | x] = g(W'x) with a g whose inverse is a combination of a basis.
+    """Fit E[y | x] = g(W'x), where g's inverse is a combination of basis functions.
 
     A round of Algorithm 2 fits the residuals of the predictions (18), fits the targets
     by functions of the sum (19), and projects onto the simplex. None of these three
-    steps raises the squared error. Predictions of other rows replay all rounds, so that
-    the model grows with each. The problem is not convex, and zero is its only lower
-    bound.
+    steps raises the squared error. Predictions for other rows repeat all rounds, so the
+    model grows with each round. The problem is not convex, and its only known lower
+    bound is zero.
 
     Parameters
     ----------
-    alpha : positive ridge of the fits (18), for the mean squared error of a row,
-        weighted by the problem's weights
-    basis : whole number m >= 1; the functions are y, y^2, ..., y^m (3 in section 3.1)
-    hinges : take max(y - j/m, 0), j = 1..m-1, instead of the powers above the first: a
-        piecewise linear link, as in isotonic regression; the paper does not say which
-        functions G has
+    alpha : float > 0, the ridge penalty of the fits (18) to the mean squared error of a
+        row, weighted by the problem's weights
+    basis : int m >= 1; the functions are y, y^2, ..., y^m (m = 3 in section 3.1)
+    hinges : bool, whether max(y - j/m, 0), j = 1..m-1, replace the powers above the
+        first, which gives a piecewise linear link, as in isotonic regression. The paper
+        does not say which functions G has
 
     Raises
     ------
@@ -155,7 +155,7 @@ def ls_calibrated(
 def fit_residual(problem: Problem, R: Factor, predictions: np.ndarray) -> np.ndarray:
     """Return the W_t (d, k) of (18): the fit of y_i - y^_i^(t-1) to x_i.
 
-    `R` is the factor of the rows' second moment plus alpha.
+    `R` is the factor of the rows' second moment plus alpha I.
     """
     X = problem.X
     G = np.zeros((problem.d, problem.k))
@@ -169,8 +169,8 @@ def fit_residual(problem: Problem, R: Factor, predictions: np.ndarray) -> np.nda
 def calibrate(problem: Problem, Y: np.ndarray, basis: int, hinges: bool) -> np.ndarray:
     """Return the W~_t (q, k) of (19), transposed, from the y~ (n, k) of (18).
 
-    Its ridge pulls towards the calibration that changes nothing: a ridge towards 0
-    could raise the squared error.
+    Its ridge pulls towards the calibration that changes nothing, because a ridge
+    towards 0 could raise the squared error.
     """
     k = Y.shape[1]
     q = basis * k
@@ -188,7 +188,7 @@ def calibrate(problem: Problem, Y: np.ndarray, basis: int, hinges: bool) -> np.n
 
 
 def expanded(Y: np.ndarray, basis: int, hinges: bool) -> np.ndarray:
-    """Return the functions G(Y) of (n, k) predictions, side by side."""
+    """Return the basis functions G(Y) of (n, k) predictions, side by side."""
     if hinges:
         return np.hstack([Y, *(np.maximum(Y - j / basis, 0) for j in range(1, basis))])
     powers = [Y]
@@ -203,8 +203,8 @@ def project(V):
     ICML 2008).
 
     The threshold of a row is found without sorting, from the mean of the entries above
-    it. Fewer and fewer entries are above, and never one less than the projection keeps
-    (Michelot, 1986).
+    it. The set of these entries shrinks, and always contains the entries that the
+    projection keeps (Michelot, 1986).
     """
     n, k = V.shape
     for i in range(n):

@@ -13,24 +13,24 @@ from workbench.core.blocks import pieces
 from workbench.core.problem import Problem, noted
 from workbench.least_squares.products import GRAM_ROWS
 
-# The clusters of problems whose rows are on workers. A problem that is made from such a
-# problem has none.
+# The clusters of problems whose rows are on workers. A problem that is derived from
+# such a problem has no cluster.
 CLUSTERS: WeakKeyDictionary[Problem, Cluster] = WeakKeyDictionary()
 
 
 def on_cluster(problem: Problem, client) -> Problem:
     """Return the problem with its rows on the workers of a ``distributed.Client``.
 
-    ls_generalized and ls_accelerated leave every pass over the rows to the workers;
+    In ls_generalized and ls_accelerated the workers make every pass over the rows;
     other solvers use the rows in this process. The rows are a memory-mapped .npy file,
-    which the workers map under the same path. Dask rebuilds the parts of a lost worker.
-    A ConnectionError ends a run whose scheduler is gone; a copy of its last state can
-    be resumed with another cluster or none.
+    which the workers map under the same path. If a worker is lost, Dask rebuilds its
+    parts. If the scheduler is lost, a ConnectionError ends the run; a copy of its last
+    state can be resumed with or without another cluster.
 
     Raises
     ------
     ValueError
-        For rows that are not memory-mapped.
+        If the rows are not memory-mapped.
     """
     distributed = replace(problem)
     noted(distributed, problem.recipe)
@@ -49,7 +49,7 @@ class Cluster:
 
     def __init__(self, client, problem: Problem):
         self.client = client
-        # Without a worker, one part waits for the first.
+        # Without any worker, a single part waits for the first one.
         threads = sum(client.nthreads().values()) or 1
         size = -(-problem.n // (GRAM_ROWS * threads)) * GRAM_ROWS
         parts = list(pieces(problem.n, size))
@@ -59,7 +59,7 @@ class Cluster:
         self.parts = self._reach(client.map, Part, files, labels, weights, pure=False)
 
     def ask(self, function: Callable):
-        """Return the sum of function(part) over the parts, by entry for tuples."""
+        """Return the sum of function(part) over the parts; tuples add by entry."""
         futures = self._reach(self.client.map, function, self.parts, pure=False)
         return reduce(_add, self._reach(self.client.gather, futures))
 
@@ -86,7 +86,7 @@ class Part:
 
     @property
     def X(self) -> np.ndarray:
-        """The rows; pickle saves only the arguments, and each process maps its own."""
+        """The rows. Pickle saves only the arguments, and each process maps the file."""
         return np.asarray(np.memmap(*self.file))
 
 

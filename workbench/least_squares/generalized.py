@@ -22,8 +22,8 @@ class Iterate:
     """The weights ``W`` (d, k) of Algorithm 1 after ``round`` updates.
 
     ``stepped`` (d, k) is where the last step ended. The accelerated method extrapolates
-    from there to ``W``, and ``theta`` is the counter of its momentum. In the plain
-    method ``stepped`` equals ``W``.
+    from ``stepped`` to ``W``, and ``theta`` is the counter of its momentum. In the
+    plain method ``stepped`` equals ``W``.
     """
 
     round: int
@@ -65,27 +65,27 @@ def ls_generalized(
     """Minimise P(W) = mean_i (Phi(W'x_i) - y_i.W'x_i) + alpha/2 |W|^2 by Algorithm 1.
 
     Every round solves one least squares problem, always with the same Cholesky factor.
-    L is 1 for the identity link and 1/2 for the softmax (footnote 3). The paper has no
-    formula for its regulariser. Here L (S + alpha/L I) majorises the Hessian, with S
-    the second moment of the rows, so that the identity link is ridge regression in one
-    step. P is alpha-strongly convex, so that P(W) - |grad P(W)|^2 / (2 alpha) is a
-    lower bound. Both bounds allow for rounding: in single precision about 1e-5 times
-    |W| times the root mean squares of the rows' lengths and residuals. Centre features
-    that are far from zero, or use double precision.
+    L is 1 for the identity link and 1/2 for the softmax (footnote 3). The paper gives
+    no formula for its regulariser. Here L (S + alpha/L I) majorises the Hessian, where
+    S is the second moment of the rows, so the identity link gives ridge regression in
+    one step. P is alpha-strongly convex, so P(W) - |grad P(W)|^2 / (2 alpha) is a lower
+    bound. Both bounds allow for rounding errors, which in single precision are about
+    1e-5 times |W| times the root mean squares of the lengths and of the residuals of
+    rows. Centre features that are far from zero, or use double precision.
 
     Parameters
     ----------
-    alpha : positive ridge penalty, for the mean loss of a row, weighted by the
-        problem's weights (the paper's lambda for text is n alpha). The paper prints
-        none for dense rows: the default hardly changes its numbers on MNIST
-    link : maps scores to predictions: "identity", "softmax" or "squared_hinge", which
-        is ours
+    alpha : float > 0, the ridge penalty, relative to the mean loss of a row, weighted
+        by the problem's weights (the paper's lambda for text is n alpha). The paper
+        prints no value for dense rows; the default hardly changes its numbers on MNIST
+    link : the map from scores to predictions: "identity", "softmax" or "squared_hinge",
+        which is ours
 
     Raises
     ------
     ValueError
-        For an `alpha` that is not a positive number, an unknown `link`, or more
-        features than one Gram matrix can hold.
+        If `alpha` is not a positive number, `link` is unknown, or there are too many
+        features for one Gram matrix.
     """
     yield from descend(problem, alpha, link, False, state)
 
@@ -101,9 +101,9 @@ def ls_accelerated(
     """Minimise the objective of :func:`ls_generalized` with Nesterov's momentum, in the
     norm of S.
 
-    The paper names this variant in Section 4, with an error of O(1/t^2), and prints no
-    steps. These are the steps of Beck and Teboulle (2009). We add a restart of the
-    momentum when it points uphill (O'Donoghue, Candes, 2015). The state's W is the
+    The paper mentions this variant in Section 4, with an error of O(1/t^2), but prints
+    no steps. These are the steps of Beck and Teboulle (2009). In addition, the momentum
+    is restarted when it points uphill (O'Donoghue, Candes, 2015). The state's W is the
     extrapolated point, whose loss and gradient are known.
     """
     yield from descend(problem, alpha, link, True, state)
@@ -116,7 +116,7 @@ def descend(
     accelerated: bool,
     state: GeneralizedState | None,
 ) -> Iterator[GeneralizedState]:
-    """Do the rounds of both methods."""
+    """Yield the rounds of both methods."""
     alpha = check_positive(alpha, "alpha")
     L = check_link(link).L
     check_size(problem.d)
@@ -136,7 +136,7 @@ def descend(
         upper=np.inf,
         alpha=alpha,
     )
-    if s.alpha != alpha:  # momentum and bounds are of no use for another alpha
+    if s.alpha != alpha:  # momentum and bounds do not hold for another alpha
         s.alpha = alpha
         s.theta = 1.0
         s.lower = 0.0
@@ -178,8 +178,8 @@ def extrapolated(
     """Return the point for the next step of Nesterov's method, and the next counter.
 
     The last two steps ended at `W` and `before`. If the last step's gradient points
-    along their difference, the momentum leads uphill and restarts. The counter `theta`
-    begins at 1.
+    along their difference, the momentum points uphill and is restarted. The counter
+    `theta` begins at 1.
     """
     if np.vdot(gradient, W - before) > 0:
         theta = 1.0

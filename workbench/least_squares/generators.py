@@ -1,9 +1,9 @@
-"""Random features made block by block from a seed: the GEN of stagewise regression.
+"""Random features, made block by block from a seed: the GEN of stagewise regression.
 
-No block depends on another, and none is stored: a prediction needs only a
-:class:`Generator`, which is a few numbers and, for kernels, landmarks. Features are
-float32. On rows like the training rows, waves, logits and polynomials of centred rows
-have a mean square of order one; kernel values lie in [0, 1].
+Blocks do not depend on each other, and none is stored: a prediction needs only a
+:class:`Generator`, which consists of a few numbers and, for kernels, landmarks.
+Features are float32. On rows like the training rows, waves, logits and polynomials of
+centred rows have a mean square of order one; kernel values lie in [0, 1].
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from workbench.kernels.compiled import njit
 from workbench.kernels.rows import write_product
 from workbench.least_squares.products import check_size
 
-# A function of (m, d) rows and of the (m, p) array to which it writes their features.
+# A function of (m, d) rows and of an (m, p) array, to which it writes their features.
 Map = Callable[[Matrix, np.ndarray], None]
 HALF = np.float32(0.5)
 # sqrt(2) cos(2 pi t) in powers of t^2, |t| <= 1/2
@@ -42,7 +42,7 @@ COEFFICIENTS = tuple(
         np.float32,
     )
 )
-# Added to the diagonal of the landmarks' kernel matrix, which may be singular.
+# This is added to the diagonal of the landmarks' kernel matrix, which may be singular.
 JITTER = 1e-6
 
 
@@ -56,7 +56,8 @@ class Generator:
     block: int
     seed: int
     s: float  # the kernel is exp(-|x - x'|^2 / s)
-    # Landmarks of all blocks, one below the other, or no rows; the order of columns.
+    # The landmarks of all blocks, one below the other; for "columns", their order; else
+    # empty.
     anchors: np.ndarray = field(default_factory=lambda: np.zeros((0, 0), np.float32))
 
     @property
@@ -76,7 +77,7 @@ class Generator:
     def own(self, b: int) -> slice | np.ndarray:
         """Return the index of the weights of block `b`.
 
-        The weights of columns are in the order of X.
+        The weights of "columns" are in the order of X.
         """
         part = self.part(b)
         return self.anchors[part] if self.kind == "columns" else part
@@ -91,7 +92,7 @@ class Generator:
 
     @cached_property
     def centre(self) -> np.ndarray:
-        """The mean of all landmarks, float32, the origin for distances."""
+        """The mean of all landmarks (float32), which is the origin for distances."""
         return self.anchors.mean(axis=0, dtype=np.float64).astype(np.float32)
 
     def penalty(self, b: int) -> np.ndarray | None:
@@ -117,15 +118,17 @@ def fitted(
     Parameters
     ----------
     kind : "fourier", sqrt(2) cos(w.x + b) (Rahimi, Recht, 2007); "orthogonal_fourier",
-        the same with w orthogonal in groups of d (Yu et al., 2016); "poly2", "poly3",
-        "poly4", products of 2, 3 or 4 factors w.x + b; "logits", 1 / (1 + exp(-u)) of
-        one such factor u; "nystroem", the kernel with random training rows as
-        landmarks, which repeat if there are too few. The paper prints neither the
-        variance of logits nor the degree of polynomials (appendix A.2.1)
-    n_features, block : int, at least 1; a `block` above `n_features` means `n_features`
-    bandwidth : positive; the kernel is exp(-|x - x'|^2 / (bandwidth m^2)) with the
-        median distance m of training rows that differ, or 1 if all are equal
-    seed : int, at least 0, seeds the features
+        the same with vectors w that are orthogonal in groups of d (Yu et al., 2016);
+        "poly2", "poly3", "poly4", products of 2, 3 or 4 factors w.x + b; "logits", 1 /
+        (1 + exp(-u)) of one such factor u; "nystroem", the kernel with random training
+        rows as landmarks, some of them repeatedly if there are too few. The paper
+        prints neither the variance of logits nor the degree of polynomials (appendix
+        A.2.1)
+    n_features, block : int >= 1, the numbers of all features and of those in a block; a
+        `block` above `n_features` means `n_features`
+    bandwidth : float > 0; the kernel is exp(-|x - x'|^2 / (bandwidth m^2)), where m is
+        the median distance of training rows that differ, or 1 if all are equal
+    seed : int >= 0, seeds the features
     """
     if kind not in [*RANDOM]:  # a list also accepts what has no hash
         raise ValueError(f"features: unknown name {kind!r}; {hint(str(kind), RANDOM)}")
@@ -208,7 +211,7 @@ def nystroem(generator: Generator, b: int) -> Map:
 
 
 def columns(generator: Generator, b: int) -> Map:
-    """Return columns of the rows themselves, in the order of the anchors."""
+    """Return columns of the rows themselves, in the order of ``anchors``."""
     order = generator.own(b)
 
     def make(X: Matrix, Z: np.ndarray) -> None:
@@ -265,7 +268,7 @@ def _waves(generator: Generator, W: np.ndarray, rng: np.random.Generator) -> Map
 def cosines(Z, shift):
     """Replace the float32 (m, p) `Z` by sqrt(2) cos(2 pi (z + shift)), to within 1e-6.
 
-    A polynomial of the squared distance to the nearest whole turn interpolates the
+    A polynomial in the squared distance to the nearest whole turn interpolates the
     cosine at Chebyshev points. With vector instructions it is several times as fast as
     a library's cosine.
     """
@@ -280,13 +283,14 @@ def cosines(Z, shift):
 
 
 def _squared_distances(X: Matrix, C: np.ndarray, centre: np.ndarray) -> np.ndarray:
-    """Return |x - c|^2 of rows and landmarks, in the landmarks' type."""
+    """Return |x - c|^2 for all rows and landmarks, in the type of the landmarks."""
     if sp.issparse(X):
         # Sparse rows are not centred, which would make them dense.
         squares = np.asarray(X.multiply(X).sum(axis=1)).ravel()
         D = np.asarray(X.astype(C.dtype, copy=False) @ C.T)
     else:
-        # Centre in the rows' own type: squares of an offset would swamp the distances.
+        # Rows are centred in their own type, because the squares of a common offset
+        # would be much larger than the distances.
         X = np.asarray(X - centre, C.dtype)
         C = C - centre
         squares = np.einsum("ij,ij->i", X, X)

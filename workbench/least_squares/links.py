@@ -1,7 +1,7 @@
 """The losses Phi(u) - y.u of generalized linear models with the link g = grad Phi
 (Section 2.2).
 
-Each link is one compiled function of scores ``F`` (m, k), class codes ``y`` (m,),
+Each link is a compiled function of scores ``F`` (m, k), class codes ``y`` (m,),
 residuals ``R`` (m, k) and ``weights`` (m,). It writes g(F) - y to ``R``, which may be
 ``F``, and returns the sum of the losses. The residuals and the loss of a row are
 multiplied by its weight.
@@ -28,7 +28,7 @@ class Link(NamedTuple):
 
 @njit(nogil=True)
 def target(y, i, c):
-    """Return 1 if row i has label c, else 0, in single precision: F keeps its type."""
+    """Return 1 if row i has label c, else 0, in single precision to keep F's type."""
     return np.float32(y[i] == c)
 
 
@@ -89,8 +89,8 @@ def squared_hinge(F, y, R, weights):
     return total
 
 
-# By Gershgorin, every row of diag(p) - pp' sums to 2 p_i (1 - p_i) <= 1/2 in magnitude:
-# L of the softmax is 1/2 (footnote 3), and it is attained.
+# The magnitudes in row i of diag(p) - pp' sum to 2 p_i (1 - p_i) <= 1/2. So by
+# Gershgorin, L of the softmax is 1/2 (footnote 3); this value is attained.
 LINKS = {
     "identity": Link(1.0, identity),
     "softmax": Link(0.5, softmax),
@@ -99,7 +99,7 @@ LINKS = {
 
 
 def check_link(link: str) -> Link:
-    """Return the link of this name; a ValueError lists the known names."""
+    """Return the link of this name; for others, a ValueError lists the names."""
     if not isinstance(link, str) or link not in LINKS:
         raise ValueError(
             f"link: unknown name {shown(link)}; {hint(shown(link), LINKS)}"

@@ -1,4 +1,4 @@
-"""The objective of generalized least squares, its gradient, and a certificate."""
+"""The objective of generalized least squares, its gradient, and its bounds."""
 
 from __future__ import annotations
 
@@ -46,8 +46,8 @@ class Objective:
         """Return the mean loss at W, the mean of <r, F> and E[x r'], from one pass over
         the rows.
 
-        F are the scores and r = y^ - y their residuals. A second call at the same W
-        is free.
+        F are the scores, and r = y^ - y are their residuals. A second call at the same
+        W takes no time.
         """
         if W is not self.W:
             of = self.link.residuals
@@ -65,10 +65,11 @@ class Objective:
         """Write the objective and the bounds at the state's W into the state.
 
         Let F be the scores and r their residuals as computed. The loss is convex with
-        curvature L, so it is at most loss(F) + <r, XW - F> + L/2 |XW - F|^2 at the true
-        scores. From any F, X'r gives a dual point. Its value is this bound without the
-        last term, minus |X'r + alpha W|^2 / (2 alpha). The middle term is known: in
-        single precision it is added, and what remains is the rounding of sums in X'r.
+        curvature at most L, so at the true scores it is at most loss(F) + <r, XW - F> +
+        L/2 |XW - F|^2. For any F, X'r gives a dual point. Its value is this bound
+        without the last term, minus |X'r + alpha W|^2 / (2 alpha). The middle term can
+        be computed: in single precision it is added, so that only the rounding of sums
+        in X'r remains.
         """
         alpha = self.alpha
         L = self.link.L
@@ -77,8 +78,8 @@ class Objective:
         square = float(np.vdot(s.W, s.W))
         size = float(np.sqrt(square))
         slope = float(np.linalg.norm(self.gradient(s.W)))
-        # How far scores, residuals and X'r may be off, as root mean squares over rows;
-        # a loss of zero or more is at least |r|^2 / (2 L).
+        # Bounds on the errors of scores, residuals and X'r, as root mean squares over
+        # rows. A loss that is not negative is at least |r|^2 / (2 L).
         residual = float(np.sqrt(2 * L * max(s.loss, 0.0)))
         score = self.eps * (self.longest + 3) * self.length * size
         rough = self.eps * (4 + k**0.5 + residual)

@@ -1,4 +1,4 @@
-"""Stagewise regression in several passes of few accelerated steps: ours."""
+"""Stagewise regression in several passes of a few accelerated steps (ours)."""
 
 from __future__ import annotations
 
@@ -36,21 +36,22 @@ def ls_stagewise_passes(
     """Minimise mean_i loss(W'z_i, y_i) + alpha/2 |W|^2 over random features z, block by
     block.
 
-    Ours: :func:`workbench.least_squares.stagewise.ls_stagewise` fits a block as if no
-    other one followed. Here every block is visited `passes` times, with its Cholesky
-    factor kept. This is block descent to the solution for all features together. The
-    steps are those of :func:`workbench.least_squares.generalized.ls_accelerated`.
+    This solver is ours. :func:`workbench.least_squares.stagewise.ls_stagewise` fits
+    each block only once, as if no other block followed. Here every block is visited
+    `passes` times, with the same Cholesky factor. This is block descent to the solution
+    for all features together. Its steps are those of
+    :func:`workbench.least_squares.generalized.ls_accelerated`.
 
     Parameters
     ----------
-    passes, inner : number of visits of every block, and number of steps per visit, at
-        least 1
+    passes, inner : int >= 1, the numbers of visits of every block and of steps per
+        visit
     alpha, features, n_features, block, link, bandwidth, seed : as in `ls_stagewise`
 
     Raises
     ------
     ValueError
-        For a parameter out of its range, or features that are not finite.
+        If a parameter is out of its range, or features are not finite.
     """
     check_stages(alpha, link, passes=passes, inner=inner)
     s = state or start(
@@ -73,12 +74,13 @@ def ls_columns_logistic(
     """Minimise the mean logistic loss + alpha/2 |W|^2, one block of columns of X at a
     time.
 
-    Ours: :func:`workbench.least_squares.stagewise.ls_columns` with the softmax and
-    `inner` accelerated steps per visit. The paper has these for dense features only.
+    This solver, which is ours, is :func:`workbench.least_squares.stagewise.ls_columns`
+    with the softmax and `inner` accelerated steps per visit. The paper uses both only
+    for dense features.
 
     Parameters
     ----------
     alpha, block, passes : as in `ls_columns`
-    inner : number of steps per visit, at least 1
+    inner : int >= 1, the number of steps per visit
     """
     yield from column_stages(problem, state, alpha, block, passes, "softmax", inner)

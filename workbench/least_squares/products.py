@@ -12,21 +12,22 @@ from workbench.core.blocks import pieces
 from workbench.core.problem import Matrix
 from workbench.kernels.rows import write_product
 
-# Rows of one product of a Gram matrix: enough for BLAS to reach its full speed.
+# Rows in one product of a Gram matrix, enough for BLAS to reach its full speed.
 GRAM_ROWS = 4096
 TOGETHER = 128  # rows whose products with residuals are summed in single precision
-# Bytes of rows that are read twice, the second time from the processor's cache.
+# Bytes of rows in a block; the block is read twice, the second time from the CPU's
+# cache.
 CACHED = 2**19
-LARGEST = 20_000  # features: their Gram matrix, its summands and its factor take 10 GB
+LARGEST = 20_000  # features; Gram matrix, summands and factor take 10 GB together
 
 
 def gram(X: Matrix, weights: np.ndarray, total: float | None = None) -> np.ndarray:
     """Return X' diag(weights) X / sum(weights) of (n, d) rows in float64, or divided by
     `total`.
 
-    Products are of double precision too: errors of single precision in directions that
-    the rows leave out are larger than a small penalty, and steps with such a matrix
-    diverge.
+    Products are of double precision, too. In directions in which the rows do not vary,
+    errors of single precision are larger than a small penalty, and steps with such a
+    matrix diverge.
     """
     total = total or weights.sum()
     if sp.issparse(X):
@@ -46,7 +47,7 @@ def gram(X: Matrix, weights: np.ndarray, total: float | None = None) -> np.ndarr
 
 
 def by_root(Z: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """Return (m, p) rows times the roots of their weights, in their own type.
+    """Return (m, p) rows, in their own type, times the square roots of their weights.
 
     The result is Z itself if all weights are 1.
     """
@@ -104,7 +105,7 @@ def product(X: Matrix, R: np.ndarray) -> np.ndarray:
 
 
 def terms(X: Matrix) -> np.ndarray:
-    """Return by feature how many products :func:`residuals` sums in the rows' type."""
+    """Return, per feature, how many products :func:`residuals` sums in X's type."""
     if sp.issparse(X):
         return np.minimum(np.bincount(X.indices, minlength=X.shape[1]), GRAM_ROWS)
     rows = TOGETHER if X.dtype == np.float32 else cached_rows(X)
@@ -112,14 +113,14 @@ def terms(X: Matrix) -> np.ndarray:
 
 
 def cached_rows(X: Matrix) -> int:
-    """Return how many rows stay in the processor's cache between two products."""
+    """Return how many rows stay in the CPU's cache between two products."""
     if sp.issparse(X):
         return GRAM_ROWS
     return max(1, CACHED // (X.shape[1] * X.dtype.itemsize) // TOGETHER) * TOGETHER
 
 
 class Factor:
-    """The Cholesky factor of a (p, p) `H`, positive definite except for rounding."""
+    """The Cholesky factor of a (p, p) `H` that is positive definite up to rounding."""
 
     def __init__(self, H: np.ndarray):
         if not np.isfinite(H).all():
@@ -150,7 +151,7 @@ class Factor:
 
 
 def check_size(features: int, of: str = "problem: its") -> None:
-    """Refuse more features than the Gram matrix of a common machine can hold."""
+    """Refuse more features than :data:`LARGEST`; `of` begins the message."""
     if features > LARGEST:
         advice = ""
         if of.startswith("problem"):

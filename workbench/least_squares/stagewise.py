@@ -28,8 +28,8 @@ class StagewiseState(State):
     """Weights ``W`` (n_features, k), the scores ``F`` (n, k) of the training rows, and
     the objective.
 
-    ``loss`` is the mean loss, and ``primal`` adds the penalty. The model keeps the
-    ``generator`` of its features, a seed, instead of the features.
+    ``loss`` is the mean loss, and ``primal`` adds the penalty. Instead of its features,
+    the model stores their ``generator``, which makes them from a seed.
     """
 
     round: int
@@ -61,35 +61,36 @@ def ls_stagewise(
     seed: int = 0,
     state: StagewiseState | None = None,
 ) -> Iterator[StagewiseState]:
-    """Fit W'z of random features z, block by block, each to the rest of the earlier
-    ones.
+    """Fit W'z with random features z, each block to the residuals of the earlier ones.
 
-    Algorithm 3: a round makes one block of features and fits it by Algorithm 1 from
-    zero, with the penalty alpha/2 |W|^2. For the softmax the scores of the earlier
-    blocks are added to the logits; the paper writes residuals, which are the same for
-    the identity link only. The stream ends after the last block; `ls_stagewise_passes`,
-    which is ours, visits the blocks again. Products are of single precision, sums over
-    rows of double.
+    This is Algorithm 3: a round makes one block of features and fits it by Algorithm 1
+    from zero, with the penalty alpha/2 |W|^2. The scores of the earlier blocks are
+    added to those of the block. The paper writes residuals instead, which gives the
+    same fit for the identity link only. The stream ends after the last block;
+    `ls_stagewise_passes`, which is ours, visits the blocks again. Products are in
+    single precision, sums over rows in double precision.
 
     Parameters
     ----------
-    alpha : positive ridge penalty, for the mean loss of a row, weighted by the
-        problem's weights. The paper prints none for dense rows: the default is small
-        compared with the features' mean square of 1, so that each block can be fitted
-    features : kind of the features, see
-        :func:`workbench.least_squares.generators.fitted`; section 3.1 has Fourier
+    alpha : float > 0, the ridge penalty, relative to the mean loss of a row, weighted
+        by the problem's weights. The paper prints no value for dense rows. The default
+        is small compared with the features' mean square of 1, so that each block can be
+        fitted
+    features : the kind of the features (see
+        :func:`workbench.least_squares.generators.fitted`); section 3.1 uses Fourier
         features
-    n_features, block : number of random features, in all and per visit; 8000 in Table
-        1, 512 and 1024 in section 3.1
-    link : maps scores to predictions: "softmax" and "identity" are logistic and linear
-        regression in section 3.1, "squared_hinge" is ours
-    inner : number of steps of Algorithm 1 per visit, 50 in section 3.1; the identity
-        link takes one, which is exact
-    bandwidth : positive, the kernel is exp(-|x - x'|^2 / (bandwidth m^2)), m the median
-        distance. Appendix A.2.1 prints s = m, but a square has the unit of |x - x'|^2
-    calibrate : take the scores so far as k more features of every block (linear
-        calibration in section 3.1); the model remains linear in its features
-    seed : int, seeds the features; a given `state` has its own
+    n_features, block : int >= 1, the numbers of random features in all, 8000 in Table
+        1, and per visit, 512 and 1024 in section 3.1
+    link : the map from scores to predictions: "softmax" and "identity" are logistic and
+        linear regression in section 3.1; "squared_hinge" is ours
+    inner : int >= 1, the number of steps of Algorithm 1 per visit, 50 in section 3.1;
+        with the identity link a visit takes one step, which is exact
+    bandwidth : float > 0; the kernel is exp(-|x - x'|^2 / (bandwidth m^2)), where m is
+        the median distance. Appendix A.2.1 prints s = m, but only m^2 has the unit of
+        |x - x'|^2
+    calibrate : bool, whether the scores so far are k additional features of every block
+        (linear calibration in section 3.1); the model remains linear in its features
+    seed : int >= 0, seeds the features; a given `state` keeps its own features
 
     Raises
     ------
@@ -113,7 +114,7 @@ def check_stages(alpha, link, **counts) -> None:
 
 
 def start(generator: Generator, problem: Problem) -> StagewiseState:
-    """Return the state without weights."""
+    """Return the state before round 1, with weights of zero."""
     W = np.zeros((generator.n_features, problem.k))
     F = np.zeros((problem.n, problem.k), np.float32)
     return StagewiseState(0, W, F, np.nan, np.nan, generator)
@@ -122,7 +123,7 @@ def start(generator: Generator, problem: Problem) -> StagewiseState:
 def stages(
     visits: BlockVisits, passes: int, inner: int, accelerated: bool = False
 ) -> Iterator[StagewiseState]:
-    """Do the rounds of Algorithm 3, where the scores F are the printed predictions y^.
+    """Yield the rounds of Algorithm 3; the scores F are the printed predictions y^.
 
     The first pass has as many rounds as there are blocks, T; later passes visit them
     again.
@@ -142,14 +143,14 @@ def stages(
 
 @dataclass
 class ColumnsState(StagewiseState):
-    """A state of columns: ``W`` is (d, k); the generator has the pass's order."""
+    """A state of columns: ``W`` is (d, k); the generator has the order of the pass."""
 
     def scores(self, X: Matrix) -> np.ndarray:
         return np.asarray(check_sparse(X) @ self.W)
 
 
 class ColumnVisits(BlockVisits):
-    """Visits of columns; a pass sorts them by the length of their gradient."""
+    """Visits of columns, which each pass first sorts by the norm of their gradient."""
 
     def generate(self, b: int) -> None:
         if b == 0:
@@ -176,18 +177,18 @@ def ls_columns(
     """Minimise mean_i |W'x_i - y_i|^2 / 2 + alpha/2 |W|^2, one block of columns of X at
     a time.
 
-    Algorithm 3 as the paper uses it for text (appendix A.2.2): a pass sorts the columns
-    by the length of their gradient, cuts them into blocks and fits each block by one
-    exact step. A round is a visit. Sparse rows become dense for a block of columns and
-    some rows at a time. The stream ends after the last pass. The defaults are those for
-    NEWS20.
+    This is Algorithm 3 as the paper uses it for text (appendix A.2.2): a pass sorts the
+    columns by the norm of their gradient, divides them into blocks and fits each block
+    by one exact step. A round is a visit. Sparse rows are made dense for a block of
+    columns and some rows at a time. The stream ends after the last pass. The defaults
+    are the paper's values for NEWS20.
 
     Parameters
     ----------
-    alpha : positive ridge penalty, for the mean loss of a row: lambda / n, 30 / 15,000
-        for NEWS20
-    block : number of columns per visit, at least 1; all if there are no more
-    passes : number of visits of every block, at least 1
+    alpha : float > 0, the ridge penalty, relative to the mean loss of a row: lambda /
+        n, 30 / 15,000 for NEWS20
+    block : int >= 1, the number of columns per visit, or all columns if there are fewer
+    passes : int >= 1, the number of visits of every block
     """
     yield from column_stages(problem, state, alpha, block, passes)
 
@@ -195,7 +196,7 @@ def ls_columns(
 def column_stages(
     problem: Problem, state, alpha, block, passes, link="identity", inner=1
 ) -> Iterator[StagewiseState]:
-    """Do the rounds of Algorithm 3 on columns, with accelerated steps."""
+    """Yield the rounds of Algorithm 3 on columns, with accelerated steps."""
     check_stages(alpha, link, passes=passes, inner=inner, block=block)
     d = problem.d
     block = min(block, d)
@@ -207,7 +208,7 @@ def column_stages(
 
 
 def scores(generator: Generator, X: Matrix, W: np.ndarray) -> np.ndarray:
-    """Return the (m, k) scores of `X`; features are made for some rows at a time."""
+    """Return the (m, k) scores of `X`; features are made for a few rows at a time."""
     F = np.zeros((X.shape[0], W.shape[1]), np.float32)
     W = W.astype(np.float32)
     for b in range(generator.blocks):

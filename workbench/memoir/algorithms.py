@@ -1,13 +1,13 @@
 """Algorithms 1 and 2 of MEMOIR (Belyy, Sholokhov), line by line.
 
-Comments number the lines of the printed boxes. Lines 5 to 11 are compiled
-(:func:`workbench.memoir.steps.visit`); W is dense or sparse.
+Comments give the line numbers of the printed boxes. Lines 5 to 11 are compiled
+(:func:`workbench.memoir.steps.visit`). W is dense or sparse.
 
 About (13) the paper says that a truncation is applied "only in the case of the
 resulting l1/l2 norm of the truncated elements is sufficiently small", but not how small
 it must be. Its box truncates after every batch, and so does :func:`memoir_l1`. The text
-leaves open what a batch of Algorithm 2 is; here rows are drawn uniformly, as in
-Algorithm 1. The defaults are those of Table 4. The steps of Theorem 2 are in
+does not say what a batch of Algorithm 2 is; here rows are drawn uniformly, as in
+Algorithm 1. The defaults are from Table 4. The steps of Theorem 2 are in
 :func:`workbench.memoir.pegasos.memoir_pegasos`, which is ours.
 """
 
@@ -47,37 +47,37 @@ def memoir_l2(
 ) -> Iterator[MemoirState]:
     """Lower P(W) = lam/2 |W|^2 + mean_i max(0, 1 + max_{r != y_i} x_i.(w_r - w_{y_i})).
 
-    Algorithm 1 with the settings of Table 4, which are the defaults. Step t has the
-    size eta_t = eta0 / (1 + eta_step t). A round is a batch, or the batches of a pass
-    over the rows if there are more than fifty. There is no certificate.
+    This is Algorithm 1; the defaults are the settings of Table 4. Step t has the size
+    eta_t = eta0 / (1 + eta_step t). A round is a batch, or a whole pass over the rows
+    if a pass has more than fifty batches. There is no certificate.
 
     The box does not say how to search in line 6 ("compute approximately"). The default
-    is exact, with an inexactness of zero. The paper's experiments use "sw_graph".
-    Current versions of nmslib cannot insert and delete the edges of a graph, so that a
-    graph has to be built for each batch, and the same answers take longer. With
-    "simple_lsh" this is :func:`memoir_lsh`.
+    search is exact, with an inexactness of zero. The paper's experiments use
+    "sw_graph". Current versions of nmslib cannot insert and delete the edges of a
+    graph. So a new graph has to be built for each batch, and the same answers take
+    longer. With "simple_lsh" the solver is :func:`memoir_lsh`.
 
-    An approximate search uses an index of the weights before the batch. ``recall`` and
-    ``epsilon``, its shortfall in score, are measured on the last batch of a round, and
-    this is not timed. nmslib has its own random number generator: such runs cannot be
-    repeated bit for bit.
+    An approximate search uses an index of the weights before the batch. Its ``recall``
+    and ``epsilon``, the shortfall in score, are measured on the last batch of a round;
+    this is not timed. nmslib has its own random number generator, so runs that use it
+    cannot be repeated bit for bit.
 
     Parameters
     ----------
-    eta0, eta_step : size of the first step, positive, and how fast steps shrink, not
-        negative
-    lam : weight of the regularisation, not negative; lam eta_1 must be below 1
-    batch_size : rows per step, drawn independently; by default 100 sqrt(C), or n if
-        that is less
-    mips : search for the best wrong class: "exact", "sw_graph", "hnsw", "simple_lsh" or
-        "random"
-    ef : number of candidates that a search of a graph keeps; the paper prints none, and
-        50 is the number with which the graph is built
-    bits : number of bits of a hash
-    dense : keep W dense, 4 d C bytes, or sparse, about 10 bytes per entry, which
-        changes only time and memory; the paper's W is sparse. By default dense up to
-        256 MB
-    seed : int, seeds the rows drawn
+    eta0, eta_step : float > 0, the scale of the step sizes, and float >= 0, how fast
+        they shrink
+    lam : float >= 0, the weight of the regularisation; lam eta_1 must be below 1
+    batch_size : int >= 1, the number of rows per step, drawn independently; by default
+        100 sqrt(C), or n if that is less
+    mips : the search for the best wrong class: "exact", "sw_graph", "hnsw",
+        "simple_lsh" or "random"
+    ef : int >= 1, the number of candidates that a search of a graph keeps. The paper
+        prints no value; graphs are built with 50 candidates
+    bits : int >= 1, the number of bits of a hash
+    dense : bool or None, whether W is stored dense (4 d C bytes) or sparse (about 10
+        bytes per entry), which changes only time and memory. The paper's W is sparse.
+        By default W is dense up to 256 MB
+    seed : int >= 0, seeds the draws of rows
 
     Raises
     ------
@@ -128,14 +128,14 @@ def memoir_l1(
 ) -> Iterator[MemoirState]:
     """Lower P(W) = lam/2 |W|_1 + mean_i max(0, 1 + max_{r != y_i} x_i.(w_r - w_{y_i})).
 
-    Algorithm 2: after each batch, the weights of the classes R_t in it (every label and
-    every answer) move towards zero by C / |R_t| lam eta_t, as printed in (13); the
-    objective (11) contains half of lam. Every batch sweeps all weights, so that small
-    batches are slow. Everything else is as in :func:`memoir_l2`.
+    This is Algorithm 2: after each batch, the weights of the classes R_t in it (every
+    label and every answer) move towards zero by C / |R_t| lam eta_t, as printed in
+    (13); the objective (11) contains half of lam. Every batch visits all weights, so
+    small batches are slow. Everything else is as in :func:`memoir_l2`.
 
     Parameters
     ----------
-    lam : weight of the l1 norm, not negative
+    lam : float >= 0, the weight of the l1 norm
 
     Raises
     ------
@@ -181,8 +181,8 @@ def memoir_lsh(
     """Run Algorithm 1 with SimpleLSH, the paper's MEMOIR-LSH.
 
     The defaults are the settings of Table 4. The paper mentions a "reduced feature
-    space", and its authors' code hashes a truncated SVD: use such features (``| 128
-    pca``). Everything else is as in :func:`memoir_l2`.
+    space", and its authors' code hashes a truncated SVD; ``| 128 pca`` makes such
+    features. Everything else is as in :func:`memoir_l2`.
     """
     return memoir_l2.__wrapped__(  # type: ignore[attr-defined]
         problem,
@@ -199,13 +199,13 @@ def memoir_lsh(
 
 
 def check_steps(lam: float, eta0: float, eta_step: float) -> None:
-    """Raise a ValueError if one of these is out of its range."""
+    """Raise a ValueError that names the first of these that is out of its range."""
     check_positive(eta0, "eta0")
     check_not_negative(lam=lam, eta_step=eta_step)
 
 
 def batches_of(problem: Problem, batch_size: int | None) -> tuple[int, int]:
-    """Return the number of rows of a batch, and of batches in a round."""
+    """Return the numbers of rows in a batch and of batches in a round."""
     size = default_batch(problem, batch_size)
     if size * MAX_BATCHES >= problem.n:
         return size, 1
@@ -223,7 +223,7 @@ def begun(problem, penalty, lam, dense, seed, state) -> MemoirState:
 
 
 def oracle_of(s: MemoirState, mips: str, ef: int, bits: int) -> Oracle | None:
-    """Return a search for line 6, or None for exact answers, which `visit` finds."""
+    """Return a search for line 6, or None if `visit` finds the exact answers."""
     d = len(s.starts)
     match mips:
         case "exact":
@@ -232,7 +232,7 @@ def oracle_of(s: MemoirState, mips: str, ef: int, bits: int) -> Oracle | None:
             s.build_seconds = 0.0
             s.query_seconds = 0.0
             return None
-        case "simple_lsh":  # a resumed run has the hyperplanes of its beginning
+        case "simple_lsh":  # a resumed run needs the same hyperplanes
             return make_oracle(mips, k=s.k, d=d, seed=[s.seed, 1], bits=bits)
         case "random":
             return make_oracle(mips, k=s.k, d=d, seed=s.rng)

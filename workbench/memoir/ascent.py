@@ -1,9 +1,9 @@
 """Dual ascent over rows with small sets of classes: the compiled inside of
 `cs_working_set`.
 
-Row i keeps a set of classes, first its own class, with their dual variables alpha. A
-visit of a row solves the dual over a block of that set exactly, so it never lowers the
-dual.
+Row i has a set of classes, the first of which is its own class, with dual variables
+alpha. A visit of a row solves the dual over a block of its set exactly, so no visit
+lowers the dual.
 """
 
 from __future__ import annotations
@@ -17,9 +17,11 @@ from workbench.kernels.rows import Rows
 from workbench.memoir.blocks import soft
 from workbench.memoir.products import add_outer, add_scores, lacks_room, set_scores
 
-# Number of unused classes that enter the block of one visit: few keep V sparse.
+# The largest number of unused classes in the block of a visit; a small number keeps V
+# sparse.
 ENTERING = 3
-# Smallest |x|^2 times the cost; below it, steps would follow the rounding of g.
+# The smallest value of |x|^2 times the cost; below it, steps would follow the rounding
+# of g.
 MIN_CURVATURE = 1e-6
 
 
@@ -33,8 +35,8 @@ class Data(NamedTuple):
 
 
 class Rule(NamedTuple):
-    """How rows are visited: the l1 norm's weight, None for 0, the smallest violation
-    that counts, and how many classes may enter a set.
+    """How rows are visited: the weight of the l1 norm (None for 0), the largest
+    violation that is tolerated, and the number of classes that may enter a set.
 
     With `added` above 0 the scores of all classes are computed, and the `added` largest
     violators enter the row's set; with 0 only the classes in the set are scored.
@@ -55,7 +57,7 @@ class Sets(NamedTuple):
 
 
 class Scratch(NamedTuple):
-    """Memory of one visit, allocated once: allocation takes as long as a short row."""
+    """Memory for one visit, allocated once: allocation takes as long as a short row."""
 
     # (k + 1,) float32, the scores of all classes, then of those outside the set
     out: np.ndarray
@@ -63,21 +65,21 @@ class Scratch(NamedTuple):
     # (M,) the scores of the set plus the margin, which is the gradient of the dual
     g: np.ndarray
     delta: np.ndarray  # (M,) the step over a block
-    room: np.ndarray  # (M,) how far each alpha of the block is from its bound
-    block: np.ndarray  # (M,) the places of the block in the set
-    stepping: np.ndarray  # (M,) the classes that step
+    room: np.ndarray  # (M,) the distance of each alpha of the block from its bound
+    block: np.ndarray  # (M,) the positions of the block in the set
+    stepping: np.ndarray  # (M,) the classes whose alpha changes
 
 
 @njit(cache=True)
 def visit_rows(blocks, at, data, order, sets, rule, seen):
-    """Visit rows, from place `at` of `order` on.
+    """Visit rows, beginning at position `at` of `order`.
 
-    `seen` counts the steps, and the violating classes for which a set had no place.
+    `seen` counts the steps, and the violating classes for which a set had no room.
 
     Returns
     -------
-    at : the place reached
-    need : number of free slots that V needs there, 0 at the end
+    at : the position reached
+    need : the number of free slots that V needs there; 0 at the end
     """
     M = sets.classes.shape[1]
     reals = np.empty((3, M))
@@ -126,9 +128,9 @@ def violators(blocks, i, data, sets, rule, scratch):
 
 @njit(cache=True)
 def enter(sets, i, g, size, c, score):
-    """Put class c into row i's set; return its size and whether there was a place.
+    """Put class c into the set of row i; return its size and whether c is now in it.
 
-    A full set gives up the class of lowest score that is not in use.
+    A full set drops its unused class with the lowest score, if c has a higher one.
     """
     place = size
     if size == sets.classes.shape[1]:
@@ -146,7 +148,7 @@ def enter(sets, i, g, size, c, score):
 
 @njit(cache=True)
 def largest(out, threshold, best):
-    """Write the classes that score highest above `threshold` to `best`; count them."""
+    """Write the best classes above `threshold` to `best`; return their number."""
     count = 0
     for c in range(np.uint64(len(out))):
         if out[c] > threshold:
@@ -165,7 +167,7 @@ def largest(out, threshold, best):
 
 @njit(cache=True)
 def violation_level(sets, i, g, size, cost):
-    """Return the lowest score of a class whose alpha may grow: violators exceed it."""
+    """Return the lowest score of a class whose alpha may grow; violators exceed it."""
     level = g[0] if sets.alpha[i, 0] < cost else np.inf
     for j in range(1, size):
         if sets.alpha[i, j] < 0.0:
@@ -177,7 +179,7 @@ def violation_level(sets, i, g, size, cost):
 def choose_block(alpha, g, level, size, block):
     """Write the places of a block of a set to `block`; return their number.
 
-    The block is the row's own class, those in use, and the few that violate most.
+    The block has the row's own class, the classes in use, and the worst violators.
     """
     block[0] = 0
     used = 1
@@ -204,7 +206,7 @@ def choose_block(alpha, g, level, size, block):
 
 @njit(cache=True)
 def solve(blocks, i, data, sets, rule, scratch, size):
-    """Take the exact step over a block of row i's set; return whether there was one."""
+    """Take the exact step over a block of row i's set; return whether alpha changed."""
     _, _, g, delta, _, block, stepping = scratch
     cost = data.costs[i]
     square = data.squares[i]
@@ -225,7 +227,7 @@ def solve(blocks, i, data, sets, rule, scratch, size):
         j = block[b]
         before = alpha[j]
         bound = 0.0 if j else cost
-        # Rounded to the type in which they are stored, so that V and alpha agree.
+        # Values are rounded to the type of alpha, so that V and alpha agree.
         alpha[j] = min(np.float32(before + delta[b]), np.float32(bound))
         change = np.float64(alpha[j]) - np.float64(before)
         if change != 0.0:
@@ -243,7 +245,7 @@ def block_step(alpha, scratch, m, cost, curvature):
 
     It maximises -curvature/2 |delta|^2 - g.delta over alpha + delta <= cost [own class]
     with sum delta = 0: delta_c = min(room_c, (beta - g_c) / curvature). To find beta,
-    classes are fixed at their bounds in the order in which they reach these (Keerthi et
+    classes are fixed at their bounds in the order in which they reach them (Keerthi et
     al., 2008).
     """
     _, _, g, delta, room, block, _ = scratch
@@ -253,7 +255,7 @@ def block_step(alpha, scratch, m, cost, curvature):
         j = block[b]
         bound = 0.0 if j else cost
         room[b] = bound - alpha[j]
-        delta[b] = g[j] + curvature * room[b]  # the beta at which it reaches its bound
+        delta[b] = g[j] + curvature * room[b]  # the beta at which j reaches its bound
         total += g[j]
     beta = total / free
     while free > 1:

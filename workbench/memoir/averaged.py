@@ -1,4 +1,4 @@
-"""Averaged steps, ours: MEMOIR without everything that is unnecessary.
+"""Averaged steps (ours): MEMOIR without everything that is unnecessary.
 
     W := 0
     for t = 1, 2, ..., over the rows in a new random order in each pass:
@@ -7,7 +7,7 @@
     predict by the mean of all W
 
 Let S be the sum of all changes of W, each times the number of steps before it. Then W^1
-+ .. + W^t = t W^t - S, so that the mean needs only a second value for each weight.
++ .. + W^t = t W^t - S, so the mean needs only a second value for each weight.
 """
 
 from __future__ import annotations
@@ -45,11 +45,11 @@ def memoir_averaged(
 
     Parameters
     ----------
-    eta0, eta_step : positive, and not negative; step t is eta0 / sqrt(1 + eta_step t).
-        The defaults are ours, like the method
-    dense : keep weights dense, 8 d C bytes, or sparse, about 14 bytes per entry; by
-        default dense up to 256 MB
-    seed : int, seeds the order of the rows
+    eta0, eta_step : float > 0 and float >= 0; step t has the size eta0 / sqrt(1 +
+        eta_step t)
+    dense : bool or None, whether weights are stored dense (8 d C bytes) or sparse
+        (about 14 bytes per entry); by default they are dense up to 256 MB
+    seed : int >= 0, seeds the order of the rows
 
     Raises
     ------

@@ -1,12 +1,12 @@
-"""A (d, C) matrix that changes while it is read, sparse or dense: one block of slots
-for each row.
+"""A (d, C) matrix, sparse or dense, that can change while it is read: each row has one
+block of slots.
 
-Row f lists the classes that feature f has met, in a small hash table whose number of
-slots is a power of two. A class is found by open addressing. The whole block is read by
-one short sweep, in which empty slots add zero to a class that does not exist. A row
-with many classes has a slot for every class instead, like all rows of a dense matrix.
-So the matrix is its own inverted index, exact at all times. `products.py` multiplies it
-by rows of data.
+Row f lists the classes that have a weight at feature f, in a small hash table whose
+number of slots is a power of two. A class is found by open addressing. One short loop
+reads the whole block; empty slots add zero to a class that does not exist. A row with
+many classes has a slot for every class instead, like all rows of a dense matrix. So the
+matrix is its own inverted index, and is always exact. `products.py` multiplies it by
+rows of data.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ MIN_SIZE = 2  # log2 of the number of slots of the smallest block
 SLACK = 1.5  # ratio of the slots of a new pool to the slots in use
 PATCH = 2**16  # number of free slots in a new pool, in addition to the requested ones
 FULL = 0.8  # a block grows if a larger fraction of its slots is in use
-# A block that would need more than this fraction of C slots gets one for every class.
+# A block that would need more than this fraction of C slots gets a slot for every
+# class.
 DENSE = 0.5
 
 
@@ -33,7 +34,7 @@ class Blocks(NamedTuple):
     """The blocks of all d rows, and the pool of p slots that contains them."""
 
     starts: np.ndarray  # (d,) int64, first slot of each block
-    # (d,) uint8, log2 of the number of slots of each block, 0 for none, WHOLE for C
+    # (d,) uint8, log2 of the number of slots of each block; 0 means none, WHOLE means C
     sizes: np.ndarray
     used: np.ndarray  # (d,) int32, number of slots of each block that have a class
     # (p,) uint16 or uint32, C if a slot is empty; (0,) if every block is whole
@@ -46,7 +47,7 @@ class Blocks(NamedTuple):
 
 @dataclass
 class InBlocks:
-    """The part of a state that is a matrix in blocks."""
+    """The fields of a state that store a matrix in blocks."""
 
     starts: np.ndarray
     sizes: np.ndarray
@@ -66,11 +67,11 @@ class InBlocks:
         vars(self).update(blocks._asdict())
 
     def run(self, kernel: Callable, *arguments) -> None:
-        """Run a compiled pass to its end, in a larger pool whenever it lacks slots.
+        """Run a compiled pass to its end; whenever it lacks slots, enlarge the pool.
 
-        The kernel takes the blocks, the place at which to begin, and `arguments`. It
-        returns the place it has reached and the number of free slots it needs there,
-        which is 0 at the end.
+        The kernel takes the blocks, the position at which to begin, and `arguments`. It
+        returns the position that it has reached and the number of free slots that it
+        needs there, which is 0 at the end.
         """
         place, need = kernel(self.blocks(), 0, *arguments)
         while need:
@@ -94,7 +95,7 @@ def empty(d: int, k: int, *, sums: bool = False, slots: int = 1) -> Blocks:
 
 
 def dense(W: np.ndarray, *, sums: bool = False) -> Blocks:
-    """Return the blocks of a dense (d, k) matrix, whose values they share."""
+    """Return the blocks of a dense (d, k) matrix, with which they share memory."""
     d, k = W.shape
     seconds = W.size if sums else 0
     return Blocks(
@@ -110,12 +111,12 @@ def dense(W: np.ndarray, *, sums: bool = False) -> Blocks:
 
 
 def _kind(k: int) -> type:
-    """Return the smallest type for k, the number of the class that does not exist."""
+    """Return the smallest type that can store k, which marks empty slots."""
     return np.uint16 if k < 2**16 else np.uint32
 
 
 def slots_of(blocks: Blocks) -> tuple[np.ndarray, np.ndarray]:
-    """Return the slots of all blocks, block after block, and where each block ends."""
+    """Return the slots of all blocks, one block after another, and their ends."""
     lengths = (blocks.sizes > 0) << blocks.sizes.astype(int)
     lengths[blocks.sizes == WHOLE] = blocks.k
     ends = np.append(0, np.cumsum(lengths))
@@ -138,7 +139,7 @@ def roomier(blocks: Blocks, need: int) -> Blocks:
 
 
 def compacted(blocks: Blocks, need: int) -> Blocks:
-    """Return the matrix without zeros and sums, with `need` or more free slots."""
+    """Return the blocks without zeros and sums, with `need` or more free slots."""
     W = matrix_of(blocks)
     k = blocks.k
     counts = np.diff(W.indptr)
@@ -151,7 +152,7 @@ def compacted(blocks: Blocks, need: int) -> Blocks:
 
 
 def matrix_of(blocks: Blocks, l1: float = 0.0) -> sp.csr_array | np.ndarray:
-    """Return the (d, k) matrix, dense or CSR, with values moved `l1` towards zero."""
+    """Return the (d, k) matrix, dense or CSR, with values moved by `l1` towards 0."""
     k = blocks.k
     shape = len(blocks.starts), k
     l1 = np.float32(l1)
@@ -172,7 +173,7 @@ def matrix_of(blocks: Blocks, l1: float = 0.0) -> sp.csr_array | np.ndarray:
 
 @njit(cache=True)
 def soft(value, l1):
-    """Return `value` moved l1 towards zero; None, known at compile time, is 0."""
+    """Return `value`, moved by `l1` towards zero; None means 0 at compile time."""
     if l1 is None:
         return value
     return max(value - l1, np.float32(0.0)) + min(value + l1, np.float32(0.0))
@@ -180,7 +181,7 @@ def soft(value, l1):
 
 @njit(cache=True, inline="always")
 def hashed(c, size):
-    """Return where the search for class c begins in 2^size slots (Fibonacci hash)."""
+    """Return the slot, of 2^size, at which the search for c begins (Fibonacci hash)."""
     product = np.uint64(c) * np.uint64(2654435769) & np.uint64(2**32 - 1)
     return product >> (np.uint64(32) - np.uint64(size))
 
@@ -191,7 +192,7 @@ def position(starts, sizes, classes, f, c, k):
     and p is free for it.
 
     The arguments are arrays: compiled code may count references whenever it takes an
-    array out of a tuple, which would cost more than everything else here.
+    array out of a tuple, which would take longer than everything else here.
     """
     size = sizes[f]
     start = starts[f]
@@ -210,7 +211,7 @@ def position(starts, sizes, classes, f, c, k):
 
 @njit(cache=True)
 def slots_for(size, needed, k):
-    """Return the size that a block of this size must have for `needed` classes."""
+    """Return the size to which a block must grow for `needed` classes."""
     if size == WHOLE:
         return size
     size = max(size, np.uint8(MIN_SIZE))
@@ -261,9 +262,9 @@ def reserve(blocks, f, more):
 
 @njit(cache=True)
 def insert(used, classes, f, c, p):
-    """Put class c into the free slot that `position` has returned as `p`; return it.
+    """Put class c into the free slot that `position` returned as `p`; return the slot.
 
-    The function is not inlined: the loops around it would become ten times as slow.
+    The function is not inlined, which would make the loops around it ten times as slow.
     """
     slot = -1 - p
     classes[slot] = c

@@ -1,4 +1,4 @@
-"""Multiclass Pegasos with a certificate (ours): Algorithm 1, steps of Theorem 2."""
+"""Multiclass Pegasos with a certificate (ours): Algorithm 1 with Theorem 2's steps."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ from workbench.memoir.steps import (
     visit,
 )
 
-MIN_SCALE = 1e-9  # a smaller scale of W is multiplied into the weights
-DUAL_BYTES = 2**30  # size up to which the dual point is kept
-MIN_UNIT = 1e-20  # a smaller unit is multiplied into the dual point
+MIN_SCALE = 1e-9  # a scale of W below this is multiplied into the weights
+DUAL_BYTES = 2**30  # the dual point is stored up to this size
+MIN_UNIT = 1e-20  # a unit below this is multiplied into the dual point
 
 
 @dataclass
@@ -39,10 +39,10 @@ class PegasosState(State):
     """The last iterate ``W`` (d, k), the step counter, the generator and both bounds.
 
     The dual point of ``W`` is ``unit`` times ``dual`` (n, k); ``mass`` in [0, 1] is the
-    sum of its entries. It is not stored, and ``dual`` is (0, 0), if it takes more than
-    a gigabyte. ``primal`` is P(W), and ``upper`` the smallest so far. ``updates`` is
-    the fraction of rows that violated their margin in the last round. All numbers are
-    for this ``lam``.
+    sum of its entries. A dual point of more than a gigabyte is not stored, and ``dual``
+    is then (0, 0). ``primal`` is P(W), and ``upper`` the smallest value so far.
+    ``updates`` is the fraction of rows that violated their margin in the last round.
+    All numbers are for this ``lam``.
     """
 
     round: int
@@ -84,36 +84,38 @@ def memoir_pegasos(
     Algorithm 1 of Belyy and Sholokhov with an exact argmax, changed so that it has a
     certificate (:func:`workbench.memoir.algorithms.memoir_l2` is the printed one). A
     round visits every training row once, in a new random order that is cut into ceil(n
-    / batch_size) batches whose sizes differ by at most one. The box leaves some
-    choices: eta_t is 1 / (lam t), as in Theorem 2; the "uniformly random" batch is the
-    next of that order; a row's step is eta_t over the mean batch size b, because eta_t
-    alone would minimise lam/2 |W|^2 + b mean_i max(0, ...); the next step shrinks the
-    projected W, while the printed indices ignore the projection.
+    / batch_size) batches whose sizes differ by at most one. The choices that the box
+    leaves open are made as follows. eta_t is 1 / (lam t), as in Theorem 2. The
+    "uniformly random" batch is the next one in the order of the round. The step of a
+    row is eta_t divided by the mean batch size b, because eta_t alone would minimise
+    lam/2 |W|^2 + b mean_i max(0, ...). The next step shrinks the projected W, although
+    the printed indices ignore the projection.
 
-    The sum over steps is a dual point, so that each round has a certificate. Crammer
-    and Singer's dual has weights a_ic >= 0, c != y_i, with sum_c a_ic <= 1/n for every
-    row, and
+    The sum over steps is a dual point, so each round has a certificate. Crammer and
+    Singer's dual has weights a_ic >= 0, c != y_i, with sum_c a_ic <= 1/n for every row,
+    and
 
         D(a) = sum_ic a_ic - lam/2 |W_a|^2 <= min P,
         W_a = (1/lam) sum_ic a_ic (phi(x_i, y_i) - phi(x_i, c)),
 
     where phi(x, c) puts x into column c. A violated margin adds m / (t n), for m
     batches per round, to one a_ic. Shrinking scales all weights by 1 - 1/t, and a
-    projection scales them by at most 1. So W = W_a at every step, whatever class c the
-    search returned. After E rounds, T = m E steps, the addition of step t has become at
-    most m / (T n), and every row was visited E times: sum_c a_ic <= E m / (T n) = 1/n.
-    (Batches drawn with replacement would break this.) D needs only |W|^2 and the sum of
-    the weights, `mass`. The point s a is feasible for s in [0, 1] too, and ``lower`` is
-    the largest of their values. Both bounds allow for the n roundings of W in each
-    round.
+    projection scales them by at most 1. So W = W_a after every step, for any class c
+    that the search returned. After E rounds, T = m E steps, the addition of step t has
+    become at most m / (T n), and every row was visited E times: sum_c a_ic <= E m / (T
+    n) = 1/n. (Batches drawn with replacement would break this.) D needs only |W|^2 and
+    the sum of the weights, `mass`. The point s a is also feasible for s in [0, 1], and
+    ``lower`` is the largest value of D at these points. Both bounds allow for the n
+    roundings of W in each round.
 
     Parameters
     ----------
-    lam : positive weight of the regularisation lam/2 |W|^2; with the printed value,
-        1, every row of unit length violates its margin, so the default is our own
-    batch_size : rows per step, at least 1, as in Theorem 2; n or more is one batch per
-        round
-    seed : int, seeds the row order
+    lam : float > 0, the weight of the regularisation lam/2 |W|^2. With the printed
+        value, 1, every row of unit length violates its margin, so the default is our
+        own
+    batch_size : int >= 1, the number of rows per step; 1 as in Theorem 2. With n or
+        more, a round has one batch
+    seed : int >= 0, seeds the order of the rows
 
     Raises
     ------
@@ -172,7 +174,7 @@ def epoch(blocks, batch, ends, shrinks, lam, numbers, taken, scratch):
     """Visit all batches of a pass, lines 2 to 14; return the factor by which the pass
     shrinks the W before it.
 
-    Step b ends before place ``ends[b]`` of the pass; it first multiplies W by
+    Step b ends before position ``ends[b]`` of the pass; it first multiplies W by
     ``shrinks[b]``.
     """
     folded = 1.0
@@ -213,7 +215,7 @@ def start(problem: Problem, lam: float, seed: int) -> PegasosState:
 
 
 def evaluate(problem: Problem, s: PegasosState, length: float) -> None:
-    """Write P(W) and the bounds, which never become worse, into the state.
+    """Write P(W) and the bounds into the state; bounds never become worse.
 
     `length` is the mean length of a row.
     """
@@ -222,7 +224,7 @@ def evaluate(problem: Problem, s: PegasosState, length: float) -> None:
     units = EPS * (problem.n + problem.d + problem.k)
     s.primal += units * (s.primal + 1.0 + 2.0 * length * square**0.5)
     s.upper = min(s.upper, s.primal)
-    if s.mass > 0.0:  # after round 0: the very first row violates its margin
+    if s.mass > 0.0:  # true after round 0, as the first row always violates its margin
         shrink = s.mass / max(s.mass, s.lam * square)
         linear = shrink * s.mass
         square = shrink**2 * s.lam * square

@@ -24,15 +24,15 @@ from workbench.memoir.blocks import (
 
 @njit(cache=True, inline="always")
 def span(rows, i):
-    """Return where the entries of row i begin and end, and how far the index of
-    an entry is below its place."""
+    """Return where row i's entries begin and end, and the shift from places to
+    indices."""
     start = rows.starts[i]
     return start, rows.starts[i + np.uint64(1)], rows.shift * start
 
 
 @njit(cache=True, fastmath={"reassoc", "contract", "nsz", "arcp"})
 def add_scores(blocks, rows, i, l1, out):
-    """Add row i times the matrix, moved l1 (or None) towards 0, to (k + 1,) `out`."""
+    """Add row i times the matrix, moved by `l1` towards 0, to (k + 1,) `out`."""
     starts, sizes, _, classes, values, _, _, k = blocks
     data = rows.data
     indices = rows.indices
@@ -62,7 +62,7 @@ def add_scores(blocks, rows, i, l1, out):
 
 @njit(cache=True, fastmath={"reassoc", "contract", "nsz", "arcp"}, inline="always")
 def add_dense_scores(data, indices, start, end, shift, W, l1, out):
-    """Do the same for a dense W, by four features, to access `out` less often."""
+    """Do the same for a dense W, four features at a time, to access `out` less."""
     kind = out.dtype.type
     four = np.uint64(4)
     while start + four <= end:
@@ -89,7 +89,7 @@ def add_dense_scores(data, indices, start, end, shift, W, l1, out):
 
 @njit(cache=True)
 def set_scores(blocks, rows, i, members, l1, g):
-    """Write row i times the columns of these classes, moved l1 towards zero, to `g`."""
+    """Write row i times these classes' columns, moved by `l1` towards zero, to `g`."""
     starts, sizes, _, classes, values, _, _, k = blocks
     data = rows.data
     indices = rows.indices
@@ -108,7 +108,7 @@ def set_scores(blocks, rows, i, members, l1, g):
 
 @njit(cache=True)
 def add_outer(blocks, rows, i, steps, members, mass):
-    """Add row i times steps to the classes' columns, and `mass` times it to sums."""
+    """Add row i times `steps` to the classes' columns, and `mass` times it to sums."""
     starts, sizes, used, classes, values, sums, _, k = blocks
     data = rows.data
     indices = rows.indices
@@ -145,7 +145,7 @@ def lacks_room(blocks, rows, i, more):
     k = blocks.k
     start, end, shift = span(rows, i)
     free = len(blocks.values) - blocks.end[0]
-    bound = np.int64(end - start) * max(k, 4 * more)  # it often saves the count
+    bound = np.int64(end - start) * max(k, 4 * more)  # avoids most counts
     if free >= bound:
         return 0
     need = 0

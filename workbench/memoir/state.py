@@ -31,30 +31,30 @@ from workbench.memoir.steps import (
 )
 
 DENSE_BYTES = 2**28  # weights up to this size are dense by default
-MIN_SCALE = 1e-3  # a smaller scale of W is multiplied into the weights
-# Truncated weights move to smaller blocks if a smaller fraction of them is not zero.
+MIN_SCALE = 1e-3  # a scale of W below this is multiplied into the weights
+# Truncated weights move to smaller blocks if their fraction of nonzeros is smaller.
 LOADED = 0.2
 SAMPLED = 200  # number of rows on which a search is compared with the exact one
-OBJECTIVE_ROWS = 5_000  # the largest number of rows that the objective is taken over
+OBJECTIVE_ROWS = 5_000  # the largest number of rows used for the objective
 
 
 @dataclass
 class MemoirState(InBlocks, State):
-    """Weights W = scale U after a round, with U (d, k) in blocks.
+    """The weights W = scale U after a round, with U (d, k) in blocks.
 
     An averaged state predicts by the mean of all iterates, U - S / step with S in
-    ``sums`` (see `averaged.py`). ``primal`` is the objective of the weights that
-    predict, on all rows or a sample, where ``weight`` is the weight of the penalty.
+    ``sums`` (see `averaged.py`). ``primal`` is the objective, on all rows or a sample,
+    of the weights that predict, and ``weight`` is the weight of the penalty.
     ``updates`` is the fraction of the round's rows that violated their margin.
     ``recall`` and ``epsilon`` come from :func:`workbench.memoir.mips.inexactness`.
     """
 
     round: int
-    # The method: steps so far, the numbers of W (see steps.py), the draw of rows.
+    # The method: the steps so far, the numbers of W (see steps.py), the draws of rows.
     step: int
     numbers: np.ndarray
     rng: np.random.Generator
-    # It seeds `rng`, and the hyperplanes of a hash, which a resumed run makes again.
+    # The seed of `rng` and of a hash's hyperplanes, which a resumed run makes again.
     seed: int
     weight: float
     moved: int = 0  # number of rows of this round that violated their margin
@@ -93,9 +93,9 @@ class MemoirState(InBlocks, State):
     def search(
         self, oracle: Oracle | None, problem: Problem, j, measured: bool
     ) -> np.ndarray:
-        """Return the class that an index of the current W finds for each of these rows.
+        """Return the class that a search of the current W finds for each of these rows.
 
-        Without an oracle there are no answers: :func:`visit` finds the best class.
+        Without an oracle the result is empty, and :func:`visit` finds the best classes.
         """
         if oracle is None:
             return NO_ANSWERS
@@ -114,7 +114,7 @@ class MemoirState(InBlocks, State):
         return answers
 
     def visit(self, batch: Batch) -> np.ndarray:
-        """Let a batch change W, as in `steps.py`; return the rows' wrong classes."""
+        """Change W by the steps of a batch; return the wrong classes of its rows."""
         m = len(batch.j)
         taken = none_taken(m)
         self.run(visit, m, batch, self.numbers, taken, scratch_of(self.blocks()))
@@ -128,7 +128,7 @@ class MemoirState(InBlocks, State):
             fold(self.blocks(), self.numbers)
 
     def truncate(self, R: np.ndarray, threshold: float) -> None:
-        """Move the weights of the classes R towards zero by a threshold: (13)."""
+        """Move the weights of the classes R towards zero by a threshold, as in (13)."""
         thresholds = np.zeros(self.k, np.float32)
         thresholds[R] = threshold
         truncate(self.blocks(), thresholds)
@@ -147,7 +147,7 @@ class MemoirState(InBlocks, State):
 def start(
     problem: Problem, weight: float, dense_weights: bool | None, seed: int, sums=False
 ):
-    """Return round 0: weights of zero, by default dense if they are small.
+    """Return round 0, with weights of zero; by default small weights are dense.
 
     Raises
     ------
@@ -165,7 +165,7 @@ def start(
     d = problem.d
     k = problem.k
     numbers = np.array(NUMBERS)
-    fold(empty(1, k, sums=sums), numbers)  # to compile it: a warm-up would not
+    fold(empty(1, k, sums=sums), numbers)  # compile it, as a warm-up does not
     need = 8 * d * k if sums else 4 * d * k
     if dense_weights is None:
         dense_weights = need <= DENSE_BYTES
@@ -187,7 +187,7 @@ def start(
 
 
 def default_batch(problem: Problem, size: int | None = None) -> int:
-    """Return `size`, or if it is None the paper's 100 sqrt(C), at most n."""
+    """Return `size`; if it is None, the paper's 100 sqrt(C), but at most n."""
     if size is None:
         return min(problem.n, round(100 * sqrt(problem.k)))
     check_counts(batch_size=size)
@@ -195,7 +195,7 @@ def default_batch(problem: Problem, size: int | None = None) -> int:
 
 
 def objective(problem: Problem, W, weight: float, penalty: str) -> float:
-    """Return weight/2 |W|^2, or weight/2 |W|_1, plus the mean hinge of rows."""
+    """Return weight/2 |W|^2, or weight/2 |W|_1, plus the mean hinge loss of rows."""
     rows = np.arange(problem.n)
     if problem.n > OBJECTIVE_ROWS:
         rng = np.random.default_rng(0)

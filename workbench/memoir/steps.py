@@ -32,7 +32,7 @@ class Batch(NamedTuple):
     x: Rows  # all rows of the problem
     y: np.ndarray  # (n,) labels of all rows
     j: np.ndarray  # (m,) the rows of this batch
-    # (m,) int32, wrong classes that a search found; (0,) to take the best under W
+    # (m,) int32, wrong classes that a search found; (0,) if the best under W are used
     r: np.ndarray
     eta: np.ndarray  # (m,) step sizes
     before: int = 0  # number of earlier rows, for the average of iterates
@@ -42,16 +42,16 @@ class Taken(NamedTuple):
     """The steps of the rows of a batch."""
 
     classes: np.ndarray  # (m,) int32, the wrong class r of each row
-    # (m,) float64, how far each row moved two columns of U, 0 if it did not
+    # (m,) float64, the step of each row in two columns of U; 0 if it took none
     steps: np.ndarray
 
 
 class Scratch(NamedTuple):
-    """Memory of one step, allocated once for a batch."""
+    """Memory for one step, allocated once per batch."""
 
     out: np.ndarray  # (k + 1,) the scores of all classes
     pair: np.ndarray  # (2,) the classes of a step
-    moves: np.ndarray  # (2,) how far these classes move, or their scores
+    moves: np.ndarray  # (2,) the steps of these classes, or their scores
 
 
 def none_taken(m: int) -> Taken:
@@ -67,15 +67,15 @@ def scratch_of(blocks: Blocks) -> Scratch:
 
 @njit(cache=True, inline="always")
 def visit(blocks, at, end, batch, numbers, taken, scratch):
-    """Visit a batch's rows from place `at` to `end`: the inner loop of both boxes.
+    """Visit the rows of a batch from position `at` to `end`: both boxes' inner loop.
 
     The comments have the line numbers of both boxes. The blocks of U, its `numbers` and
     `taken` change in place.
 
     Returns
     -------
-    at : the place of the next row
-    need : number of free slots that the blocks lack for it, 0 at the end
+    at : the position of the next row
+    need : the number of free slots that the blocks lack for this row; 0 at the end
     """
     x, labels, rows, answers, etas, before = batch
     out, pair, moves = scratch
@@ -113,10 +113,10 @@ def visit(blocks, at, end, batch, numbers, taken, scratch):
 
 @njit(cache=True, inline="always")
 def best_wrong(out, y):
-    """Return the class r != y of the largest score, the first if several are equal, and
-    y's margin over it.
+    """Return the first class r != y with the largest score, and the margin of y over
+    it.
 
-    `out` contains the scores of all classes, and one more; the score of y is
+    `out` contains the scores of all classes and one further entry; the score of y is
     overwritten.
     """
     score = np.float64(out[y])
@@ -147,7 +147,7 @@ def fold(blocks, numbers):
 
 @njit(cache=True)
 def truncate(blocks, thresholds):
-    """Move each class towards zero by its threshold, (k,) float32: (13)."""
+    """Move the weights of each class towards zero by its threshold, as in (13)."""
     k = blocks.k
     for f in range(len(blocks.starts)):
         start = blocks.starts[f]

@@ -1,8 +1,8 @@
-"""Dual ascent on working sets, for Crammer and Singer's loss with an l1 norm: ours.
+"""Dual ascent on working sets, for Crammer and Singer's loss with an l1 norm (ours).
 
 One idea of MEMOIR remains: an inexact argmax is good enough for most steps. Here it
-comes from a short list of classes that each row has. So no step needs an index of
-approximate answers, and no step can do harm: it ascends a dual whatever is in the list.
+comes from a short list of classes for each row. So no step needs an index for
+approximate search, and no step can do harm, because it ascends a dual for any list.
 """
 
 from __future__ import annotations
@@ -29,24 +29,25 @@ from workbench.memoir.ascent import Data, Rule, Sets, losses, norms, visit_rows
 from workbench.memoir.blocks import PATCH, InBlocks, dense, empty, matrix_of
 from workbench.memoir.mips import scores
 
-EPS = 0.01  # first tolerance, in units of the margin: smaller violations are ignored
+EPS = 0.01  # the first eps, in units of the margin; smaller violations are ignored
 EPS_FALL = 4.0  # eps falls by this factor after a full pass that took few steps
 MIN_EPS = 1e-6  # single precision has no more digits
 FEW_STEPS = 0.5  # eps falls if a full pass took fewer steps than this fraction of rows
-CALM = 2  # visits without a step after which passes leave a row out
-# V is dense up to this number of entries: a pass takes a third to half of the time.
+CALM = 2  # consecutive visits without a step after which inner passes omit a row
+# V is dense up to this number of entries; then a pass takes a third to half of the
+# time.
 DENSE_ENTRIES = 2**23
-ENTRIES = 2**21  # about how many entries of X's columns the certificate reads together
+ENTRIES = 2**21  # approximate number of entries that the certificate reads together
 
 
 @dataclass
 class WorkingSetState(InBlocks, State):
-    """The dual point: V = sum_i alpha_i x_i in blocks, and the sets of the rows.
+    """The dual point: V = sum_i x_i alpha_i^T in blocks, and the sets of the rows.
 
     ``sets`` to ``calm`` are the fields of :class:`workbench.memoir.ascent.Sets`. W =
     soft(V, ``l1``). ``primal`` is P(W) for this ``C``. ``updates`` is the number of
-    steps in the last full pass, divided by n, and ``full`` is how often a violating
-    class had no place in a set, divided by n.
+    steps in the last full pass, divided by n. ``full`` is the number of violating
+    classes for which a set had no room, divided by n.
     """
 
     round: int
@@ -103,30 +104,31 @@ def cs_working_set(
         V = sum_i x_i alpha_i^T,
 
     and W = soft(V, l1). A visit of a row with a block of classes maximises D over their
-    alpha, with |x_i|^2 as curvature. This is exact for l1 = 0, up to rounding, and a
-    bound of D otherwise.
+    alpha, with |x_i|^2 as curvature. For l1 = 0 this is exact up to rounding; otherwise
+    it maximises a lower bound of D.
 
     A round is `inner` passes over the rows' working sets (none in the first round),
-    then one pass over all rows, in random order, with the scores of all classes. Its
+    then one pass over all rows, in random order, with the scores of all classes. The
     `added` largest violators enter the row's set, and at most three of them enter the
-    block of a visit. A full set gives up a class that is not in use. Rows that violate
-    by less than eps are left alone. eps begins at 0.01, and is divided by four whenever
-    a full pass took steps for fewer than half of the rows.
+    block of a visit. A full set drops a class that is not in use. Violations below eps
+    are ignored. eps begins at 0.01, and is divided by four whenever a full pass took
+    steps for fewer than half of the rows.
 
-    Each round's certificate is for its W and alpha. It is evaluated in double precision
-    with V computed again from alpha, and this is not timed. If ``full`` remains above
-    0, the sets are too small for the optimum. A row's C is multiplied by its weight.
+    The certificate of a round is for its W and alpha. It is computed in double
+    precision, with a V that is computed again from alpha; this is not timed. If
+    ``full`` remains above 0, the sets are too small for the optimum. The C of a row is
+    multiplied by its weight.
 
     Parameters
     ----------
-    C : positive weight of a row's loss, as in LIBLINEAR
-    l1 : weight of the l1 norm, not negative; 0.02 to 0.05 is suitable for rows of unit
-        length
-    working_set : number of classes of a row, including its own, from 2 to 255; each
-        takes 6 bytes
-    inner : number of passes over the sets before a full pass
-    added : number of classes that may enter a set in a full pass, at least 1
-    seed : int, seeds the row order
+    C : float > 0, the weight of the loss of a row, as in LIBLINEAR
+    l1 : float >= 0, the weight of the l1 norm; 0.02 to 0.05 is suitable for rows of
+        unit length
+    working_set : int from 2 to 255, the number of classes in the set of a row,
+        including its own; each takes 6 bytes
+    inner : int >= 0, the number of passes over the sets before a full pass
+    added : int >= 1, the largest number of classes that enter a set in a full pass
+    seed : int >= 0, seeds the order of the rows
 
     Raises
     ------
@@ -204,7 +206,7 @@ def change_weights(
 ) -> WorkingSetState:
     """Return the dual point for this `C` and `l1`, with its W and its bounds."""
     if (s.C, s.l1) != (C, l1):
-        scale = min(1.0, C / s.C)  # with a larger C, alpha is still feasible
+        scale = min(1.0, C / s.C)  # alpha stays feasible for a larger C
         costs = C * problem.weights
         s.values *= np.float32(scale)
         alpha = np.maximum(scale * s.alpha, -rounded_down(costs)[:, None])
@@ -220,12 +222,12 @@ def change_weights(
 
 
 def threshold_of(s: WorkingSetState) -> np.float32 | None:
-    """Return l1 for compiled code: None is 0, and saves a third of the time."""
+    """Return l1 for compiled code, or None for 0, which saves a third of the time."""
     return np.float32(s.l1) if s.l1 else None
 
 
 def rounded_down(costs: np.ndarray) -> np.ndarray:
-    """Return the largest numbers of single precision, alpha's type, up to these."""
+    """Return the costs, rounded down to single precision, the type of alpha."""
     single = costs.astype(np.float32)
     below = np.nextafter(single, np.float32(0.0))
     return np.where(single > costs, below, single).astype(float)
@@ -234,7 +236,7 @@ def rounded_down(costs: np.ndarray) -> np.ndarray:
 def certificate(
     problem: Problem, s: WorkingSetState, costs: np.ndarray
 ) -> tuple[float, float]:
-    """Return D(alpha) and P(W), moved apart by the possible rounding errors."""
+    """Return D(alpha) and P(W), rounded down and up by all possible rounding errors."""
     X = problem.X
     d = problem.d
     V = s.blocks()

@@ -1,2 +1,1 @@
-"""Minimax risk classifiers (Bondugula, Mazuelas, Pérez): one file per method, one per
-purpose."""
+"""Minimax risk classifiers (Bondugula, Mazuelas, Pérez), with one file per method."""

@@ -1,7 +1,7 @@
 """MRC-CCG, minimax risk classifiers by constraint and column generation: Algorithm 1.
 
-The comments in :func:`mrc_ccg` bear the line numbers of the printed box, which repeats
-FEAT, CONSTR and LPSOLVE until neither constraints nor features join:
+The comments in :func:`mrc_ccg` give the line numbers of the printed box, which repeats
+FEAT, CONSTR and LPSOLVE until neither constraints nor features are added:
 
     1: k := 1
     2: repeat
@@ -50,11 +50,11 @@ TIGHT = 1e-9
 class CutState(RiskState):
     """One iterate of Algorithm 1.
 
-    The constraints I are ``extra`` (e,), numbers of :func:`class_subsets`, with or
-    without ``every`` subset, and after them those of ``samples`` (c,), each with a
-    label subset in ``masks`` (c, k). The features J are ``features`` (f,), given by
-    their positions y d' + j. ``M`` (k, d') and ``nu`` solve P_IJ with the value ``R``,
-    and ``alpha`` (e + c,) solves D_IJ; ``slack`` (e + c,) is the distance of each
+    The constraints I are ``extra`` (e,), numbers of :func:`class_subsets` with or
+    without ``every`` subset, followed by those of ``samples`` (c,), each with a label
+    subset in ``masks`` (c, k). The features J are ``features`` (f,), given by their
+    positions y d' + j. ``M`` (k, d') and ``nu`` solve P_IJ with the value ``R``, and
+    ``alpha`` (e + c,) solves D_IJ; ``slack`` (e + c,) is the distance of each
     constraint from being tight. ``psi`` (n,) is the value (16) of each sample, and
     ``eps1`` and ``eps2`` are the largest violations of a primal and a dual constraint.
     """
@@ -119,22 +119,23 @@ def mrc_ccg(
     Parameters
     ----------
     problem : Problem
-    lambda0 : float > 0, the confidence of the uncertainty set in standard deviations.
+    lambda0 : float > 0, the half-width of the uncertainty set in standard deviations.
         The paper takes 0.01 (section IV)
-    eps1, eps2 : float >= 0, the smallest violation of a primal and of a dual constraint
-        that counts. The paper takes 1e-2 and 1e-5 (section IV)
-    n_max, m_max : int >= 1, the largest numbers of constraints and of features that
-        join in a round, the most violated first. The paper takes 400 (section IV), and
-        leaves open which constraints join
+    eps1, eps2 : float >= 0, the largest violation of a primal and of a dual constraint
+        that is tolerated. The paper takes 1e-2 and 1e-5 (section IV)
+    n_max, m_max : int >= 1, the largest numbers of constraints and of features that a
+        round adds, the most violated first. The paper takes 400 (section IV), and
+        leaves open which constraints are added
     k_max : int >= 1, the largest number of rounds. The paper prints no value; no run
-        comes near this one
-    columns : bool, whether features are generated, too (section III-C: nothing is ever
-        removed). False uses all features and removes slack constraints (section III-B).
-        The paper names the data sets of both sections (IV-B), but no rule; by default,
-        :func:`many_features` decides, which agrees with all that it names. Some runs
-        end in one mode only: with 400 Fourier features, III-B ends on optdigits after
-        some 40 rounds, while III-C, which no constraint leaves, becomes slower in each
-        round (the figure ``mrc_starts``)
+        comes near the default
+    columns : bool or None, whether features are generated as well. True generates them
+        and removes no constraint (section III-C). False uses all features and removes
+        slack constraints (section III-B). The paper says which data sets it solves in
+        which way (IV-B), but gives no rule. By default :func:`many_features` decides,
+        in agreement with all of these data sets. Some runs end in one of the two ways
+        only: on optdigits with 400 Fourier features, False ends after some 40 rounds,
+        while with True, which keeps all constraints, each round is slower than the last
+        (the figure ``mrc_starts``)
 
     Raises
     ------
@@ -151,8 +152,8 @@ def mrc_ccg(
     else:
         s = restated(risk, state)
     while True:  # line 2
-        J = feat(risk, s, eps2, m_max)  # line 4: what joins the J of line 3
-        I = constr(risk, s, eps1, n_max)  # line 5: the samples whose constraints join I
+        J = feat(risk, s, eps2, m_max)  # line 4: what is added to the J of line 3
+        I = constr(risk, s, eps1, n_max)  # line 5: the samples whose constraints I gets
         yield s  # lines 12 and 13 are the state's M and R
         # Line 11 comes before another LP, which would have the same solution.
         if s.round >= k_max or (len(J) == 0 and len(I) == 0):
@@ -176,8 +177,9 @@ def many_features(risk: MinimaxRisk) -> bool:
 def feat(risk: MinimaxRisk, s: CutState, eps2: float, m_max: int) -> np.ndarray:
     """FEAT: return the m_max features with the most violated dual constraints.
 
-    Feature j is violated if ``|F_j'alpha - tau_j| - lam_j`` is at least eps2. If J has
-    all features (section III-B), none is left. F'alpha also gives a lower bound of R*.
+    Feature j is violated if ``|F_j'alpha - tau_j| - lam_j`` exceeds eps2. If J already
+    has all features (section III-B), there is none to return. F'alpha also gives a
+    lower bound of R*.
     """
     p = distribution(risk, s)
     F_alpha = (risk.X.T @ p).T
@@ -192,9 +194,9 @@ def feat(risk: MinimaxRisk, s: CutState, eps2: float, m_max: int) -> np.ndarray:
 def constr(risk: MinimaxRisk, s: CutState, eps1: float, n_max: int) -> np.ndarray:
     """CONSTR: return the n_max samples with the most violated constraints.
 
-    A sample's most violated constraint is that of the subset of Algorithm 2. Its
-    violation is ``F_i mu - nu - b_i = psi + 1 - nu``. The psi of all samples also give
-    an upper bound of R*.
+    The most violated constraint of a sample belongs to the subset that Algorithm 2
+    finds. Its violation is ``F_i mu - nu - b_i = psi + 1 - nu``. The psi of all samples
+    also give an upper bound of R*.
     """
     s.psi = risk.heights(s.M)
     violation = s.psi + 1.0 - s.nu
@@ -222,12 +224,12 @@ def change_constraints(
 
 
 def lpsolve(risk: MinimaxRisk, s: CutState) -> None:
-    """LPSOLVE: solve P_IJ (14), line 7, and D_IJ (15), line 8; R is line 9.
+    """LPSOLVE: solve P_IJ (14) and D_IJ (15), lines 7 and 8; set R, line 9.
 
-    HiGHS's dual simplex starts from the last basis (section III-D); the paper has
-    Gurobi, which chooses a method by itself. The programs of optdigits with 400 Fourier
-    features (1,700 x 8,021) take it 25 s, and HiGHS's interior point method with
-    crossover 24 s.
+    HiGHS's dual simplex starts from the last basis (section III-D); the paper uses
+    Gurobi, which chooses a method by itself. The dual simplex solves the programs of
+    optdigits with 400 Fourier features (1,700 x 8,021) in 25 s, and HiGHS's interior
+    point method with crossover in 24 s.
     """
     J = s.features
     classes, masks = class_subsets(risk.k, s.every)
@@ -270,11 +272,11 @@ def distribution(risk: MinimaxRisk, s: CutState) -> np.ndarray:
 def class_subsets(k: int, every: bool) -> tuple[np.ndarray, np.ndarray]:
     """Return the constraints on class means that bound the first LP (section III-E).
 
-    With `every`, these are each class's mean with every label subset (20). Else, for
-    many classes, each mean comes with its own label and with all labels. The paper
-    leaves open which few it takes, and adds "objective positive". Here the constraints
-    of the classes' own labels imply it: weighted by the class proportions, they sum to
-    ``tau'mu <= nu``.
+    With `every`, each class's mean is combined with every label subset (20). Otherwise,
+    for many classes, each mean is combined only with its own label and with all labels.
+    The paper does not say which few subsets it takes; it adds the constraint "objective
+    positive". Here the constraints of the classes' own labels imply that one: weighted
+    by the class proportions, they sum to ``tau'mu <= nu``.
 
     Returns
     -------
@@ -293,7 +295,7 @@ def start(
 ) -> CutState:
     """Return the input of Algorithm 1: the solution on the class means (section III-E).
 
-    With `columns` the first features come from "a few", here five, rounds of column
+    With `columns`, the first features come from "a few" rounds, here five, of column
     generation on these constraints (Bondugula, Mazuelas, Pérez 2023).
     """
     s = class_means(risk, n_max, columns)
@@ -309,10 +311,11 @@ def start(
 
 
 def class_means(risk: MinimaxRisk, n_max: int, columns: bool) -> CutState:
-    """Return a state before its first LP, with I on the class means.
+    """Return a state before its first LP, whose constraints I are on the class means.
 
-    J is empty with `columns`, else it has all features. All label subsets are viable
-    "upto a few labels": here if their number is at most `n_max`.
+    With `columns`, J is empty; otherwise it has all features. The paper takes all label
+    subsets "upto a few labels"; here they are taken if there are at most `n_max`
+    constraints.
     """
     k = risk.k
     every = k < 16 and k * (2**k - 1) <= n_max

@@ -16,11 +16,11 @@ from workbench.mrc.master import largest
 from workbench.mrc.risk import MinimaxRisk, minimax_risk
 from workbench.mrc.splitting import WIDEST
 
-# The smallest number of entries of Phi for which the splitting pays. It is a
-# first-order method, whose start saves rounds if there are many classes.
+# The number of entries of Phi above which splitting pays. Splitting is a first-order
+# method, and starting from its result saves rounds if there are many classes.
 MIN_ENTRIES = 5e6
-# A mean is near the end of its interval from this distance from the middle on, in
-# half-widths of the interval.
+# A mean is near the end of its interval if its distance from the middle is larger than
+# this, in half-widths of the interval.
 NEAR_END = 0.9
 
 
@@ -39,11 +39,12 @@ def mrc_ccg_fast(
 ) -> Iterator[CutState]:
     """Run MRC-CCG from constraints and features that a short splitting run suggests.
 
-    The paper names such starts (section III-D) and declines them. On dense rows with
-    more than :data:`MIN_ENTRIES` entries of Phi (samples times components), few rounds
-    are left: on optdigits with 400 Fourier features 4 to 6 instead of 40. With two
-    classes it gains nothing (the figure ``mrc_starts`` compares). On all other problems
-    it is :func:`workbench.mrc.ccg.mrc_ccg`, which explains the parameters.
+    The paper mentions such starts (section III-D) but does not use them. On dense rows
+    with more than :data:`MIN_ENTRIES` entries of Phi (samples times components), few
+    rounds are left: on optdigits with 400 Fourier features 4 to 6 instead of 40. With
+    two classes there is no gain (the figure ``mrc_starts`` compares both). On all other
+    problems the solver is the same as :func:`workbench.mrc.ccg.mrc_ccg`, which explains
+    the parameters.
 
     Parameters
     ----------
@@ -80,9 +81,9 @@ def start(risk: MinimaxRisk, n_max: int, columns: bool) -> CutState:
     """Return round 0 for dense rows: the program that splitting suggests.
 
     Each p_i of the splitting is a mixture of label subsets; the heaviest subsets become
-    constraints, after those of the class means. The features are the components with a
-    coefficient, or whose mean is near the end of its interval; with `columns` False,
-    all.
+    constraints, after those of the class means. The features are the components that
+    have a coefficient, or whose mean is near the end of its interval. If `columns` is
+    False, all features are taken.
     """
     s = class_means(risk, n_max, columns)
     *_, split = short_split(risk, None)

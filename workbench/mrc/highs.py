@@ -1,4 +1,4 @@
-"""Linear programs in HiGHS: the one file that calls it."""
+"""Linear programs in HiGHS, which only this file calls."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ import scipy.sparse as sp
 
 from workbench.core.checks import as_number, shown
 
-# HiGHS's large_matrix_value: it refuses a program with such numbers without a message.
+# HiGHS's large_matrix_value. HiGHS refuses a program with such numbers silently.
 TOO_LARGE = 1e15
 
 
 @dataclass
 class Solution:
-    """The values ``x`` of a solution, and what HiGHS knows of it.
+    """The values ``x`` of a solution, with multipliers, basis and objective from HiGHS.
 
-    ``dual`` are the multipliers of the rows in a minimisation, ``activity`` their
-    values A x. ``optimal`` is False when a time limit ended the run; the basis is empty
-    without a simplex method or crossover.
+    ``dual`` has the multipliers of the rows in a minimisation, and ``activity`` their
+    values A x. ``optimal`` is False if the time limit ended the run. The basis is empty
+    if neither a simplex method nor crossover has run.
     """
 
     x: np.ndarray
@@ -45,7 +45,7 @@ def minimise(
     method: str = "simplex",
     seconds: float = math.inf,
 ) -> Solution:
-    """Minimise ``cost'x`` s.t. ``lower <= A x <= upper`` and ``x >= 0`` unless free.
+    """Minimise ``cost'x`` with ``lower <= A x <= upper``, and ``x >= 0`` unless free.
 
     Parameters
     ----------
@@ -57,14 +57,13 @@ def minimise(
     column_upper : (q,) array of upper bounds of the variables, or one number for all
     free : indices of the variables without a lower bound
     basis : statuses of columns and rows to start from, as in a :class:`Solution`
-    method : HiGHS's name of its simplex method ("simplex"), or of its interior point
-        method with crossover ("ipx")
+    method : "simplex", or "ipx" for the interior point method with crossover
     seconds : float > 0, the time limit in wall seconds
 
     Raises
     ------
     ValueError
-        If HiGHS would take a number for infinite, finds the program infeasible or
+        If HiGHS would treat a number as infinite, finds the program infeasible or
         unbounded, or gives up. No program here is infeasible or unbounded, but HiGHS's
         tolerances are absolute.
     """
@@ -73,7 +72,7 @@ def minimise(
     if not largest < TOO_LARGE:
         raise ValueError(
             f"problem: its linear program contains numbers up to {largest:.3g}, but "
-            f"HiGHS takes none from {TOO_LARGE:g} up; scale the features"
+            f"HiGHS accepts only numbers below {TOO_LARGE:g}; scale the features"
         )
 
     # 1. State the program.

@@ -1,16 +1,17 @@
 """A primal-dual interior point method on the compact LP, started by splitting.
 
 Over a working set of rows I and components J, with p the joint distribution, q_i >=
-p_iy the mass that row i's best label saves, and alpha the mass on the empirical
+p_iy the mass of the best label of row i, and alpha the mass on the empirical
 distribution p_0,
 
     R* = 1 - min sum_i q_i + alpha   over  p, g = q - p, alpha >= 0,  sum p + alpha = 1,
          a = lam - (E_p Phi - tau) >= 0,  b = lam + (E_p Phi - tau) >= 0.
 
 The multipliers s of p, h of g, s0 of alpha, m+ of a, m- of b give ``mu = m- - m+`` and
-phi with ``h - s = x_i mu_y - phi`` and ``sum_y h_iy = 1``: mu is a classifier, h the
-water-filling of psi. The normal matrix of a Newton step has closed-form k x k blocks:
-no label subset is ever formed. ``newton.py`` lists all unknowns and equations.
+phi with ``h - s = x_i mu_y - phi`` and ``sum_y h_iy = 1``: mu is a classifier, and h is
+the water-filling of psi. The normal matrix of a Newton step has closed-form k x k
+blocks, so no label subset is ever formed. ``newton.py`` lists all unknowns and
+equations.
 """
 
 from __future__ import annotations
@@ -39,15 +40,15 @@ from workbench.mrc.splitting import SplittingState
 # The largest number of components of the working set, whose normal matrix then takes
 # 256 MB in single precision.
 MAX_COMPONENTS = 8000
-TO_BOUNDARY = 0.95  # the largest fraction of the way to the boundary that a step goes
-# A component joins J if its mean is farther than this from the middle of its interval,
-# in half-widths of the interval.
+TO_BOUNDARY = 0.95  # the largest fraction of the way to the boundary that a step takes
+# A component is in the first J if its mean is farther than this from the middle of its
+# interval, in half-widths of the interval.
 NEAR_END = 0.8
 MIN_PRODUCT = 3e-7  # the smallest product of a variable and its multiplier at the start
 LEAD = 0.1  # complementarity may be smaller than the certified gap by this factor
-RUNAWAY = 100  # complementarity over the gap from which a jammed iterate is given up
-MAX_STALLS = 10  # consecutive short steps after which any iterate is given up
-PATIENCE = 100  # iterations without a smaller gap after which only rounding is left
+RUNAWAY = 100  # ratio of complementarity to gap at which a jammed iterate restarts
+MAX_STALLS = 10  # consecutive short steps after which any iterate restarts
+PATIENCE = 100  # steps without a smaller gap after which the method stops
 CENTRAL = 1000  # complementarity of a new start, as a multiple of the first start's
 
 
@@ -57,11 +58,11 @@ class InteriorPointState(RiskState):
 
     The primal variables are ``p``, ``g`` (|I|, k), ``q`` (|I|,), ``alpha``, ``a`` and
     ``b`` (|J|,); the dual variables are ``s``, ``h`` (|I|, k), ``s0``, ``m_plus``,
-    ``m_minus``, ``mu`` (|J|,) and ``phi``. ``mu`` is stored besides m- - m+: an error
-    of the linear solver would otherwise be multiplied by m / a. ``step`` is the shorter
-    of the last two step lengths, ``stalls`` the number of consecutive short steps,
-    ``idle`` the number of consecutive steps that left the gap as it was, and ``double``
-    says whether the Newton system is factored in double precision.
+    ``m_minus``, ``mu`` (|J|,) and ``phi``. ``mu`` is stored although it equals m- - m+:
+    an error of the linear solver would otherwise be multiplied by m / a. ``step`` is
+    the shorter of the last two step lengths, ``stalls`` the number of consecutive short
+    steps, ``idle`` the number of consecutive steps without a smaller gap, and
+    ``double`` whether the Newton system is factored in double precision.
     """
 
     I: np.ndarray
@@ -117,15 +118,16 @@ def mrc_interior_point(
     lambda0: float = 0.01,
     state: SplittingState | InteriorPointState | None = None,
 ) -> Iterator[SplittingState | InteriorPointState]:
-    """Minimise U by splitting, then by an interior point method on what it suggests.
+    """Minimise U by splitting, then by an interior point method on a working set.
 
-    A round is 25 splitting iterations, later one interior point iteration. Violated
-    rows and features join the working set. The stream ends when it can improve no more.
+    Splitting suggests the first working set, to which violated rows and features are
+    added. A round is 25 splitting iterations, and later one interior point iteration.
+    The stream ends when no further improvement is possible.
 
     Parameters
     ----------
     problem : Problem with dense rows
-    lambda0 : float > 0, the confidence of the uncertainty set in standard deviations
+    lambda0 : float > 0, the half-width of the uncertainty set in standard deviations
 
     Raises
     ------
@@ -149,10 +151,9 @@ def mrc_interior_point(
 
 
 def iterate(risk: MinimaxRisk, s: InteriorPointState) -> bool:
-    """Take and certify one predictor-corrector step, and let violations join.
+    """Take and certify one predictor-corrector step, and enlarge the working set.
 
-    Returns False, and leaves `s` unchanged, when no further step is possible or
-    worthwhile.
+    Return False, without a step, when no further step is possible or worthwhile.
     """
     gap = s.upper - s.lower
     if s.complementarity() < 1e-12 or s.stalls > 20 or s.idle > PATIENCE:
@@ -196,9 +197,9 @@ def free_steps(
 def newton_step(
     risk: MinimaxRisk, s: InteriorPointState, gap: float
 ) -> tuple[Direction, float, float] | None:
-    """Return Mehrotra's direction, its primal and dual step; None on breakdown.
+    """Return Mehrotra's direction, and its primal and dual step; None on breakdown.
 
-    The centring target follows the certified gap: far below it, steps would jam.
+    The centring target follows the certified gap, because steps jam far below it.
     """
     system = NewtonSystem(risk, s)
     mean_product = s.complementarity() / s.pairs
@@ -219,7 +220,7 @@ def newton_step(
 def short_split(
     risk: MinimaxRisk, s: SplittingState | None
 ) -> Iterator[SplittingState]:
-    """Run the splitting, from its start or `s`, as long as it is worth while."""
+    """Run the splitting, from `s` or from its start, while it is worthwhile."""
     first = s or splitting.start(risk, weight=5.0)
     for s in splitting.split(risk, first, steps=25, repairs=0):
         yield s
@@ -228,7 +229,7 @@ def short_split(
 
 
 def rounds_worth_while(risk: MinimaxRisk, s: SplittingState) -> float:
-    """Return 12 plus 3 interior point iterations' cost in rounds, at most 40."""
+    """Return 12 plus the cost of 3 interior point iterations in rounds, at most 40."""
     size = risk.tau.size
     rows = 1.5 * np.count_nonzero(s.p.max(axis=1))
     components = np.count_nonzero(s.M)
@@ -248,9 +249,9 @@ def start(
     """Return the working set and smoothed point for M (k, d') and p (n, k).
 
     J holds the components with a non-zero coefficient or a mean near the end of its
-    interval. I holds the rows with mass and those with the next largest psi: half as
-    many again, and at least |J| and `min_rows`. `best` has the best bounds so far.
-    `central` multiplies every product of a variable and its multiplier.
+    interval. I holds the rows with mass and those with the next largest psi: 1.5 times
+    as many rows as have mass, but at least |J| and `min_rows`. `best` has the best
+    bounds so far. `central` multiplies every product of a variable and its multiplier.
     """
     # 1. The working set.
     mass = p.max(axis=1)
@@ -312,11 +313,11 @@ def start(
 
 
 def restart(risk: MinimaxRisk, s: InteriorPointState) -> None:
-    """Begin again from the best bounds, far from the boundary, with twice the rows.
+    """Restart from the best classifier, far from the boundary, with twice the rows.
 
-    If intervals are narrow, the mean of the first point may be many half-widths outside
-    them: steps jam at once, and the iterate runs away in the directions that have no
-    boundary.
+    If intervals are narrow, the means of the first point may be many half-widths
+    outside them. Then steps jam at once, and the iterate diverges in the directions
+    that have no boundary.
     """
     p = np.zeros((risk.n, len(risk.tau)))
     p[s.p_rows] = s.p_best
@@ -330,8 +331,8 @@ def restart(risk: MinimaxRisk, s: InteriorPointState) -> None:
 def smooth(x: np.ndarray, z: np.ndarray, mu: float) -> tuple[np.ndarray, np.ndarray]:
     """Return the nearby positive pair with ``x z = mu`` that has the same x - theta z.
 
-    theta is the mean x over the mean z, but never so large that x loses its typical
-    size.
+    theta is the ratio of the mean of x to the mean of z, but never so large that x
+    loses its typical size.
     """
     if not x.size:
         return x, z
@@ -339,14 +340,14 @@ def smooth(x: np.ndarray, z: np.ndarray, mu: float) -> tuple[np.ndarray, np.ndar
     theta = min(typical / max(float(z.mean()), 1e-12), typical**2 / mu)
     v = x - theta * z
     root = np.sqrt(v * v + 4.0 * theta * mu)
-    # The second form does not cancel where v is negative.
+    # The second form avoids cancellation if v is negative.
     negative = 2.0 * theta * mu / (root - np.minimum(v, 0.0))
     x = np.where(v > 0, (v + root) / 2.0, negative)
     return x, mu / x
 
 
 def recentre(s: InteriorPointState, mu: float) -> None:
-    """Smooth every pair again: the way out when steps have jammed at the boundary."""
+    """Smooth every pair again, which frees steps that have jammed at the boundary."""
     s.p, s.s = smooth(s.p, s.s, mu)
     s.h, s.g = smooth(s.h, s.g, mu)
     s.a, s.m_plus = smooth(s.a, s.m_plus, mu)
@@ -355,7 +356,7 @@ def recentre(s: InteriorPointState, mu: float) -> None:
 
 
 def certify(risk: MinimaxRisk, s: InteriorPointState) -> tuple[np.ndarray, np.ndarray]:
-    """Renew the bounds over everything; return the (n, k) scores and the ratios."""
+    """Update the bounds over all rows; return the (n, k) scores and the ratios."""
     M = np.zeros_like(risk.tau)
     M.ravel()[s.J] = s.mu
     scores = risk.X @ M.T
@@ -369,14 +370,14 @@ def certify(risk: MinimaxRisk, s: InteriorPointState) -> tuple[np.ndarray, np.nd
 
 
 def violated_rows(s: InteriorPointState, scores: np.ndarray, gap: float) -> np.ndarray:
-    """Return the rows outside I with the largest psi - phi, at most |I| / 8."""
+    """Return the rows outside I with the largest psi - phi > 0.3 `gap`."""
     excess = psi(scores) - s.phi
     excess[s.I] = -np.inf
     return largest(excess, 0.3 * gap, max(20, len(s.I) // 8))
 
 
 def violated_features(s: InteriorPointState, ratios: np.ndarray) -> np.ndarray:
-    """Return the components farthest outside their intervals, at most 3 % of |J|."""
+    """Return the components outside J that are farthest outside their intervals."""
     ratios = ratios.ravel().copy()
     ratios[s.J] = 0.0
     room = max(0, MAX_COMPONENTS - len(s.J))
@@ -393,7 +394,7 @@ def distances(risk: MinimaxRisk, s, J: np.ndarray) -> tuple[np.ndarray, np.ndarr
 
 
 def join_rows(s, rows: np.ndarray, scores: np.ndarray) -> None:
-    """Let rows join I with little mass: their p is at most a fiftieth of 1 / |I|."""
+    """Add rows to I with little mass: their p is at most 1 / (50 |I|)."""
     product = s.complementarity() / s.pairs
     floor = 50.0 * product * len(s.I)
     v = scores[rows]
@@ -409,7 +410,7 @@ def join_rows(s, rows: np.ndarray, scores: np.ndarray) -> None:
 def join_features(risk: MinimaxRisk, s, J: np.ndarray, mu: float) -> None:
     """Let components join J with coefficient 0, away from their intervals' ends.
 
-    a and b are their mean's distances from the ends, at least a tenth of lam.
+    a and b are the distances of their means from the ends, and at least a tenth of lam.
     """
     floor = 0.1 * risk.lam.ravel()[J]
     a, b = distances(risk, s, J)
@@ -422,6 +423,6 @@ def join_features(risk: MinimaxRisk, s, J: np.ndarray, mu: float) -> None:
 
 
 def append(s, entries: dict[str, np.ndarray]) -> None:
-    """Append entries to arrays of the state `s`, given by the names of the arrays."""
+    """Append entries to the arrays of the state `s` that have these names."""
     for name, new in entries.items():
         setattr(s, name, np.concatenate([getattr(s, name), new]))

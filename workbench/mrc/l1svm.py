@@ -1,13 +1,13 @@
-"""L1-norm support vector machines of two and of more classes as linear programs.
+"""L1-norm support vector machines for two or more classes, as linear programs.
 
-HiGHS receives the duals, a bounded variable per loss and a row with two bounds per
-coefficient: its simplex method solves them 2.5 (pulsar) to 14 times (satellite) as fast
-as the primals.
+HiGHS receives the dual programs, which have a bounded variable per loss and a row with
+two bounds per coefficient. Its simplex method solves them 2.5 (pulsar) to 14 times
+(satellite) as fast as the primal programs.
 
-The objective is the *mean* hinge loss plus ``lam |w|_1``. Dedieu, Mazumder and Wang
-write the *sum* of the losses, whose lambda is n times ours, and set it to ``0.01 max_j
-sum_i |x_ij|``, about ``lam = 0.008`` here for standardised features. The minimax risk
-paper reports "0.01 for all methods" without saying which of the two it means.
+The objective is the *mean* hinge loss plus ``lam |w|_1``. Dedieu, Mazumder and Wang use
+the *sum* of the losses, so that their lambda is n times ours, and set it to ``0.01
+max_j sum_i |x_ij|``, about ``lam = 0.008`` here for standardised features. The minimax
+risk paper reports "0.01 for all methods" without saying which of the two it means.
 """
 
 from __future__ import annotations
@@ -33,13 +33,15 @@ class L1SVM:
     """min over f of ``mean_i sum_{c != y_i} (f_c(x_i) + 1)_+ + lam sum_cj |w_cj|``.
 
     The scores ``f_c(x) = x'w_c + b_c`` of the k classes sum to zero. With two classes
-    the second score is that of the machine with the hinge loss and twice the `lam`.
+    the second score equals the score of the machine with the hinge loss and twice the
+    `lam`.
 
-    Its dual is to maximise the sum of alpha / n over (n, k) ``0 <= alpha <= 1``, zero
-    at the labels, with the same sum in every column, and ``max_c g_jc - min_c g_jc <= 2
-    n lam`` for ``g = X'alpha``: then some multiplier of ``sum_c w_cj = 0`` brings every
-    g_jc to within n lam. alpha is in the scale of the sum of the losses, where the
-    absolute tolerances of a simplex method mean the same for every n.
+    The dual problem maximises the sum of alpha / n over (n, k) ``0 <= alpha <= 1`` that
+    are zero at the labels, have the same sum in every column, and satisfy ``max_c g_jc
+    - min_c g_jc <= 2 n lam`` for ``g = X'alpha``. Then some multiplier of ``sum_c w_cj
+    = 0`` brings every g_jc to within n lam. alpha has the scale of the sum of the
+    losses, in which the absolute tolerances of a simplex method mean the same for every
+    n.
 
     Attributes
     ----------
@@ -47,7 +49,7 @@ class L1SVM:
     y : (n,) int, the labels
     k : int, the number of classes
     lam : float > 0, the weight of the norm relative to the mean loss
-    size : (d,), the mean magnitude of each feature, from which rounding is bounded
+    size : (d,), the mean magnitude of each feature, which bounds the rounding
     """
 
     X: Matrix
@@ -77,8 +79,8 @@ class L1SVM:
 
         alpha is first clipped to [0, 1], and its columns are scaled down to the
         smallest sum. It may still violate the constraint of some feature. Scaled down
-        by the worst violation, it is feasible, since the constraints of the dual are
-        convex and hold at 0. Rounding counts as a violation.
+        by the worst violation, alpha is feasible, since the constraints of the dual are
+        convex and hold at 0. Rounding errors are added to the violation.
         """
         n = len(self.y)
         alpha = np.clip(alpha, 0.0, 1.0)
@@ -96,11 +98,11 @@ class L1SVM:
 
 @dataclass
 class SVMState(State):
-    """The best rule ``W_best`` (k, d + 1), its certificate, and the last value.
+    """The best rule ``W_best`` (k, d + 1), its bounds, and the last objective.
 
-    ``alpha_best`` is the dual point of the lower bound, in [0, 1]: (n,), or (n, k) in
-    `svm_multi`. Round 1 of `svm_lp` and `svm_multi` is the solution. ``lam`` is the
-    weight of the norm.
+    ``alpha_best`` is the dual point of the lower bound, with entries in [0, 1]. Its
+    shape is (n,), or (n, k) in `svm_multi`. Round 1 of `svm_lp` and `svm_multi` is the
+    solution. ``lam`` is the weight of the norm.
     """
 
     round: int
@@ -139,8 +141,8 @@ def svm_lp(
 ) -> Iterator[SVMState]:
     """Solve the L1-norm support vector machine of two classes as one linear program.
 
-    There is one round; if it takes longer than `max_seconds`, the stream ends without
-    a solution.
+    The only round is the solution; if it takes longer than `max_seconds`, the stream
+    ends without it.
 
     Parameters
     ----------
@@ -204,7 +206,7 @@ def two_classes(solver: str, problem: Problem, lam: float) -> L1SVM:
 
 
 def start(svm: L1SVM, lam: float, alpha: np.ndarray) -> SVMState:
-    """Return round 0: W = 0, and the lower bound of alpha = 1."""
+    """Return round 0: W = 0, and the lower bound that alpha = 1 gives."""
     return SVMState(
         round=0,
         W_best=np.zeros((svm.k, svm.X.shape[1] + 1)),
@@ -222,7 +224,7 @@ def rule(w: np.ndarray) -> np.ndarray:
 
 
 def at_wrong_labels(alpha: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """Return (n,) multipliers of two classes as (n, 2), at the wrong labels."""
+    """Return (n,) multipliers of two classes as (n, 2), placed at wrong labels."""
     return alpha[:, None] * (y[:, None] != np.arange(2))
 
 
@@ -236,9 +238,9 @@ def svm_multi(
 ) -> Iterator[SVMState]:
     """Solve the multiclass L1-norm SVM of Wang and Shen as one linear program.
 
-    See :class:`L1SVM`, and :func:`svm_lp` for the parameters. With two classes it is
-    `svm_lp` with twice the `lam`. Wang and Shen bound the norm by s instead: every s
-    corresponds to some `lam`.
+    :class:`L1SVM` states the program, and :func:`svm_lp` explains the parameters. With
+    two classes, the solution is that of `svm_lp` with twice the `lam`. Wang and Shen
+    bound the norm by a number s instead; every s corresponds to some `lam`.
 
     References
     ----------
@@ -277,7 +279,7 @@ def svm_multi(
     if not solution.optimal:
         return
     W = solution.dual.reshape(k, d + 1)
-    W = W - W.mean(axis=0)  # the sums are zero to the solver's tolerance only
+    W = W - W.mean(axis=0)  # the solver makes the sums zero only up to its tolerance
     by_class = np.zeros((k, n))
     by_class[np.arange(k)[:, None] != y] = solution.x[:r]
     alpha = by_class.T

@@ -16,12 +16,12 @@ from workbench.core.stream import Row
 from workbench.mrc.highs import check_seconds, minimise
 from workbench.mrc.risk import RiskState, minimax_risk, restated, risk_fields
 
-NONZEROS = 200_000_000  # the largest number of non-zeros: up to 20 GB inside HiGHS
+NONZEROS = 200_000_000  # the largest number of non-zeros; they take 20 GB in HiGHS
 
 
 @dataclass
 class LinearProgramState(RiskState):
-    """The classifier and its certificate; round 1 is the solution, of value ``R``."""
+    """The classifier and its bounds; round 1 is the solution, with the value ``R``."""
 
     R: float
 
@@ -44,12 +44,12 @@ def mrc_lp(
 ) -> Iterator[LinearProgramState]:
     """Solve the LP (6) with all n (2^k - 1) constraints (MRC-LP of the paper).
 
-    This is for small k: lessons, tests and reference values. There is one round; if it
-    takes longer than `max_seconds`, the stream ends without a solution.
+    This solver is for small k: for lessons, tests and reference values. The only round
+    is the solution; if it takes longer than `max_seconds`, the stream ends without it.
 
     Parameters
     ----------
-    lambda0 : float > 0, the confidence of the uncertainty set in standard deviations
+    lambda0 : float > 0, the half-width of the uncertainty set in standard deviations
     max_seconds : float > 0, the time limit in wall seconds
 
     Raises
@@ -99,7 +99,7 @@ def mrc_lp(
 
 
 def spread(alpha: np.ndarray, masks: np.ndarray) -> np.ndarray:
-    """Return the (c, k) masses of multipliers (c,), shared by their subsets' labels."""
+    """Return (c, k) masses: each multiplier (c,) is split equally among its labels."""
     return alpha[:, None] * masks / masks.sum(axis=1, keepdims=True)
 
 
@@ -112,7 +112,7 @@ def all_subsets(k: int) -> np.ndarray:
 def constraints(
     X: Matrix, masks: np.ndarray, J: np.ndarray
 ) -> tuple[sp.csr_matrix, np.ndarray]:
-    """Return the rows (F_J, -F_J, -1) and right-hand sides b of the LP (14).
+    """Return the rows (F_J, -F_J, -1) and the right-hand sides b of the LP (14).
 
     Parameters
     ----------

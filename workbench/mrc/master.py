@@ -6,8 +6,8 @@ both methods
     minimise    <linear, w> + <lam, |w|> + cost * t + loss * sum(xi)
     subject to  F w + g t - xi <= b,    xi >= 0
 
-where w = mu_J and t = nu for `mrc_ccg`, whose rows are hard (xi = 0), and w = beta_J, t
-is the intercept and xi the hinge losses for `svm_ccg`. The columns of the LP are w+,
+where w = mu_J and t = nu for `mrc_ccg`, whose rows are hard (xi = 0). For `svm_ccg`, w
+= beta_J, t is the intercept, and xi are the hinge losses. The columns of the LP are w+,
 w-, t and then one xi for each row.
 """
 
@@ -21,14 +21,14 @@ import scipy.sparse as sp
 
 from workbench.mrc.highs import minimise
 
-# The largest number of entries of a first program that is left to the simplex method.
+# The simplex method solves a first program with at most this number of entries.
 MAX_SIMPLEX_ENTRIES = 200_000
 
 
 class Optimum(NamedTuple):
-    """The solution w (f,) and t, its multipliers alpha >= 0 (r,), slack (r,) and value.
+    """A solution w (f,) and t, its multipliers alpha >= 0 (r,), slack (r,) and value.
 
-    ``slack`` is b - (F w + g t - xi), at least -1e-9 or so.
+    ``slack`` is b - (F w + g t - xi), which is at least about -1e-9.
     """
 
     w: np.ndarray
@@ -51,9 +51,10 @@ def solve(
 ) -> Optimum:
     """Solve a program over r rows and f features from the last basis of `s`.
 
-    The new basis is left in the state. Without a basis, a large program is solved by an
-    interior point method with crossover: the first one of `mrc_ccg_fast` on optdigits
-    with 400 Fourier features (1,589 x 1,706) in 12 s, by the simplex in 72 s or more.
+    The new basis is stored in the state. Without a basis, a large program is solved by
+    an interior point method with crossover. It solves the first program of
+    `mrc_ccg_fast` on optdigits with 400 Fourier features (1,589 x 1,706) in 12 s, and
+    the simplex method in 72 s or more.
 
     Parameters
     ----------
@@ -102,7 +103,7 @@ def solve(
 
 
 def add_features(s, J: np.ndarray) -> None:
-    """Let features J join the state `s` at zero: w+ and w- are not in the basis."""
+    """Add features J at zero to the state `s`: w+ and w- are not in the basis."""
     f = len(s.features)
     plus, minus, others = np.split(s.column_basis, [f, 2 * f])
     zeros = np.zeros(len(J), dtype=np.int8)
@@ -111,17 +112,17 @@ def add_features(s, J: np.ndarray) -> None:
 
 
 def change_rows(s, stays: np.ndarray | slice, new: int) -> None:
-    """Keep some rows in the basis of the state `s`, and let `new` ones join after them.
+    """Keep some rows in the basis of the state `s`, and append `new` rows.
 
-    A row that joins is basic, with no multiplier and xi = 0: the basis stays dual
-    feasible except for the features that join.
+    A new row is basic, with no multiplier and xi = 0, so the basis stays dual feasible
+    except for new features.
 
     Parameters
     ----------
     s : state with ``column_basis`` (2 f + 1,), or (2 f + 1 + r,) with soft rows, and
         ``row_basis`` (r,), int8; both are empty before the first solution
     stays : (r,) bool or slice, the rows that are kept
-    new : int, the number of rows that join
+    new : int, the number of new rows
     """
     columns, xi = np.split(s.column_basis, [2 * len(s.features) + 1])
     if len(xi):

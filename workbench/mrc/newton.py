@@ -2,15 +2,13 @@
 
 The unknowns, named as in ``interior_point.py``, on the rows I and the components J:
 
-    p_iy >= 0       the joint distribution on the rows
-    q_i             the mass that the best label of row i saves
-    g_iy >= 0       g = q - p
-    alpha >= 0      the mass on the empirical distribution p_0
-    mean_j          E_p Phi + alpha tau, which follows from p and alpha
-    a_j, b_j >= 0   the distances of the mean from the ends of its interval
-    s, h, s0, m_plus, m_minus >= 0      multipliers of p, g, alpha, a, b
-    mu_j            the classifier, the multipliers of the mean
-    phi             the multiplier of sum p + alpha = 1
+    p_iy >= 0       the joint distribution on the rows q_i             the mass of the
+    best label of row i g_iy >= 0       g = q - p alpha >= 0      the mass on the
+    empirical distribution p_0 mean_j          E_p Phi + alpha tau, which follows from p
+    and alpha a_j, b_j >= 0   the distances of the mean from the ends of its interval s,
+    h, s0, m_plus, m_minus >= 0      multipliers of p, g, alpha, a, b mu_j
+    the classifier, the multipliers of the mean phi             the multiplier of sum p
+    + alpha = 1
 
 The optimality conditions are 13 equations. In five of them, the product of a variable
 and its multiplier (:data:`PAIRS`) equals a small target. The others are
@@ -20,8 +18,8 @@ and its multiplier (:data:`PAIRS`) equals a small target. The others are
     b = lam - tau + mean            s0 = 1 + phi - tau mu
     sum p + alpha = 1               mu = m_minus - m_plus
 
-``off_g`` is the error of the equation of g, and so on; ``product[x]`` is what the
-product of x and its multiplier lacks. With
+``off_g`` is the error of the equation for g, and so on; ``product[x]`` is the target
+minus the product of x and its multiplier. With
 
     W1 = s / p                      e = 1 / (W1 + W2)
     W2 = h / g                      den_i = sum_y e W2 W1
@@ -45,14 +43,14 @@ from scipy.sparse.linalg import LinearOperator, cg
 
 # Each variable that may not be negative, and its multiplier.
 PAIRS = {"p": "s", "g": "h", "alpha": "s0", "a": "m_plus", "b": "m_minus"}
-# A label's coupling w to the others of its row is left out of the factor if w^2 is a
-# smaller fraction of its own diagonal entry e.
+# The factor leaves out the coupling of a label to the other labels of its row if the
+# square of the coupling is below this fraction of the label's diagonal entry e.
 NEGLIGIBLE = 1e-3
 Direction = dict  # a change of each unknown, by its name
 
 
 class NewtonSystem:
-    """Factor of the normal matrix at one iterate, for predictor and corrector.
+    """The factored normal matrix at one iterate, for predictor and corrector.
 
     The factor is in single precision (in double once ``s.double``) and preconditions
     conjugate gradients on the exact operator in double precision; ``iterations`` counts
@@ -64,7 +62,7 @@ class NewtonSystem:
         self.X = risk.X[s.I]
         self.shape = risk.tau.shape
         self.label, self.feature = np.divmod(s.J, self.shape[1])
-        self.order = np.argsort(self.label, kind="stable")  # the factor's: by class
+        self.order = np.argsort(self.label, kind="stable")  # of the factor
         self.tau = risk.tau.ravel()[s.J]
         self.lam = risk.lam.ravel()[s.J]
         self.W1 = s.s / s.p
@@ -81,7 +79,7 @@ class NewtonSystem:
     def direction(
         self, target: float, affine: Direction | None = None
     ) -> Direction | None:
-        """Return the step towards products of `target`, or None if there is none.
+        """Return the step towards products equal to `target`, or None if there is none.
 
         With `affine`, it is Mehrotra's corrected step.
         """
@@ -168,10 +166,10 @@ class NewtonSystem:
     def _factor(self, dtype):
         """Return the Cholesky factor of the Jacobi-scaled normal matrix, and the scale.
 
-        A label with next to no mass is hardly coupled to the other labels of its row.
-        Without these couplings, two classes share a block of the few rows in which both
-        have mass. The rank-one matrix of alpha is left out, too: conjugate gradients
-        make up for both.
+        A label with almost no mass is hardly coupled to the other labels of its row. If
+        these couplings are left out, the block of two classes needs only the few rows
+        in which both have mass. The rank-one matrix of alpha is left out, too.
+        Conjugate gradients correct both.
         """
         X = self.X.astype(dtype)
         J = len(self.label)
@@ -203,7 +201,8 @@ class NewtonSystem:
         normal[-1, -1] = ones.sum()
         normal[np.arange(J), np.arange(J)] += 1.0 / self.D[self.order]
 
-        # 3. Scale the diagonal to 1, and factor, with a shift against rounding.
+        # 3. Scale the diagonal to 1, and factor the matrix, with a shift against
+        # rounding.
         scale = 1.0 / np.sqrt(np.diag(normal).astype(np.float64))
         normal *= scale.astype(dtype)
         normal *= scale[:, None].astype(dtype)
@@ -245,7 +244,7 @@ class NewtonSystem:
 
 
 def step_lengths(s, d: Direction, fraction: float) -> tuple[float, float]:
-    """Return the primal and dual step, at most 1 and `fraction` of the longest."""
+    """Return the primal and dual step: `fraction` of the longest, but at most 1."""
 
     def longest(names) -> float:
         fall = 1e-30

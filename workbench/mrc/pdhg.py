@@ -30,7 +30,7 @@ REPAIRS = 7  # the largest number of sweeps of projections per certificate
 SAFETY = 0.95  # the step as a fraction of the largest stable step
 BALANCE = 0.4  # the length of the first dual step in units of 1/n
 # The relaxation of a step is in (0, 2), and 1 is the plain method. A value near 2 is
-# fast until the gap is SMALL_GAP; then long steps circle the solution.
+# fast until the gap is below SMALL_GAP; then long steps circle the solution.
 RELAXATION = 1.9
 SMALL_GAP = 1e-4
 SMALL_GAP_RELAXATION = 1.2
@@ -64,16 +64,17 @@ def mrc_pdhg(
     """Learn a minimax risk classifier by primal-dual hybrid gradients.
 
     The method solves min_M max_p 1 - <tau, M> + <lam, |M|> + <X M, p> - sum_i max_y
-    p_iy over the distributions p, whose inner maximum is max_i psi, by over-relaxed
-    steps (Chambolle & Pock 2016) of lengths that suit each feature (Pock & Chambolle
-    2011). A round is `steps` of them, each with two passes over the non-zeros, and one
-    certificate over all rows and components. Both bounds depend on their worst row or
-    component, and a few always lag behind. So the bounds are those of repaired copies:
-    M is projected on psi <= phi of each row in turn, p on every |G - tau| <= lam.
+    p_iy over the distributions p. The maximum of the last two terms is max_i psi. Its
+    steps are over-relaxed (Chambolle & Pock 2016), with a length for each feature (Pock
+    & Chambolle 2011). A round has `steps` steps, each with two passes over the
+    non-zeros, and one certificate over all rows and components. The upper bound depends
+    on its worst row and the lower bound on its worst component, and a few of them
+    always lag behind. So the bounds are computed from repaired copies: M is projected
+    on psi <= phi for one row after another, and p on every |G - tau| <= lam.
 
     Parameters
     ----------
-    lambda0 : float > 0, the confidence of the uncertainty set in standard deviations
+    lambda0 : float > 0, the half-width of the uncertainty set in standard deviations
     steps : int >= 1, the number of iterations per round
 
     Raises
@@ -109,7 +110,8 @@ def mrc_pdhg(
         s.offer(best, upper)
         lower = renew_lower(s, risk, columns, tau, lam, active, p)
         s.round += 1
-        # The dual step becomes longer if the upper bound is the farther one.
+        # The dual step becomes longer if the upper bound is farther from the Bayes
+        # error than the lower bound.
         s.balance *= imbalance(p, upper, lower) ** (1.0 / s.round)
         yield s
 
@@ -127,7 +129,7 @@ def start(risk: MinimaxRisk) -> PrimalDualState:
 def renew_lower(
     s: PrimalDualState, risk: MinimaxRisk, columns, tau, lam, active, p
 ) -> float:
-    """Return the best lower bound of p while p is projected on |G - tau| <= lam.
+    """Return p's best lower bound while p is projected on |G - tau| <= lam.
 
     G is the mean of Phi under p.
     """
@@ -161,7 +163,7 @@ def primal_step(M, G, tau, lam, active, length, relaxation, out):
 
 @njit(cache=True)
 def level(V, phi, mass):
-    """Return the phi at which the sum of the entries of V above it, less phi, is mass.
+    """Return the phi for which the sum of (V - phi)_+ over all entries is `mass`.
 
     Newton's method from any phi passes below the root at most once and climbs from
     there while the set of positive terms shrinks; when it no longer shrinks, phi is
@@ -214,8 +216,8 @@ def dual_step(p, V, V_new, sigma, phi, relaxation, out):
 def project_columns(indptr, indices, data, p, G, tau, lam, active):
     """Project p on each violated |G_j - tau_j| <= lam_j; return their number.
 
-    The constraints come in turn, there and back. The metric weighs with 1 / p: every
-    weight moves by a fraction of itself and keeps its sign.
+    The constraints are visited in order and then in reverse. The metric is weighted by
+    1 / p, so that every weight changes by a fraction of itself and keeps its sign.
     """
     d, k = G.shape
     moved = 0

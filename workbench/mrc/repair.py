@@ -1,8 +1,8 @@
 """Repairs of nearly feasible iterates, which make both certificates sharper.
 
-U(M) depends on its worst row and BR(p) / rho on its worst component; in a first-order
-method a few of them always lag behind. Projections on each violated constraint in turn
-repair these few.
+U(M) depends on its worst row, and BR(p) / rho on its worst component; in a first-order
+method a few rows and components always lag behind. Projections on each violated
+constraint in turn repair these few.
 """
 
 from __future__ import annotations
@@ -29,10 +29,11 @@ def sharpest_upper(
     ----------
     M : (k, d') array, the classifier
     phi : float, the height to project on, an estimate of max psi at the optimum
-    sweeps : int >= 0, the number of sweeps over the rows above phi and half as many
-        again; the best of their results is then evaluated on all rows
-    metric : (d', k) array, how easily each coefficient moves; its own magnitude by
-        default
+    sweeps : int >= 0, the number of sweeps over the rows with the largest psi, 1.5
+        times as many as are above phi. The best of the results is then evaluated on all
+        rows
+    metric : (d', k) array, how easily each coefficient moves; by default the
+        coefficient's magnitude
     """
     heights = risk.heights(M)
     best = risk.upper(M, float(heights.max()))
@@ -62,15 +63,15 @@ def sharpest_upper(
 def sharpest_lower(
     risk: MinimaxRisk, p: np.ndarray, sweeps: int
 ) -> tuple[float, np.ndarray, np.ndarray]:
-    """Return the highest BR(p) / rho while p is projected on its intervals.
+    """Return the highest BR(p) / rho, and its p, while p is projected on its intervals.
 
-    The intervals are |E_p Phi - tau| <= lam; the p of the bound is returned, too.
+    The intervals are |E_p Phi - tau| <= lam.
 
     Parameters
     ----------
     risk : MinimaxRisk with dense rows
-    p : (n, k) joint distribution; the fewer labels have mass, the faster
-    sweeps : int >= 0, the number of passes over the components, there and back
+    p : (n, k) joint distribution; the fewer of its entries are positive, the faster
+    sweeps : int >= 0, the number of passes over the components, in order and back
 
     Returns
     -------
@@ -99,7 +100,7 @@ def sharpest_lower(
 
 
 def imbalance(p: np.ndarray, upper: float, lower: float) -> float:
-    """Return (upper - BR(p)) / (BR(p) - lower), between 1/4 and 4.
+    """Return (upper - BR(p)) / (BR(p) - lower), clipped to [1/4, 4].
 
     BR(p) is the Bayes error of p.
     """
@@ -142,8 +143,8 @@ def project_rows(indptr, indices, data, M, metric, phi):
 def fit_means(columns, w, tau, lam, active):
     """Project the weights w on each ``|columns_j w - tau_j| <= lam_j``.
 
-    The constraints come in turn, there and back. A weight moves by a fraction of
-    itself: it keeps its sign, and light rows stay light.
+    The constraints are visited in order and then in reverse. A weight changes by a
+    fraction of itself, so it keeps its sign, and light rows stay light.
     """
     d, n = columns.shape
     for step in range(2 * d):

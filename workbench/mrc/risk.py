@@ -42,12 +42,13 @@ class MinimaxRisk:
     tau : (k, d'), the empirical mean of Phi
     lam : (k, d'), lambda0 times the population standard deviation of Phi
     lambda0 : float > 0
-    active : (k, d') bool, the components that are counted. A component that is zero in
-        every row of its class has lam = 0, which only means that it was never seen;
-        taken literally, it would forbid its class wherever it occurs. It is left out
-        of Phi: its coefficient stays 0 and no bound counts it
-    weights : (n,) > 0, how often each row counts in tau and lam; the maximum in U has
-        no weights, since repeated rows do not change it
+    active : (k, d') bool, the components that are used. A component that is zero in
+        every row of its class has lam = 0, which only means that it was never observed;
+        taken literally, it would exclude its class wherever the feature occurs. Such a
+        component is left out of Phi: its coefficient stays 0, and no bound depends on
+        it
+    weights : (n,) > 0, the weight of each row in tau and lam. The maximum in U has no
+        weights, since repeated rows do not change it
     top : (d',), the largest magnitude of each feature
     """
 
@@ -71,7 +72,7 @@ class MinimaxRisk:
 
     @property
     def rounding(self) -> float:
-        """A bound of the relative error of a sum over rows, features or classes."""
+        """A bound on the relative error of a sum over rows, features or classes."""
         return EPS * (self.n + len(self.top) + self.k)
 
     def upper(self, M: np.ndarray, height: float | None = None) -> float:
@@ -97,12 +98,13 @@ class MinimaxRisk:
         return 1.0 - gain + float(np.vdot(self.lam, np.abs(M)))
 
     def lower(self, p: np.ndarray, mean: np.ndarray | None = None) -> float:
-        """Return BR(p) / rho, a lower bound of R* for every p, less rounding.
+        """Return BR(p) / rho, a lower bound of R* for every p, rounded down.
 
         BR(p) = 1 - sum_i max_y p_iy is the error of the best rule under p, and rho >= 1
         is the factor by which p leaves the uncertainty set U, over *all* components.
-        The mixture p / rho + (1 - 1/rho) p_0 with the empirical distribution p_0, which
-        is in U and has BR >= 0, lies in U, and BR is concave.
+        The empirical distribution p_0 is in U and has BR >= 0. So the mixture p / rho +
+        (1 - 1/rho) p_0 lies in U, and since BR is concave, its BR is at least BR(p) /
+        rho.
 
         Parameters
         ----------
@@ -163,7 +165,7 @@ class RiskState(State):
     def raise_lower(
         self, lower: float, p: np.ndarray, rows: np.ndarray | None = None
     ) -> None:
-        """Keep the distribution p, whose bound is `lower`, if it is the best.
+        """Keep the distribution p, whose bound is `lower`, if it is the best so far.
 
         Parameters
         ----------
@@ -197,8 +199,9 @@ def risk_fields(risk: MinimaxRisk) -> dict:
 def restated(risk: MinimaxRisk, s: S) -> S:
     """Return `s`, adapted to `risk`, which may have another lambda0.
 
-    The upper bound is computed again for the best classifier so far. The best lower
-    bound BR(p) / rho falls with lambda0 by at most the same factor, whatever p was.
+    The upper bound is computed again for the best classifier so far. If lambda0 becomes
+    smaller, the best lower bound BR(p) / rho falls by at most the same factor, for any
+    p.
     """
     if s.lambda0 != risk.lambda0:
         s.lower *= min(1.0, risk.lambda0 / s.lambda0)
@@ -211,7 +214,8 @@ def restated(risk: MinimaxRisk, s: S) -> S:
 def minimax_risk(problem: Problem, lambda0: float = 0.01) -> MinimaxRisk:
     """Return the minimax risk problem of the training rows.
 
-    The confidence of each component is ``lambda0`` times its standard deviation.
+    The half-width of each component's interval is ``lambda0`` times its standard
+    deviation.
 
     Raises
     ------
@@ -224,8 +228,8 @@ def minimax_risk(problem: Problem, lambda0: float = 0.01) -> MinimaxRisk:
     class_weights = np.bincount(problem.y, weights, problem.k)
     total = class_weights.sum()
     mean, variance = moments(X, problem.y, problem.k, weights)
-    # A component is x in a fraction of the rows and 0 elsewhere. No difference of
-    # squares is taken, which would cancel.
+    # A component is x in a fraction of the rows and 0 elsewhere. The formula takes no
+    # difference of squares, which would cancel.
     fraction = (class_weights / total)[:, None]
     others = ((1.0 - np.eye(problem.k)) @ class_weights / total)[:, None]
     lam = lambda0 * np.sqrt(fraction * (variance + others * mean**2))
@@ -262,8 +266,8 @@ def linear_scores(M: np.ndarray, X: Matrix) -> np.ndarray:
     return np.asarray(check_sparse(X) @ M[:, :-1].T) + M[:, -1]
 
 
-# Compiled as if there were no NaN, loops over labels vectorise. The rounding in
-# MinimaxRisk.upper is not finite if any score is not.
+# The loops over labels are vectorised because the compiler may assume that there is no
+# NaN. If any score is not finite, neither is the rounding in MinimaxRisk.upper.
 @njit(cache=True, fastmath=FAST | {"nnan"}, error_model="numpy")
 def psi(V):
     """Return max over non-empty C of (sum_C v_y - 1) / |C| for every row v of V.
@@ -302,7 +306,7 @@ def psi(V):
 def greedy_subset(v):
     """Algorithm 2: return psi(v) and the (k,) bool mask of a maximising subset.
 
-    The sort is descending; the printed ascending ARGSORT finds wrong subsets.
+    The sort is descending, because the printed ascending ARGSORT finds wrong subsets.
     """
     k = len(v)  # line 1: v are the scores of a row
     order = np.argsort(-v)  # line 2
@@ -315,7 +319,7 @@ def greedy_subset(v):
             break
         value = candidate  # line 8
         c[order[j]] = True
-    return value, c  # line 11 numbers the subset; the mask says the same
+    return value, c  # line 11 returns the subset's number, here a mask
 
 
 def moments(
@@ -324,9 +328,9 @@ def moments(
     """Return the weighted mean and variance (k, d') of each class's rows.
 
     Both are as exact as a sum. The variance sums squared differences from the mean. If
-    weights differ, all differences start at the heaviest row of a class: a feature that
-    is constant in the heavy rows has differences of zero there, without rounding, and
-    the variance that the light rows give.
+    weights differ, values are first reduced by the heaviest row of their class. Then a
+    feature that is constant in the heavy rows is exactly zero there, and its variance
+    comes from the light rows alone.
     """
     n = len(y)
     class_fractions = weights / np.bincount(y, weights)[y]
@@ -364,10 +368,10 @@ def moments(
 
 
 def absent_fractions(fractions: sp.csr_matrix, X: sp.csr_matrix) -> np.ndarray:
-    """Return each class's fraction (k, d') of weight on rows without an entry.
+    """Return the fraction (k, d') of a class's weight on rows without the feature.
 
-    An absent entry of a feature is zero. A small fraction is summed over these rows: as
-    a difference from 1 it would cancel.
+    An absent entry of a feature is zero. A small fraction is summed over these rows,
+    because a difference from 1 would cancel.
     """
     filled = X.copy()
     filled.data[:] = 1.0

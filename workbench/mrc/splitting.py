@@ -2,8 +2,8 @@
 
 Its iterates are a good start for the interior point method. Problem (3) is ``min f(M) +
 g(S)`` on the graph, with ``f(M) = -<tau, M> + <lam, |M|>`` and ``g(S) = max_i
-psi(s_i)``. Each has a cheap proximal operator, and the projection on the graph needs
-one d' x d' factor for the whole run, shared by all classes because Phi is one-hot.
+psi(s_i)``. Both have cheap proximal operators. The projection on the graph needs one d'
+x d' factor for the whole run, which all classes share because Phi is one-hot.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ from workbench.mrc.risk import (
     risk_fields,
 )
 
-WIDEST = 8000  # the largest number of features: the factor has d' x d' entries
-RATIO = 500.0  # the penalty of the coefficients over the penalty of the scores
+WIDEST = 8000  # the largest number of features, as the factor has d' x d' entries
+RATIO = 500.0  # the penalty of the coefficients divided by the penalty of the scores
 RELAXATION = 1.8  # the relaxation of a step, in (0, 2); 1 is the plain method
 
 
@@ -68,7 +68,7 @@ def mrc_splitting(
     Parameters
     ----------
     problem : Problem with dense rows and at most :data:`WIDEST` features
-    lambda0 : float > 0, the confidence of the uncertainty set in standard deviations
+    lambda0 : float > 0, the half-width of the uncertainty set in standard deviations
     steps : int >= 1, the number of iterations per round
 
     Raises
@@ -93,8 +93,8 @@ def split(
     """Run the splitting on `risk` from `s`, with `steps` >= 1 iterations per round.
 
     `repairs` >= 0 is the number of sweeps of :mod:`workbench.mrc.repair` at every
-    certificate. If it is positive, the weight follows the two halves of the gap, see
-    :func:`rebalance`.
+    certificate. If it is positive, the weight is adapted to the two halves of the gap
+    (:func:`rebalance`).
     """
     d = risk.X.shape[1] - 1
     if d > WIDEST:
@@ -142,9 +142,9 @@ def split(
 
 
 def working_rows(s: SplittingState) -> np.ndarray:
-    """Return the rows that may have mass in the next round, by psi.
+    """Return the rows with the largest psi, which may have mass in the next round.
 
-    There are half as many again as have mass now. The others have P = 0, so that their
+    There are 1.5 times as many as have mass now. The other rows have P = 0, so their
     Z_S and X'Z_S follow one linear recursion. If no row is above phi, phi falls, at
     most until one row alone has all the mass, n / weight.
     """
@@ -174,7 +174,7 @@ def start(risk: MinimaxRisk, weight: float) -> SplittingState:
 
 
 def certify(risk: MinimaxRisk, s: SplittingState, repairs: int) -> tuple[float, float]:
-    """Renew the best bounds; return those of this iterate, repaired."""
+    """Update the best bounds; return the bounds of this iterate after repairs."""
     upper, M = sharpest_upper(risk, s.M, s.phi, repairs)
     lower, p, rows = sharpest_lower(risk, s.p, repairs)
     s.offer(M, upper)
@@ -185,9 +185,9 @@ def certify(risk: MinimaxRisk, s: SplittingState, repairs: int) -> tuple[float, 
 def rebalance(s: SplittingState, upper: float, lower: float, half, P, rows) -> None:
     """Adapt the weight to the two halves of the gap.
 
-    The weight rises if the upper bound is farther from p's Bayes error than the lower.
-    The iterate and its multipliers stay as they are: in Z = prox + multiplier / weight,
-    only the last term is scaled.
+    The weight rises if the upper bound is farther from p's Bayes error than the lower
+    bound. The iterate and its multipliers do not change: in Z = prox + multiplier /
+    weight, only the last term is scaled.
     """
     factor = imbalance(s.p, upper, lower) ** (1.0 / s.round)
     s.weight *= factor
@@ -214,9 +214,9 @@ def prox_of_max(Z, mass, phi):
 
     g(S) is the maximum over distributions p of ``<p, S> - sum_i max_y p_iy``, so by
     Moreau's identity ``P = (min(z_iy, psi(z_i)) - phi)_+`` where phi makes the sum of P
-    equal to `mass`: each row is clipped at its psi, then all of them are projected on
-    one simplex. Newton's method on phi needs a few passes over the rows with psi > phi.
-    ``p = P / mass`` is a joint distribution on rows and labels.
+    equal to `mass`: each row is clipped at its psi, then all rows together are
+    projected on one simplex. Newton's method on phi needs a few passes over the rows
+    with psi > phi. ``p = P / mass`` is a joint distribution on rows and labels.
     """
     n, k = Z.shape
     t = psi(Z)

@@ -26,8 +26,8 @@ from workbench.mrc.risk import (
 class SubgradientState(RiskState):
     """The iterates ``M`` and ``M_bar`` (k, d'), after ``step`` steps.
 
-    ``p`` (n, k) is the sum of the distributions of all maximising cuts, whose average
-    gives the lower bound.
+    ``p`` (n, k) is the sum of the distributions of all maximising constraints; their
+    average gives the lower bound.
     """
 
     step: int
@@ -39,7 +39,7 @@ class SubgradientState(RiskState):
         return super().info() | {"steps": self.step}
 
     def move(self, risk: MinimaxRisk) -> None:
-        """Restart from the best classifier: steps have become too short to leave it."""
+        """Restart from the best classifier, which later steps would hardly change."""
         self.step = 0
         self.M = self.M_bar = self.M_best
         self.p = 0.0 * self.p
@@ -62,7 +62,7 @@ def mrc_subgradient(
 
     Parameters
     ----------
-    lambda0 : float > 0, the confidence of the uncertainty set in standard deviations
+    lambda0 : float > 0, the half-width of the uncertainty set in standard deviations
     steps : int >= 1, the number of steps per round
 
     Raises

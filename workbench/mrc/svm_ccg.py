@@ -16,7 +16,8 @@ from workbench.mrc.l1svm import L1SVM, SVMState, at_wrong_labels, rule, two_clas
 from workbench.mrc.master import add_features, change_rows, largest, solve
 from workbench.mrc.risk import squared_norm, with_intercept
 
-# Samples with a margin below 1.01 join the first program, as in the authors' code.
+# Samples with a margin of at most 1.01 are in the first program, as in the authors'
+# code.
 MARGIN_SLACK = 0.01
 ITERATIONS = 100  # iterations of the first-order method that finds the first program
 SMOOTHING = 0.2  # half-width of the bend of the smoothed hinge
@@ -29,7 +30,7 @@ class SVMCutState(SVMState):
     ``samples`` (c,) and ``features`` (f,) are I and J. ``w`` (d + 1,), the intercept
     last, solves the program over them, whose value is ``objective``; ``alpha`` (c,)
     solves its dual. The shortfalls ``short`` (n,) and the derivatives ``slope`` (d,)
-    say how much each sample and each feature violates.
+    measure the violation of each sample and each feature.
     """
 
     samples: np.ndarray
@@ -60,21 +61,22 @@ def svm_ccg(
 ) -> Iterator[SVMCutState]:
     """Learn the L1-norm SVM of two classes by column and constraint generation.
 
-    Every round solves the program over few samples and features, adds those that
-    violate its solution and removes none. The stream ends when no more are violated:
-    then the program's value is at most `eps` below the optimum, and exceeds it by at
-    most the fraction `eps` / (n lam).
+    Every round solves the program over a few samples and features, adds the samples and
+    features that its solution violates, and removes none. The stream ends when nothing
+    is violated by more than `eps`. Then the program's value is at most `eps` below the
+    optimum, and exceeds it by at most the fraction `eps` / (n lam).
 
     Parameters
     ----------
     problem : Problem of two classes
     lam : float > 0, the weight of ``|w|_1`` relative to the mean hinge loss; the
-        intercept is free. A given `state` has its own
-    eps : float >= 0, the smallest violation that counts: of a margin, or of a
-        derivative of the *sum* of the losses, beyond ``n lam``. The authors' code has
-        one tolerance for both, too
-    n_max, m_max : int >= 1, the largest numbers of samples and of features that join in
-        a round, the most violated first. The authors add 400 features and all samples
+        intercept is not penalised. A given `state` keeps its own weight
+    eps : float >= 0, the largest violation that is tolerated, both of a margin and of
+        the bound ``n lam`` on the derivatives of the *sum* of the losses. The authors'
+        code has one tolerance for both, too
+    n_max, m_max : int >= 1, the largest numbers of samples and of features that a round
+        adds, the most violated first. The authors add 400 features and all violated
+        samples
 
     Raises
     ------
@@ -111,10 +113,9 @@ def svm_ccg(
 
 
 def lpsolve(svm: L1SVM, s: SVMCutState) -> None:
-    """Solve the program over I and J, in the scale of the sum, from the last basis.
+    """Solve the program over I and J, with the sum of the losses, from the last basis.
 
-    Then price every sample and every feature at the solution, and renew the
-    certificate.
+    Then price every sample and every feature at the solution, and update the bounds.
     """
     n = len(svm.y)
     f = len(s.features)
@@ -153,9 +154,9 @@ def start(svm: L1SVM, lam: float, m_max: int) -> SVMCutState:
     """Return round 0: the program that a first-order method suggests.
 
     The method works on the `m_max` features with the most negative reduced cost at w =
-    0, which are the most correlated with the labels; J are those that it does not leave
-    at zero. I are the samples whose margin it does not bring beyond 1, and the worst
-    sample of either class.
+    0, which are the most correlated with the labels. J has those that the method does
+    not leave at zero. I has the samples whose margin is then at most 1.01, and the
+    worst sample of either class.
     """
     n, d = svm.X.shape
     s = SVMCutState(

@@ -1,4 +1,4 @@
-"""Centroids of the classes, the fastest linear classifier: a baseline."""
+"""The centroids of the classes as a baseline: the fastest linear classifier."""
 
 from __future__ import annotations
 
@@ -39,10 +39,10 @@ def centroid(
     Karypis 2000).
 
     With a power of 1, the highest score x.w_c belongs to the centroid with the largest
-    cosine; with a smaller power, classes whose rows agree with each other get larger
-    weights. Classes without rows or direction have zero weights. The column ``primal``
-    is the mean over the training rows of 1 - cos(x_i, m_{y_i}), which the means
-    minimise.
+    cosine. With a smaller power, classes whose rows point in similar directions get
+    larger weights. Classes without rows or direction have zero weights. The column
+    ``primal`` is the mean over the training rows of 1 - cos(x_i, m_{y_i}), which the
+    means minimise.
 
     Parameters
     ----------
@@ -82,7 +82,7 @@ def centroid(
         W.data *= np.repeat(factors, np.diff(W.indptr)).astype(W.dtype)
     if not (np.isfinite(W.data).all() and factors[nonzero].all()):
         raise ValueError(
-            f"power: makes weights that are zero or not finite, got {power:g}; take 1"
+            f"power: {power:g} makes weights that are zero or not finite; use 1"
         )
     s.W = W
     with off_the_clock():

@@ -1,7 +1,7 @@
-"""Kernel SVMs through scikit-learn: LIBSVM, and LIBLINEAR in the span of random rows.
+"""Kernel SVMs of scikit-learn: LIBSVM, and LIBLINEAR in the span of random rows.
 
-A stream is one round with one fit. All that the fit does is the peer's own cost and is
-timed, including LIBSVM's copy of the rows in double precision.
+A stream has one round with one fit. All work of the fit is timed, including LIBSVM's
+copy of the rows in double precision.
 """
 
 from __future__ import annotations
@@ -46,10 +46,10 @@ class ExpansionState(KernelRows, State):
 
 @dataclass(kw_only=True)
 class LibsvmState(ExpansionState):
-    """Support vectors, ``counts`` (k,) of each class, and biases ``b`` of all pairs.
+    """Support vectors, their ``counts`` (k,) per class, and biases ``b`` of all pairs.
 
     The support vectors are in the order of the classes. Row u of ``A`` (m, k - 1) has y
-    alpha of that support vector against each other class in order, where y is 1 for the
+    alpha of support vector u against each other class in order, where y is 1 for the
     first class of a pair.
     """
 
@@ -57,7 +57,7 @@ class LibsvmState(ExpansionState):
     b: np.ndarray
 
     def scores(self, X: Matrix) -> np.ndarray:
-        """Return half the margin of two classes (n, 2), or the votes of more (n, k)."""
+        """Return half the margin of two classes (n, 2), or the votes for k (n, k)."""
         k = len(self.counts)
         F = np.zeros((X.shape[0], k))
         i, j = np.triu_indices(k, 1)
@@ -109,15 +109,16 @@ def libsvm(
     Lin, 2011).
 
     Two classes have one such SVM with a bias; more classes have one for each pair, and
-    `primal` is a sum over pairs. Predictions are scikit-learn's: the class with the
-    most votes, the first one in a tie.
+    `primal` is the sum over pairs. As in scikit-learn, the class with the most votes is
+    predicted, or the first of such classes.
 
     Parameters
     ----------
     C : float > 0, the weight of a row's loss
     kernel, gamma : as of :func:`~workbench.sampled_cuts.solvers.cuts_exact`
-    tol : float > 0, LIBSVM's tolerance on the dual's violation of optimality
-    cache_mb : float > 0, the MB of kernel rows that are stored, in single precision
+    tol : float > 0, LIBSVM's tolerance on the violation of optimality in the dual
+    cache_mb : float > 0, the megabytes of kernel rows, in single precision, that are
+        cached
 
     Raises
     ------
@@ -159,7 +160,7 @@ def libsvm(
 
 
 def objective(problem: Problem, s: LibsvmState, C: float) -> float:
-    """Return the sum over all pairs of classes of the objective."""
+    """Return the objective, summed over all pairs of classes."""
     i, j = np.triu_indices(problem.k, 1)
     first = i[:, None]
     second = j[:, None]
@@ -179,7 +180,7 @@ def objective(problem: Problem, s: LibsvmState, C: float) -> float:
 
 
 def initial(problem: Problem, kernel: Kernel, columns: int, primal: float) -> dict:
-    """Return the fields of round 0 without rows; `primal` is the objective at 0."""
+    """Return the fields of round 0, without rows; `primal` is the objective at zero."""
     problem.refuse_weights()
     return fields_of(problem.X[:0], kernel) | {
         "round": 0,
@@ -191,7 +192,7 @@ def initial(problem: Problem, kernel: Kernel, columns: int, primal: float) -> di
 
 @dataclass(kw_only=True)
 class SubspaceState(ExpansionState):
-    """Landmarks, and weights ``A`` (m, k) in their span.
+    """The landmarks, and the weights ``A`` (m, k) in their span.
 
     The weights of two classes are opposite.
     """
@@ -218,19 +219,20 @@ def nystroem_svm(
 ) -> Iterator[SubspaceState]:
     """Minimise 1/2 |w|^2 + C sum_i hinge_i in the span of random rows, by LIBLINEAR.
 
-    This is the control of the paper on sampled cuts: features k(x, landmarks) K^-1/2 of
-    all rows (Williams and Seeger, NIPS 2000), then a linear SVM. A feature takes 24
-    bytes with LIBLINEAR's copy. Two classes have the hinge loss of LIBSVM without a
-    bias; more classes have the loss of Crammer and Singer, as
+    This is the baseline of the paper on sampled cuts: features k(x, landmarks) K^-1/2
+    of all rows (Williams and Seeger, NIPS 2000), and a linear SVM on them. A feature
+    takes 24 bytes per row with LIBLINEAR's copy. Two classes have the hinge loss of
+    LIBSVM without a bias; more classes have the loss of Crammer and Singer, as
     :func:`~workbench.sampled_cuts.fast.cuts_nystroem`.
 
     Parameters
     ----------
     C : float > 0, the weight of a row's loss
-    landmarks : int >= 1, the number of rows that span the space, at most all
+    landmarks : int >= 1, the number of rows that span the space, or all rows if there
+        are fewer
     kernel, gamma : as of :func:`~workbench.sampled_cuts.solvers.cuts_exact`
-    tol : float > 0, LIBLINEAR's tolerance on the dual's violation of optimality
-    seed : int >= 0, draws the landmarks and seeds LIBLINEAR's random order
+    tol : float > 0, LIBLINEAR's tolerance on the violation of optimality in the dual
+    seed : int >= 0, seeds the choice of landmarks and LIBLINEAR's random order
 
     Raises
     ------
@@ -265,7 +267,7 @@ def nystroem_svm(
     with off_the_clock():
         square = float(np.vdot(model.coef_, model.coef_))
         W = model.coef_.T
-        if k == 2:  # each class has half of the margin: the hinge is the same
+        if k == 2:  # each class has half of the margin, which gives the same hinge
             W = np.hstack([-W, W]) / 2
         s.A = root @ W
         s.iterations = int(model.n_iter_)

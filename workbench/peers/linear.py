@@ -1,20 +1,20 @@
-"""scikit-learn's linear classifiers as streams, a fit from scratch per round.
+"""scikit-learn's linear classifiers as streams with one fit from scratch per round.
 
 They are LIBLINEAR, L-BFGS, SAGA and ridge regression. None of them can be resumed
-exactly: where a warm start exists, it forgets curvature, gradients or the random order.
-So every round fits from scratch. Its limit on iterations grows by about 1.4: 1, 2, 3,
-4, 6, 8, 11, 16 and so on. LIBLINEAR's Crammer-Singer solver has no limit on iterations:
-its rounds, and those of the other SVM with the hinge loss, have a tolerance that is
-half a decade tighter each time: 10, 3.2, 1 and so on. A user who knows the limit fits
-once, so the clock shows the longest fit so far alone; the time of the others is given
-back.
+exactly: if a warm start exists, it loses the curvature, the gradients or the random
+order. So every round fits from scratch. The limit on iterations grows by a factor of
+about 1.4 per round: 1, 2, 3, 4, 6, 8, 11, 16 and so on. LIBLINEAR's Crammer-Singer
+solver has no limit on iterations. Its rounds, and those of the other SVM with the hinge
+loss, have a tolerance that is half a decade tighter each time: 10, 3.2, 1 and so on. A
+user who knows the right limit fits only once, so the clock shows only the longest fit
+so far; the time of the others is subtracted.
 
 A stream ends with the fit that needs fewer iterations than its limit or has the
-tolerance `tol`, or if the peer gives up. All that a fit does is the peer's own cost and
-is timed: checks, labels and copies of the rows, for which memory must be left. There is
-no intercept: add a constant column. LIBLINEAR fits one class against the rest, and the
-sign in its losses is - for rows of class c; of two classes it fits one, and the
-objective counts both.
+tolerance `tol`, or if the peer gives up. All work of a fit is timed, including checks,
+labels and copies of the rows, for which there must be enough memory. There is no
+intercept; add a constant column if one is needed. LIBLINEAR fits each class against the
+rest, and the sign in its losses is - for rows of class c. Of two classes it fits only
+one, and the objective counts both.
 
 Parameters
 ----------
@@ -64,7 +64,7 @@ LOOSEST = 10.0  # the tolerance of round 1, which one pass over the rows meets
 
 @dataclass
 class LinearState(State):
-    """The weights ``W`` (d, k) of the last fit, its objective and iterations.
+    """The weights ``W`` (d, k) of the last fit, its objective and its iterations.
 
     ``seconds`` and ``cpu`` are the wall and CPU seconds of the longest fit so far.
     """
@@ -85,7 +85,7 @@ class LinearState(State):
 
 
 def blocks(X: Matrix, W: np.ndarray) -> Iterator[tuple[slice, np.ndarray]]:
-    """Yield slices of rows and their scores; never all of `X` is cast at once."""
+    """Yield slices of rows and their scores, so that `X` is never cast as a whole."""
     for part in pieces(X.shape[0], BLOCK_SCORES // max(W.shape)):
         yield part, np.asarray(X[part] @ W)
 
@@ -97,7 +97,7 @@ def total(losses: Callable, X: Matrix, y: np.ndarray, W: np.ndarray) -> float:
 
 
 def against_rest(V: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """Return the margins (n, k) of all classes against the rest, from scores (n, k)."""
+    """Return the (n, k) margins of all classes against the rest, from (n, k) scores."""
     return np.where(np.arange(V.shape[1]) == y[:, None], V, -V)
 
 
@@ -145,19 +145,19 @@ def one_norm(W: np.ndarray) -> float:
 
 
 class Peer(NamedTuple):
-    """A classifier of scikit-learn with its settings, and what it minimises.
+    """A classifier of scikit-learn with its settings and its objective.
 
-    The objective is ``penalty(W) + C losses``; of ridge regression, whose weight is
+    The objective is ``penalty(W) + C losses``. For ridge regression, whose weight is
     alpha, it is ``losses / 2n + alpha penalty(W)``.
 
     Attributes
     ----------
-    model : name of its class
+    model : the name of the class in scikit-learn
     settings : its parameters other than weight, tolerance and limits
     losses : a function of scores and labels, the sum of the losses
     penalty : a function of W
-    two : the weights of two classes, as multiples of the one vector that scikit-learn
-        keeps
+    two : the weights of two classes, as multiples of the single vector that
+        scikit-learn returns
     last : the largest limit on iterations; None if rounds differ by their tolerance
     """
 
@@ -212,7 +212,7 @@ PEERS = {
 def fitted(
     peer: Peer, X, y: np.ndarray, k: int, settings: Mapping
 ) -> tuple[np.ndarray, int]:
-    """Return the weights (d, k) of one fit, and the most iterations of any class.
+    """Return the (d, k) weights of one fit, and a class's most iterations.
 
     Parameters
     ----------
@@ -231,7 +231,7 @@ def fitted(
     model = kind(fit_intercept=False, **peer.settings, **settings)
     targets = [y]
     if peer.settings.get("solver") == "liblinear":
-        X = X.astype(np.float64, copy=False)  # or scikit-learn does it for each class
+        X = X.astype(np.float64, copy=False)  # or scikit-learn copies X per class
         classes = range(k) if k > 2 else [1]
         targets = [y == c for c in classes]
     weights = []
@@ -253,11 +253,11 @@ def fits(
     seed: int = 0,
     **parameters: float,
 ) -> Iterator[LinearState]:
-    """Fit a peer with one limit after the other; evaluation is not timed.
+    """Yield the fits of a peer with growing limits; evaluation is not timed.
 
     Parameters
     ----------
-    name : of :data:`PEERS`
+    name : str, a key of :data:`PEERS`
     parameters : the weight (C or alpha) and the tolerance, by name
     """
     for argument, value in parameters.items():
@@ -295,14 +295,14 @@ def fits(
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Silence scikit-learn's warnings about fits that gave up and many classes."""
+    """Silence scikit-learn's warnings about convergence and many classes."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # ConvergenceWarning is one
         yield
 
 
 def timed_fit(model, X, y, weights):
-    """Return the wall seconds of a fit, and its model: None if it was refused."""
+    """Return the fitted model, or None if the fit failed, and its wall seconds."""
     start = perf_counter()
     fitted = None
     with quiet(), suppress(Exception):
@@ -316,7 +316,7 @@ def budget(round: int) -> int:
 
 
 def _limits(peer: Peer, s: LinearState, tol: float) -> dict[str, float] | None:
-    """Return the limits of the next fit, None if the last one sufficed or gave up."""
+    """Return the limits of the next fit; None if the last one sufficed or failed."""
     if peer.last is not None:
         if not budget(s.round) <= s.iterations < min(peer.last, ITERATIONS):
             return None
@@ -335,8 +335,8 @@ def liblinear_cs(
 ) -> Iterator[LinearState]:
     """Minimise 1/2 |W|^2 + C sum_i max(0, 1 + max_{r != y_i} x_i.(w_r - w_{y_i})).
 
-    The SVM of Crammer and Singer by sequential dual descent [1]; `tol` is on
-    LIBLINEAR's violation of optimality in the last fit.
+    This is the SVM of Crammer and Singer, solved by sequential dual descent [1]. `tol`
+    bounds LIBLINEAR's violation of optimality in the last fit.
     """
     return fits("liblinear_cs", problem, state, seed, C=C, tol=tol)
 
@@ -347,8 +347,8 @@ def liblinear_ovr(
 ) -> Iterator[LinearState]:
     """Minimise the sum over classes c of 1/2 |w_c|^2 + C sum_i max(0, 1 -+ x_i.w_c).
 
-    Binary SVMs with the hinge loss, by dual coordinate descent [2]; `tol` as for
-    `liblinear_cs`.
+    These are binary SVMs with the hinge loss, solved by dual coordinate descent [2].
+    `tol` has the same meaning as in `liblinear_cs`.
     """
     return fits("liblinear_ovr", problem, state, seed, C=C, tol=tol)
 
@@ -360,9 +360,10 @@ def liblinear_lr(
     """Minimise the sum over classes c of 1/2 |w_c|^2 + C sum_i log(1 + exp(-+
     x_i.w_c)).
 
-    Binary logistic regressions, by a trust region Newton method [3]; `tol` is on the
-    gradient relative to that at zero weights. scikit-learn has LIBLINEAR copy the rows
-    once for each class, which takes about as long as one iteration.
+    These are binary logistic regressions, solved by a trust region Newton method [3].
+    `tol` bounds the gradient relative to the gradient at zero weights. scikit-learn
+    makes LIBLINEAR copy the rows once for each class, which takes about as long as one
+    iteration.
     """
     return fits("liblinear_lr", problem, state, C=C, tol=tol)
 
@@ -373,8 +374,9 @@ def liblinear_l2_dual(
 ) -> Iterator[LinearState]:
     """Minimise the sum over classes c of 1/2 |w_c|^2 + C sum_i max(0, 1 -+ x_i.w_c)^2.
 
-    Binary SVMs with the squared hinge loss, by dual coordinate descent [2]; `tol` is on
-    the violation of the dual's optimality. An early fit may be worse than zero weights.
+    These are binary SVMs with the squared hinge loss, solved by dual coordinate descent
+    [2]. `tol` bounds the violation of optimality in the dual. An early fit may be worse
+    than zero weights.
     """
     return fits("liblinear_l2_dual", problem, state, seed, C=C, tol=tol)
 
@@ -385,8 +387,8 @@ def liblinear_l2_primal(
 ) -> Iterator[LinearState]:
     """Minimise the sum over classes c of 1/2 |w_c|^2 + C sum_i max(0, 1 -+ x_i.w_c)^2.
 
-    The problem of `liblinear_l2_dual`, by the method and with the `tol` of
-    `liblinear_lr`.
+    This is the problem of `liblinear_l2_dual`, solved by the method of `liblinear_lr`,
+    with the same meaning of `tol`.
     """
     return fits("liblinear_l2_primal", problem, state, C=C, tol=tol)
 
@@ -397,8 +399,8 @@ def liblinear_l1(
 ) -> Iterator[LinearState]:
     """Minimise the sum over classes c of |w_c|_1 + C sum_i max(0, 1 -+ x_i.w_c)^2.
 
-    Sparse binary SVMs with the squared hinge loss, by coordinate descent [4]; `tol` is
-    on the violation of optimality relative to the first one.
+    These are sparse binary SVMs with the squared hinge loss, solved by coordinate
+    descent [4]. `tol` bounds the violation of optimality relative to the first one.
     """
     return fits("liblinear_l1", problem, state, seed, C=C, tol=tol)
 
@@ -409,9 +411,9 @@ def logistic_lbfgs(
 ) -> Iterator[LinearState]:
     """Minimise 1/2 |W|^2 + C sum_i (log sum_c exp(x_i.w_c) - x_i.w_{y_i}).
 
-    Multinomial logistic regression by SciPy's L-BFGS [5], in the precision of the rows;
-    `tol` is on the largest entry of the gradient over n C. With two classes the first
-    has zero weights.
+    This is multinomial logistic regression, solved by SciPy's L-BFGS [5] in the
+    precision of the rows. `tol` bounds the largest entry of the gradient, divided by n
+    C. With two classes the first one has zero weights.
     """
     return fits("logistic_lbfgs", problem, state, C=C, tol=tol)
 
@@ -422,9 +424,9 @@ def logistic_saga(
 ) -> Iterator[LinearState]:
     """Minimise 1/2 |W|^2 + C sum_i (log sum_c exp(x_i.w_c) - x_i.w_{y_i}).
 
-    The problem of `logistic_lbfgs` by SAGA [6], stochastic gradients with a memory; an
-    iteration is n of its steps, and `tol` is on the largest change of a weight relative
-    to the largest weight.
+    This is the problem of `logistic_lbfgs`, solved by SAGA [6], a method of stochastic
+    gradients with a memory. An iteration has n steps. `tol` bounds the largest change
+    of a weight, relative to the largest weight.
     """
     return fits("logistic_saga", problem, state, seed, C=C, tol=tol)
 
@@ -436,9 +438,9 @@ def ridge(
     """Minimise 1/(2n) |Y - X W|^2 + alpha/2 |W|^2 for the one-hot labels Y, in one
     round.
 
-    Dense rows are solved by the Cholesky factors of X'X + n alpha, or of XX' + n alpha
-    if that is smaller, in the precision of the rows. Sparse rows are solved by
-    conjugate gradients, one class after the other, until the residual is at most `tol`
-    times the right-hand side.
+    For dense rows, the solution comes from the Cholesky factor of X'X + n alpha, or of
+    XX' + n alpha if that is smaller, in the precision of the rows. For sparse rows, it
+    comes from conjugate gradients, one class after another, until the residual is at
+    most `tol` times the right-hand side.
     """
     return fits("ridge", problem, state, alpha=alpha, tol=tol)

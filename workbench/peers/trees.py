@@ -1,9 +1,9 @@
-"""scikit-learn's ensembles of trees as streams: what most people try first on a table.
+"""scikit-learn's ensembles of trees as streams, which most people try first on a table.
 
-The rounds have 1, 2, 3, 4, 6, 8, 11, 16, ... trees; in boosting, they have as many
-iterations with a tree for each class. A state holds scikit-learn's model, which grows
-with `warm_start`: trees of earlier rounds stay, so that the clock shows the time of a
-single fit of a model of this size. One thread grows them.
+The rounds have 1, 2, 3, 4, 6, 8, 11, 16, ... trees; in boosting, these are the numbers
+of iterations, each with a tree for each class. A state holds scikit-learn's model,
+which grows with `warm_start`: trees of earlier rounds stay, so the clock shows the time
+of a single fit of a model of this size. Only one thread is used.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class TreesState(State):
     model: Model | None = None
 
     def scores(self, X: Matrix) -> np.ndarray:
-        """Return (n, k) probabilities of a forest, (n, k) logits of boosting."""
+        """Return the (n, k) probabilities of a forest, or the logits of boosting."""
         X = check_sparse(X)
         F = np.zeros((X.shape[0], self.k))
         if self.model is None:
@@ -53,7 +53,7 @@ class TreesState(State):
         if not isinstance(X, np.ndarray):
             X = X.toarray()
         values = self.model.decision_function(X)
-        if values.ndim == 1:  # of the second of two classes
+        if values.ndim == 1:  # the logit of the second of two classes
             values = np.stack([0 * values, values], 1)
         F[:, classes] = values
         return F
@@ -70,10 +70,11 @@ def random_forest(
     seed: int = 0,
     state: TreesState | None = None,
 ) -> Iterator[TreesState]:
-    """Average the class frequencies in the leaves of trees on samples of rows.
+    """Average the class frequencies in the leaves of trees that fit samples of rows.
 
-    scikit-learn's random forest (Breiman 2001). The column ``primal`` is the mean over
-    the training rows of the squared distance of these probabilities from the label's.
+    This is scikit-learn's random forest (Breiman 2001). The column ``primal`` is the
+    mean over the training rows of the squared distance between the averages and the
+    one-hot label.
 
     Parameters
     ----------
@@ -108,12 +109,13 @@ def boosting(
 ) -> Iterator[TreesState]:
     """Lower the mean cross-entropy of the training rows tree by tree.
 
-    The cross-entropy is the column ``primal``. scikit-learn's gradient boosting
-    (Friedman 2001) with histograms (Ke et al., LightGBM, 2017), without early stopping.
+    The cross-entropy is the column ``primal``. The method is scikit-learn's gradient
+    boosting (Friedman 2001) with histograms (Ke et al., LightGBM, 2017), without early
+    stopping.
 
     Parameters
     ----------
-    learning_rate : float > 0, the factor of every tree
+    learning_rate : float > 0, the factor by which every tree is multiplied
     l2 : float >= 0, the penalty on the values of leaves
     seed : int >= 0, seeds the sample of rows that determines the histograms' bins
 
@@ -144,11 +146,11 @@ def boosting(
 def grown(
     model: Model, size: str, problem: Problem, state: TreesState | None
 ) -> Iterator[TreesState]:
-    """Let a model of scikit-learn grow round by round; evaluation is not timed.
+    """Yield the states of a growing scikit-learn model; evaluation is not timed.
 
     Parameters
     ----------
-    size : name of the model's parameter that counts its trees or iterations
+    size : str, the model's parameter for the number of its trees or iterations
     """
     problem.refuse_weights()
     X = problem.X
@@ -158,7 +160,7 @@ def grown(
     if size == "n_estimators":
         losses = squared_errors
         primal = 1.0
-    # Only once: the search for libraries takes as long as small trees.
+    # This is done only once, as the search for libraries takes as long as small trees.
     pools = ThreadpoolController()
     s = state or TreesState(0, problem.k, primal)
     model = s.model or model

@@ -1,9 +1,10 @@
-"""Vowpal Wabbit through its own Python package: an extra, not a dependency.
+"""Vowpal Wabbit through its own Python package, which is an optional dependency.
 
 A round is one pass over the rows, in a random order that is the same in all passes, as
-in a shuffled file. Only learning is timed, with Python's loop over the rows: they are
-parsed before, and then take 12 bytes per value. A resumed stream repeats its passes,
-which is not timed, since saved models do not resume exactly. There is no intercept.
+in a shuffled file. Only learning is timed, including Python's loop over the rows. The
+rows are parsed before, and take 12 bytes per value. A resumed stream repeats its
+passes, which is not timed, since saved models cannot be resumed exactly. There is no
+intercept.
 """
 
 from __future__ import annotations
@@ -40,13 +41,14 @@ def vw(
 ) -> Iterator[LinearState]:
     """Minimise 1/n sum_ic log(1 + exp(-+ x_i.w_c)), the sign - for rows of class c.
 
-    One against all with the logistic loss, by adaptive, normalised and invariant online
-    updates (Karampatziakis and Langford, UAI 2011; Ross, Mineiro and Langford, UAI
-    2013).
+    This is one-against-all with the logistic loss, solved by adaptive, normalised and
+    invariant online updates (Karampatziakis and Langford, UAI 2011; Ross, Mineiro and
+    Langford, UAI 2013).
 
     Parameters
     ----------
-    learning_rate : float > 0, the rate of the first update; the parameter to tune
+    learning_rate : float > 0, the rate of the first update; this is the parameter to
+        tune
     seed : int >= 0, seeds the order of the rows
 
     Raises
@@ -70,7 +72,7 @@ def vw(
         "oaa": k,
         "loss_function": "logistic",
         "learning_rate": learning_rate,
-        # Every feature and class has its own weight: nothing collides.
+        # Every pair of a feature and a class has its own weight, without collisions.
         "bit_precision": max(1, (d * stride - 1).bit_length()),
     }
     s = state or LinearState(0, seed, np.zeros((d, k)), 0, k * float(np.log(2.0)))
@@ -79,7 +81,7 @@ def vw(
 
 @dataclass
 class RecallTreeState(State):
-    """The ``model`` as the bytes that Vowpal Wabbit saves, none before round 1."""
+    """The ``model`` as the bytes that Vowpal Wabbit saves; empty before round 1."""
 
     round: int
     seed: int
@@ -88,9 +90,9 @@ class RecallTreeState(State):
     primal: float
 
     def scores(self, X: Matrix) -> np.ndarray:
-        """Return 1 for the class that the tree predicts, 0 for all others.
+        """Return a score of 1 for the predicted class and 0 for all others.
 
-        The tree has no scores of its own.
+        The tree itself has no scores.
         """
         scores = np.zeros((X.shape[0], self.k), np.float32)
         scores[np.arange(X.shape[0]), self.predicted(X)] = float(len(self.model) > 0)
@@ -122,21 +124,21 @@ def vw_recall_tree(
 ) -> Iterator[RecallTreeState]:
     """Learn a tree of candidate classes, and a scorer that ranks them.
 
-    This is the competitor in the paper on inexact margins, which has the hinge loss and
-    five passes (Daumé, Karampatziakis, Langford and Mineiro, ICML 2017). The column
-    ``primal`` is the error on the training rows, which passes need not lower.
+    The paper on inexact margins compares with this method, with the hinge loss and five
+    passes (Daumé, Karampatziakis, Langford and Mineiro, ICML 2017). The column
+    ``primal`` is the error on the training rows, which a pass may raise.
 
     Parameters
     ----------
     learning_rate : float > 0, the rate of the first update; the paper takes 0.5 to 1
-    bit_precision : int from 1 to 31, the weights are hashed into 2^bit_precision
-        entries. The paper takes 28 to 30; each entry takes about 16 bytes, used or not
+    bit_precision : int from 1 to 31; the weights are hashed into 2^bit_precision
+        entries, each of about 16 bytes, used or not. The paper takes 28 to 30
     seed : int >= 0, seeds the order of the rows
 
     Raises
     ------
     ValueError
-        As :func:`vw`.
+        As in :func:`vw`.
     """
     check_positive(learning_rate, "learning_rate")
     check_counts(bit_precision=bit_precision)
@@ -162,7 +164,7 @@ def vw_recall_tree(
 
 
 def passes(learner, problem: Problem, s, judge: Callable) -> Iterator:
-    """Learn from the rows, pass after pass, and judge each pass, which is not timed."""
+    """Yield the state after each pass over the rows; `judge` is not timed."""
     problem.refuse_weights()
     with off_the_clock():
         rng = np.random.default_rng(check_whole(s.seed, "seed", least=0))
@@ -191,7 +193,7 @@ def learner_of(options: dict, *flags: str):
         Workspace = import_module("vowpalwabbit").Workspace
     except ImportError:
         raise ValueError(
-            "vw: needs the extra: pip install 'workbench-mc[vw]'"
+            "vw: needs the extra vw; run pip install 'workbench-mc[vw]'"
         ) from None
     settings = [f"--{name}={value}" for name, value in options.items()]
     with off_the_clock():

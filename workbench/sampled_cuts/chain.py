@@ -1,4 +1,4 @@
-"""Linear chains: the labels of highest score, by Viterbi's algorithm."""
+"""Linear chains: the labels with the highest score, by Viterbi's algorithm."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from workbench.kernels.compiled import njit
 
 
 def decode(F: np.ndarray, v: np.ndarray, starts: np.ndarray) -> np.ndarray:
-    """Return the (N,) labels of highest score of each sequence.
+    """Return the (N,) labels with the highest total score of each sequence.
 
     Parameters
     ----------
     F : (N, K) scores of the positions
     v : (K * K,) explicit weights; entry (a, b) is the score of label b after label a
-    starts : (n + 1,) sequence i is the positions ``starts[i]:starts[i + 1]``
+    starts : (n + 1,) sequence i has the positions ``starts[i]:starts[i + 1]``
     """
     labels = np.empty(len(F), np.int32)
     K = F.shape[1]
@@ -24,7 +24,7 @@ def decode(F: np.ndarray, v: np.ndarray, starts: np.ndarray) -> np.ndarray:
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def viterbi(F, moves, starts, y, loss, labels):
-    """Write the path of highest score to `labels`, where each label that differs from
+    """Write the path with the highest score to `labels`; each label that differs from
     `y` adds `loss` to the score."""
     K = F.shape[1]
     longest = 0

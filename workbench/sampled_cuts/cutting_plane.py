@@ -1,12 +1,12 @@
 """Algorithms 1, 2 and 3: one slack and one cut per round, for every task and space.
 
-The problem is OP1 with C for each unit, as LIBSVM has it (the paper's C is n times
-ours):
+The problem is OP1 with the weight C for each unit, as in LIBSVM (the paper's C is n
+times ours):
 
     min_w  1/2 |w|^2 + C n R(w),  R(w) = mean_i max_y [Delta(y_i, y) - w.dPsi_i(y)].
 
 A cut (c, g) is an affine function c + w.g below R, made of the most violating outputs
-at some w. The program keeps v = -g. If the units of a cut are sampled, the cut need not
+at some w. The code stores v = -g. If the units of a cut are sampled, the cut need not
 lie below R.
 """
 
@@ -28,16 +28,16 @@ from workbench.sampled_cuts.spaces import KernelSpace, NystroemSpace
 from workbench.sampled_cuts.state import CutState
 from workbench.sampled_cuts.tasks import Answers, Task
 
-# The number of calm rounds that end exact cuts: rounding may keep the violation above
-# eps.
+# The number of calm rounds after which exact cuts end, since rounding may keep the
+# violation above eps.
 STALLED = 100
-DRAWS = 1000  # number of draws after which a sampled cut is taken even if satisfied
+DRAWS = 1000  # after this number of draws even a satisfied sampled cut is taken
 
 Space = KernelSpace | NystroemSpace
 
 
 def exact(task: Task, space: Space, s: CutState, eps: float) -> Iterator[CutState]:
-    """Algorithm 1: the cut is made of all units that violate.
+    """Run Algorithm 1, whose cut is made of all units that violate.
 
     The stream ends when the exact cut is violated by at most `eps`.
     """
@@ -59,11 +59,11 @@ def exact(task: Task, space: Space, s: CutState, eps: float) -> Iterator[CutStat
 def linear_time(
     task: Task, space: Space, s: CutState, eps: float, r: int
 ) -> Iterator[CutState]:
-    """Algorithm 3: the cut is made of `r` units among those that violate.
+    """Run Algorithm 3, whose cut is made of `r` units among those that violate.
 
     The exact cut (c', g') is the stopping criterion: the stream ends when it is
     violated by at most `eps`. Units are drawn again until the sampled cut is violated
-    by more.
+    by more than `eps`.
     """
     n = task.n
     precision = precision_of(task, space)
@@ -89,10 +89,10 @@ def linear_time(
 def constant_time(
     task: Task, space: KernelSpace, s: CutState, eps: float, r: int, p: int
 ) -> Iterator[CutState]:
-    """Algorithm 2: a round evaluates only `r` random units, however many there are.
+    """Run Algorithm 2, whose rounds evaluate only `r` random units.
 
-    Their cut joins the model and is the stopping criterion: the stream ends when p of
-    them in a row were violated by at most `eps`.
+    Their cut is added to the model and is the stopping criterion: the stream ends when
+    `p` such cuts in a row were violated by at most `eps`.
     """
     if not len(s.sample):
         s.sample = s.rng.integers(task.n, size=r)  # sample r examples uniformly for s
@@ -132,7 +132,7 @@ def violators(answers: Answers) -> tuple[np.ndarray, float]:
 def some_violators(
     answers: Answers, rng: np.random.Generator, r: int
 ) -> tuple[np.ndarray, float]:
-    """Return `r` random units that violate, or all if fewer, and the weight of each."""
+    """Return `r` random violating units, or all if fewer, and the weight of each."""
     I, weight = violators(answers)
     if len(I) <= r:
         return I, weight
@@ -140,6 +140,6 @@ def some_violators(
 
 
 def precision_of(task: Task, space: Space) -> tuple[float, float]:
-    """Return bounds on a score's relative error and on the mean length of dPsi."""
+    """Return bounds on the relative error of a score and on the mean norm of dPsi."""
     units, longest = space.precision()
     return units, 2.0 * longest * len(task.parts) / task.n

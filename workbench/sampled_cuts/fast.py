@@ -29,9 +29,10 @@ def cuts_exact_fast(
     seed: int = 0,
     state: CutState | None = None,
 ) -> Iterator[CutState]:
-    """Minimise as `cuts_exact`, certified too, by a line search from the best point.
+    """Minimise as `cuts_exact`, with bounds, by a line search from the best point.
 
-    See :func:`~workbench.sampled_cuts.stabilised.stabilised_cuts`.
+    The method is described at
+    :func:`~workbench.sampled_cuts.stabilised.stabilised_cuts`.
 
     Parameters
     ----------
@@ -64,24 +65,26 @@ def cuts_linear_time_fast(
     seed: int = 0,
     state: CutState | None = None,
 ) -> Iterator[CutState]:
-    """Minimise as `cuts_linear_time`, by a line search from the best point: fewer cuts.
+    """Minimise as `cuts_linear_time`, by fewer cuts, with a line search.
 
-    The model of sampled cuts is not a lower bound. So the stream ends also when the
+    The model of sampled cuts is not a lower bound. So the stream also ends when the
     violation of the exact cut no longer falls.
 
     Parameters
     ----------
     C, kernel, gamma, seed : see
         :func:`~workbench.sampled_cuts.solvers.cuts_linear_time`
-    r : rows (or sequences) of a cut, at least 1. None is 400 sequences, or 400 sqrt(k /
-        2) rows of k classes: a round's other work grows with k, and fewer cuts are
-        needed if they are larger. All that violate are taken if there are no more, or
-        up to twice as many if rows of the kernel matrix are kept
-    eps : positive tolerance, in units of the loss
-    p : the stream also ends after this number of rounds that lowered the violation
-        by less than eps / 5 in all
-    cache_mb : megabytes for scores of all rows by cuts. At least half of it is for rows
-        of the kernel matrix if at least a quarter of these fit
+    r : int >= 1, the number of rows (or sequences) in a cut. The default is 400
+        sequences, or 400 sqrt(k / 2) rows of k classes, because the other work of a
+        round grows with k, and larger cuts mean fewer rounds. If at most r units
+        violate, or at most 2 r if rows of the kernel matrix are cached, all of them are
+        taken
+    eps : float > 0, the tolerance in units of the loss
+    p : int >= 1; the stream also ends after p rounds that together lowered the
+        violation by less than eps / 5
+    cache_mb : float >= 0, the megabytes for the scores of all rows by cuts. At least
+        half of them is for rows of the kernel matrix, if at least a quarter of these
+        rows fit
 
     Raises
     ------
@@ -96,7 +99,7 @@ def cuts_linear_time_fast(
     check_not_negative(cache_mb=cache_mb)
     task, made, s = prepared(problem, state, C, eps, kernel, gamma, seed, False)
     space = KernelSpace(s, made, made.points(problem.X), task.K, cache_mb, gram=True)
-    # A cut of more rows costs less if rows of the kernel matrix are kept.
+    # Cuts with more rows take less time if rows of the kernel matrix are cached.
     largest = r if space.gram is None else 2 * r
 
     def choose(answers: Answers) -> tuple[np.ndarray, float]:
@@ -120,18 +123,18 @@ def cuts_nystroem(
     seed: int = 0,
     state: CutState | None = None,
 ) -> Iterator[CutState]:
-    """Minimise as `cuts_exact` in the span of random rows (ours), certified there.
+    """Minimise as `cuts_exact` in the span of random rows, with bounds there (ours).
 
     The bounds ``span_lower`` and ``span_upper`` enclose the smallest objective in the
-    span. It is not below the optimum of the whole problem, for which only the upper
-    bound is valid.
+    span, which is at least the optimum of the whole problem. For that optimum only the
+    upper bound is valid.
 
     Parameters
     ----------
     C, eps, kernel, gamma : see :func:`~workbench.sampled_cuts.solvers.cuts_exact`
-    landmarks : rows that span the space, at least 1; all rows if there are no more. A
-        given `state` has its own
-    seed : int, seeds the landmarks
+    landmarks : int >= 1, the number of rows that span the space, or all rows if there
+        are fewer. A given `state` keeps its own rows
+    seed : int >= 0, seeds the choice of landmarks
 
     Raises
     ------

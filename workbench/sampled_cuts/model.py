@@ -1,4 +1,4 @@
-"""The model that cuts make of the risk: its objective, and what it certifies."""
+"""The model of the risk that cuts form: its objective and the bounds that it gives."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from workbench.sampled_cuts.qp import solve_qp
 from workbench.sampled_cuts.state import CutState
 from workbench.sampled_cuts.tasks import Answers
 
-IDLE = 20  # number of rounds without a multiplier after which a cut is dropped
-CLEAN_UP = 10  # number of rounds after which idle cuts are dropped
+IDLE = 20  # a cut is idle after this number of rounds without a multiplier
+CLEAN_UP = 10  # number of rounds between two removals of idle cuts
 SOLVED = 0.01  # precision of the model's solution, as a fraction of eps
 LITTLE = 0.2  # a round is calm if the gap falls by no more than this fraction of eps
 
 
 def solve(s: CutState, n: int) -> float:
-    """Solve the model of `n` units in place, from its multipliers; return its value."""
+    """Solve the model of `n` units in place, from the last alpha; return its value."""
     return solve_qp(s.G, s.h, s.C * n, s.alpha, SOLVED * s.eps)
 
 
@@ -32,7 +32,7 @@ def objective(s: CutState, w: np.ndarray, n: int, answers: Answers) -> float:
 
 
 def slack(s: CutState) -> float:
-    """Return xi of the model's solution: the largest violation of its cuts."""
+    """Return xi of the model's solution, the largest violation of its cuts."""
     return float((s.h - s.G @ s.alpha).max(initial=0.0))
 
 
@@ -41,11 +41,12 @@ def rounding(
 ) -> tuple[float, float]:
     """Return bounds on the rounding errors of the model's value and the objective.
 
-    Inner products of cuts are sums of values of the kernel, however short the cuts are.
+    Inner products of cuts are sums of kernel values, whose rounding errors do not
+    become smaller for cuts with a small norm.
 
     Parameters
     ----------
-    precision : bounds on the relative error of a score, and on the mean length of dPsi
+    precision : bounds on the relative error of a score and on the mean norm of dPsi
     """
     units, spread = precision
     spread = max(spread, math.sqrt(s.G.diagonal().max(initial=0.0)))
@@ -63,7 +64,7 @@ def advance(
     primal: float,
     precision: tuple[float, float],
 ) -> None:
-    """Move the state to the iterate w with these values, and update the bounds."""
+    """Set the state to the iterate w with these values, and update the bounds."""
     C = s.C * n
     down, up = rounding(s, w, primal, C, precision)
     s.round += 1
@@ -81,7 +82,7 @@ def advance(
 
 
 def estimate(s: CutState, n: int, model: float, answers: Answers) -> None:
-    """Move the state to its next round, with an objective estimated from a sample."""
+    """Set the state to its next round, with an objective estimated from a sample."""
     s.round += 1
     s.model = model
     s.primal = objective(s, s.w, n, answers)
@@ -89,7 +90,7 @@ def estimate(s: CutState, n: int, model: float, answers: Answers) -> None:
 
 
 def drop_idle(s: CutState, space) -> None:
-    """Count each cut's rounds without a multiplier; drop idle cuts now and then."""
+    """Count each cut's rounds without a multiplier; sometimes drop idle cuts."""
     s.idle += 1
     s.idle[s.alpha > 0.0] = 0
     if s.round % CLEAN_UP == 0:

@@ -1,4 +1,4 @@
-"""The dual of the cuts: a small quadratic program over a simplex, by pairwise SMO."""
+"""The dual of the cuts, a small quadratic program over a simplex, by pairwise SMO."""
 
 from __future__ import annotations
 
@@ -21,22 +21,22 @@ def solve_qp(
 
     Two variables change at a time: the one with the largest gradient, and the partner
     that promises the largest gain (second-order choice). If long vectors nearly cancel,
-    this takes very many steps. So now and then all variables above zero move together
-    to their best point; those that become zero on the way stay there.
+    this takes very many steps. So from time to time all variables above zero move
+    together to their best point; variables that become zero on the way stay zero.
 
     Parameters
     ----------
     G : (T, T) symmetric and positive semidefinite matrix
     h : (T,) linear term
     C : positive bound on the sum
-    alpha : (T,) feasible point, changed in place
-    tolerance : largest violation of optimality; the objective of the result is at most
-        C times the tolerance below the optimum
+    alpha : (T,) feasible point, which is changed in place
+    tolerance : float >= 0, the largest accepted violation of optimality; the objective
+        of the result is at most C times the tolerance below the optimum
 
     Returns
     -------
-    objective : value at the result, which is feasible: a lower bound on the primal of
-        these cuts
+    objective : the value at the result, a lower bound on the primal of these cuts,
+        since the result is feasible
 
     References
     ----------
@@ -57,7 +57,7 @@ def objective(G: np.ndarray, h: np.ndarray, alpha: np.ndarray) -> float:
 
 
 def best_of_face(G: np.ndarray, h: np.ndarray, C: float, alpha: np.ndarray) -> None:
-    """Move `alpha` to the best point that has its zeros, if that point is better."""
+    """Move `alpha` to the best point with the same zeros, if that point is better."""
     while True:
         free = np.flatnonzero(alpha > 0.0)
         slack = C - alpha.sum()
@@ -66,7 +66,8 @@ def best_of_face(G: np.ndarray, h: np.ndarray, C: float, alpha: np.ndarray) -> N
         # The last unknown is the multiplier of the sum.
         system = np.zeros((m + 1, m + 1))
         system[:m, :m] = G[np.ix_(free, free)]
-        # The ridge makes a long step uphill, which ends at a zero, if G is flat.
+        # If G is flat, the ridge makes the step a long one uphill, which ends at a
+        # zero.
         system.flat[: m * (m + 1) : m + 2] += max(RIDGE * G.diagonal().max(), TINY)
         system[:m, m] = system[m, :m] = 1.0
         right = np.append(h[free] - G[free] @ alpha, 0.0)
@@ -95,9 +96,9 @@ def best_of_face(G: np.ndarray, h: np.ndarray, C: float, alpha: np.ndarray) -> N
 
 @njit(cache=True)
 def pairwise(G, h, C, alpha, tolerance, limit):
-    """Take the steps, at most `limit`; return their number.
+    """Take at most `limit` steps in place; return their number.
 
-    The slack, C minus the sum, is a variable too: number 0, with zeros for G and h.
+    The slack, C minus the sum, is variable 0; its entries of G and h are zero.
     """
     T = len(h) + 1
     H = np.zeros((T, T))

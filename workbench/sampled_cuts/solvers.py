@@ -2,7 +2,7 @@
 
 All of the paper's experiments have the same eps, and `r` is smaller for the linear-time
 method than for the constant-time method (section 5). The digits of eps, `r` and `p` are
-lost in our copy of the text, so that the values of these defaults are ours.
+not legible in our copy of the text, so these defaults are our own.
 """
 
 from __future__ import annotations
@@ -41,21 +41,21 @@ def cuts_exact(
     """Minimise 1/2 |w|^2 + C sum_i hinge_i by exact cuts (Algorithm 1), with a
     certificate.
 
-    Two classes have LIBSVM's hinge without a bias, more classes have Crammer and
-    Singer's, and sequences have a chain's. A round adds a cut made of all rows that
-    violate, which takes up to n^2 values of the kernel in double precision. The model
-    is a lower bound. The stream ends when the cut is violated by at most `eps`; the gap
-    is then C n eps.
+    With two classes the loss is LIBSVM's hinge without a bias, with more classes that
+    of Crammer and Singer, and with sequences that of a chain. A round adds a cut made
+    of all rows that violate, which takes up to n^2 kernel values in double precision.
+    The model is a lower bound. The stream ends when the cut is violated by at most
+    `eps`; the gap is then at most C n eps.
 
     Parameters
     ----------
-    C : positive weight of the loss of a row or a sequence; the paper's C is n times as
-        large. A given `state` has its own
+    C : float > 0, the weight of the loss of a row or a sequence; the paper's C is n
+        times as large. A given `state` keeps its own C
     eps : positive tolerance, in units of the loss
     kernel : "linear", x'z; "rbf", exp(-gamma |x - z|^2); or "cubic", (1 + gamma x'z)^3
-    gamma : positive parameter of the kernel; None is 1 / (d times the variance of all
-        entries)
-    seed : not used, since nothing is random here
+    gamma : float > 0, the parameter of the kernel; None means 1 / (d times the variance
+        of all entries)
+    seed : not used, since this method is not random
 
     Raises
     ------
@@ -84,16 +84,17 @@ def cuts_linear_time(
     """Minimise as `cuts_exact`, by cuts of r random rows among those that violate
     (Algorithm 3).
 
-    A round takes at most n r values of the kernel, in single precision. It still
-    computes the exact cut and the exact objective. The stream ends when the exact cut
-    is violated by at most `eps`.
+    A round takes at most n r kernel values, in single precision. It still computes the
+    exact cut and the exact objective. The stream ends when the exact cut is violated by
+    at most `eps`.
 
     Parameters
     ----------
     C, eps, kernel, gamma : see :func:`cuts_exact`
-    r : rows (or sequences) of a cut, at least 1; all that violate if there are no more
-    cache_mb : megabytes for scores of all rows by cuts (A_ki); scores that do not fit
-        are computed again in each round
+    r : int >= 1, the number of rows (or sequences) in a cut; if fewer violate, all of
+        them are taken
+    cache_mb : float >= 0, the megabytes for the scores of all rows by cuts (A_ki);
+        scores that do not fit are computed again in each round
     seed : int, seeds the samples
 
     Raises
@@ -124,16 +125,17 @@ def cuts_constant_time(
     """Minimise as `cuts_exact`, by cuts of r random rows, without evaluating the other
     rows (Algorithm 2).
 
-    Round t takes t r^2 values of the kernel in single precision, whatever n is.
-    ``primal`` is an estimate from the sample of the next cut.
+    Round t takes t r^2 kernel values in single precision, for any n. ``primal`` is an
+    estimate from the sample of the next cut.
 
     Parameters
     ----------
     C, kernel, gamma : see :func:`cuts_exact`
-    r : rows (or sequences) of a sample, at least 1
-    p : the number of satisfied samples in a row that end the stream, at least 1
-    eps : positive tolerance, in units of the loss: a sample is satisfied if its cut is
-        violated by at most this
+    r : int >= 1, the number of rows (or sequences) in a sample
+    p : int >= 1, the number of consecutive satisfied samples after which the stream
+        ends
+    eps : float > 0, the tolerance in units of the loss: a sample is satisfied if its
+        cut is violated by at most eps
     seed : int, seeds the samples
 
     Raises
@@ -185,9 +187,9 @@ def exact_space(
 
 
 def counted(steps: Iterator[CutState], kernel: Kernel, resumed) -> Iterator[CutState]:
-    """Pass the states on with the number of kernel values.
+    """Yield the states with the number of kernel values computed so far.
 
-    The values that a resumed run needs for its set-up do not count again.
+    The values that a resumed run computes again at its start are not counted twice.
     """
     before = None if resumed else 0.0
     for s in steps:

@@ -1,9 +1,9 @@
 """Spaces of cuts: the kernel's space, as sums over rows, or the span of a few
 landmarks.
 
-A space keeps what it needs of a state's cuts, in their order, and can be made again
-from the state. `add` appends a cut, `combine` computes the scores of a combination of
-cuts, and `keep` drops cuts.
+A space stores what it needs of a state's cuts, in their order, and can be rebuilt from
+the state. `add` appends a cut, `combine` computes the scores of a combination of cuts,
+and `keep` drops cuts.
 """
 
 from __future__ import annotations
@@ -26,9 +26,10 @@ from workbench.sampled_cuts.state import CutState, append, keep, merged
 from workbench.sampled_cuts.tasks import Cut
 
 CUTS = 256  # number of cuts for whose scores memory is allocated at a time
-# Values of the kernel are too cheap to keep if features times labels are fewer.
+# Kernel values are cached only if the number of features times the number of labels is
+# at least this; below it they are faster to compute than to read.
 MIN_LENGTH = 16
-# Values of the kernel are kept if at least one in four fits into memory.
+# Kernel values are cached if at least one in four fits into memory.
 MAX_OVERFLOW = 4
 
 
@@ -40,12 +41,12 @@ class Known(NamedTuple):
 
 
 class KernelSpace:
-    """The space of the kernel, which keeps the scores A_k of all parts by cut k.
+    """The space of the kernel, which stores the scores A_k of all parts by cut k.
 
-    So a new cut takes n r values of the kernel, and its inner products with others take
-    none. If the scores of some cuts do not fit into `megabytes`, they are computed when
-    they are needed. With `gram`, at least half of this memory is for the rows of the
-    kernel matrix that were used last.
+    So a new cut takes n r kernel values, and its inner products with other cuts take
+    none. Scores that do not fit into `megabytes` are computed when they are needed.
+    With `gram`, at least half of this memory is for the most recently used rows of the
+    kernel matrix.
     """
 
     def __init__(
@@ -97,7 +98,7 @@ class KernelSpace:
             self._put(scores)
 
     def combine_at(self, parts: np.ndarray, coefficients: np.ndarray) -> np.ndarray:
-        """Return the scores of some parts, one cut at a time: `add` needs them next."""
+        """Return the scores of some parts; keep their scores by each cut for `add`."""
         s = self.s
         rows, inverse = np.unique(parts, return_inverse=True)
         values = np.empty((len(s.h), len(rows), self.K), self.kernel.dtype)
@@ -152,7 +153,7 @@ class KernelSpace:
         return units, math.sqrt(self.kernel.diagonal(self.points).max())
 
     def _fill(self) -> None:
-        """Compute the missing scores of cuts for which there is memory."""
+        """Compute the missing scores of cuts, as far as memory allows."""
         for t in range(self.scored, min(len(self.s.h), self.capacity)):
             self._put(self._scores_of(t))
 
@@ -197,7 +198,7 @@ def gathered_products(A, index, value, products):
         products[t] = total
 
 
-MAX_ERROR = 1e-8  # relative error of a kernel's value, which the inverse of K amplifies
+MAX_ERROR = 1e-8  # relative error of a kernel value, which K^-1 amplifies
 
 
 class NystroemSpace:
@@ -205,9 +206,9 @@ class NystroemSpace:
     landmarks) K^-1/2.
 
     Features are of double precision because of the inverse of K and the bounds. Cuts
-    are exact here and cost no values of the kernel. A function of this space also
-    belongs to the kernel's space, with the same scores and norm, so that its objective
-    is an upper bound there.
+    are exact here and need no kernel values. A function of this space also belongs to
+    the kernel's space, with the same scores and norm, so its objective is an upper
+    bound there.
     """
 
     def __init__(self, s: CutState, kernel: Kernel, X: Matrix, landmarks: int):

@@ -1,8 +1,8 @@
 """The cutting-plane method with a line search: fewer cuts, and an objective that never
 rises.
 
-After Franc, Sonnenburg: Optimized cutting plane algorithm for support vector machines.
-ICML 2008.
+The method follows Franc, Sonnenburg: Optimized cutting plane algorithm for support
+vector machines. ICML 2008.
 """
 
 from __future__ import annotations
@@ -17,13 +17,15 @@ from workbench.sampled_cuts.model import advance, drop_idle, objective, solve
 from workbench.sampled_cuts.state import CutState
 from workbench.sampled_cuts.tasks import Answers, Task
 
-# The next cut is taken this far on the way from the best point to the model's solution.
+# The next cut is taken at this fraction of the way from the best point to the model's
+# solution.
 MU = 0.1
-# A cut below this fraction of all multipliers no longer supports the best point.
+# A cut with less than this fraction of the sum of all weights is removed from the best
+# point.
 SMALL = 1e-9
 SWEEPS = 8  # largest number of sweeps of a line search over the outputs
-PRECISE = 0.05  # a line search may end this fraction of eps above the minimum
-EDGE = 0.02  # fraction of the interval between a new point and the interval's ends
+PRECISE = 0.05  # a line search may end at this fraction of eps above the minimum
+EDGE = 0.02  # least distance of a new point from the interval's ends, as a fraction
 
 Choice = Callable[[Answers], tuple[np.ndarray, float]]
 
@@ -49,7 +51,7 @@ class Norms(NamedTuple):
 
 
 class Tangent(NamedTuple):
-    """The tangent of R at a step along a line, and the objective there, to compare."""
+    """The tangent of R at a step along a line, and the objective at this step."""
 
     value: float  # of the objective
     step: float
@@ -66,19 +68,20 @@ class Tangent(NamedTuple):
 def stabilised_cuts(
     task: Task, space: Space, s: CutState, eps: float, choose: Choice, p: int
 ) -> Iterator[CutState]:
-    """Algorithm 1 or 3, from the best point so far instead of the model's solution.
+    """Run Algorithm 1 or 3 from the best point so far instead of the model's solution.
 
-    A round steps from that point towards the model's solution, to where the objective
-    is smallest, and takes the next cut a little further on. The stream ends when the
-    exact cut is violated by at most `eps`.
+    A round steps from that point towards the model's solution, to the point with the
+    smallest objective, and takes the next cut a little further in this direction. The
+    stream ends when the exact cut is violated by at most `eps`.
 
     Parameters
     ----------
-    choose : function of answers that returns the units of the next cut and their weight
-    p : the stream also ends after this number of rounds that lowered the smallest
-        violation by less than eps / 5 in all, since it need not become small if cuts
-        are sampled or numbers are rounded. From w = 0 the first decrease may take a cut
-        for each class, so that p is at least :data:`STALLED` there
+    choose : a function of answers that returns the units of the next cut and their
+        weight
+    p : int >= 1; the stream also ends after p rounds that together lowered the smallest
+        violation by less than eps / 5, since the violation need not become small if
+        cuts are sampled or numbers are rounded. At w = 0 the first decrease may need a
+        cut for each class, so there p is at least :data:`STALLED`
     """
     n = task.n
     precision = precision_of(task, space)
@@ -102,7 +105,7 @@ def stabilised_cuts(
         w[w < SMALL * w.sum()] = 0.0
         end = scored(space, s, w)
         primal = objective(s, w, n, task.answers(*end))
-        if primal > s.primal:  # by rounding, in a direction of very long vectors
+        if primal > s.primal:  # rounding, along a direction of very long vectors
             w = s.w
             primal = s.primal
         else:
@@ -129,13 +132,14 @@ def line_search(
 ) -> float:
     """Return a step in [0, 1] that nearly minimises the objective at w + step d.
 
-    Every sweep over the outputs gives a tangent of R along the line. The next one is
-    taken at the minimum of the last tangents from the left and from the right.
+    Every sweep over the outputs gives a tangent of R along the line. The next tangent
+    is taken at the minimum of the last tangents on the left and on the right.
 
     Parameters
     ----------
     start, along : w and d
-    C, eps : weight of R, and precision of the whole method in units of R
+    C, eps : float > 0, the weight of R, and the precision of the whole method in units
+        of R
     """
     n = task.n
     ww, wd, dd = norms
@@ -158,7 +162,8 @@ def line_search(
     if left.derivative >= 0.0:
         return 0.0
     best = min(left, right)
-    # A unit's violation is convex along the line: zero at both ends, zero between them.
+    # The violation of a unit is convex along the line: if it is zero at both ends, it
+    # is zero between them.
     some = task.of(np.flatnonzero((losses_left > 0.0) | (losses_right > 0.0)))
     start = start._replace(F=start.F[some.parts])
     along = along._replace(F=along.F[some.parts])
@@ -180,7 +185,7 @@ def line_search(
 def lowest(
     left: Tangent, right: Tangent, norms: Norms, C: float
 ) -> tuple[float, float]:
-    """Return where the model along the line is smallest, and its value there.
+    """Return the step at which the model along the line is smallest, and its value.
 
     The model is wd step + dd step^2 / 2 + C times the larger of the two tangents.
     """

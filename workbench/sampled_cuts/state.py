@@ -1,4 +1,4 @@
-"""The iterate of every cutting-plane method here: cuts and their weights."""
+"""The iterate of every cutting-plane method here: cuts with their weights."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from workbench.sampled_cuts.chain import decode
 
 @dataclass(kw_only=True)
 class CutState(KernelRows, State):
-    """T cuts (c, g), the multipliers of the model that they make, and an iterate w.
+    """T cuts (c, g), the multipliers of the model that they form, and an iterate w.
 
     With v = -g, cut t says xi >= h[t] - w.v_t for v_t = sum_u phi(x_u) B[u] over the
     training rows ``rows[ends[t]:ends[t + 1]]``, with explicit weights ``explicit[t]``.
@@ -25,12 +25,13 @@ class CutState(KernelRows, State):
 
     ``primal`` is the objective at the iterate and ``model`` the value of the model,
     both for this C. ``violation`` is their distance in units of the loss, or the
-    violation of the last sampled cut if the method knows no more. ``calm`` counts
-    rounds in a row: those whose sampled cut was satisfied, or those in which the gap
-    fell little below ``mark``, compared with ``eps``. ``idle`` counts for each cut the
-    rounds in a row without a multiplier. ``root`` maps coefficients in a Nystroem space
-    to coefficients of its rows ``landmarks``. ``sample`` contains the units of the next
-    sampled cut if it is the stopping criterion. ``X`` contains all training rows.
+    violation of the last sampled cut if the method computes no more. ``calm`` is the
+    number of consecutive rounds whose sampled cut was satisfied, or in which the gap
+    fell little below ``mark``, compared with ``eps``. ``idle`` is, for each cut, the
+    number of consecutive rounds without a multiplier. ``root`` maps coefficients in a
+    Nystroem space to coefficients of its rows ``landmarks``. ``sample`` contains the
+    units of the next sampled cut if it is the stopping criterion. ``X`` contains all
+    training rows.
     """
 
     round: int
@@ -63,7 +64,7 @@ class CutState(KernelRows, State):
         """Return the (n, k) scores of rows; two classes have opposite scores."""
         rows, A = self.expansion()
         precision = self.X.dtype
-        if len(self.root):  # coefficients of landmarks nearly cancel
+        if len(self.root):  # the coefficients of landmarks nearly cancel
             precision = np.dtype(np.float64)
         kernel = self.made_kernel(precision)
         basis = kernel.points(self.X[rows])
@@ -80,7 +81,7 @@ class CutState(KernelRows, State):
         }
         if not self.certified:
             return row
-        # In a span they bound the smallest objective there, not that of all w.
+        # In a span, the bounds enclose the smallest objective there, not that of all w.
         prefix = "span_" if len(self.landmarks) else ""
         certificate = bounds(self.lower, self.upper)
         return {prefix + name: value for name, value in certificate.items()} | row
@@ -88,7 +89,7 @@ class CutState(KernelRows, State):
     def expansion(
         self, weights: np.ndarray | None = None
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Return the training rows of a sum of cuts, and their (m, K) coefficients.
+        """Return the training rows of a sum of cuts, with their (m, K) coefficients.
 
         Parameters
         ----------
@@ -115,7 +116,7 @@ class CutState(KernelRows, State):
 def start(
     problem: Problem, task, kernel: Kernel, C: float, eps: float, certified: bool, rng
 ) -> CutState:
-    """Return round 0: no cuts and w = 0, whose risk is the mean largest loss."""
+    """Return round 0, without cuts, at w = 0: the risk is the mean largest loss."""
     K = task.K
     q = task.explicit
     answers = task.answers(np.zeros((len(task.parts), K)), np.zeros(q))
@@ -152,7 +153,7 @@ def start(
 
 
 def append(s: CutState, rows, B, explicit, offset: float, products: np.ndarray) -> None:
-    """Add one cut, given its (T + 1,) inner products with all cuts, itself the last."""
+    """Add a cut and its (T + 1,) inner products with all cuts, the last with itself."""
     s.G = np.pad(s.G, (0, 1))
     s.G[-1] = products
     s.G[:, -1] = products

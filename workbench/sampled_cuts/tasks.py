@@ -1,10 +1,10 @@
 """The outputs that a structural SVM is trained on, as scores of parts and labels.
 
 Every task has parts, which are rows of X, and every part has a score for each label: F
-(N, K). A task knows its outputs only through these scores and a few explicit weights v.
-The feature map of a part is phi(x), so that only inner products of rows are needed.
-Units are what is sampled: rows or sequences. The risk is the mean over units of the
-loss minus the gain.
+(N, K). A task evaluates its outputs only through these scores and a few explicit
+weights v. The feature map of a part is phi(x), so that only inner products of rows are
+needed. The units that are sampled are rows or sequences. The risk is the mean over
+units of the loss minus the gain.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from workbench.sampled_cuts.chain import viterbi
 class Answers(NamedTuple):
     """The most violating outputs of n units, with their losses and gains, both (n,)."""
 
-    outputs: Any  # each task has a type of its own
+    outputs: Any  # each task has its own type
     losses: np.ndarray
     gains: np.ndarray
 
@@ -56,15 +56,15 @@ class Task(Protocol):
         """Return the task of these units alone; a unit may occur several times."""
 
     def answers(self, F: np.ndarray, v: np.ndarray) -> Answers:
-        """Return every unit's argmax_y [Delta(y_i, y) + w.Psi(x_i, y)].
+        """Return argmax_y [Delta(y_i, y) + w.Psi(x_i, y)] for every unit.
 
         The loss is 0 if no output violates."""
 
     def gains(self, F: np.ndarray, v: np.ndarray, answers: Answers) -> np.ndarray:
-        """Return w.dPsi_i (n,): by how much true outputs exceed these answers at F."""
+        """Return w.dPsi_i (n,), the score of each true output minus its answer's."""
 
     def cut(self, answers: Answers, units: np.ndarray, weight: float) -> Cut:
-        """Return weight times the sum of dPsi_i over these units, which may repeat."""
+        """Return `weight` times the sum of dPsi_i over units, which may repeat."""
 
 
 NONE = np.zeros(0)
@@ -74,8 +74,8 @@ NONE = np.zeros(0)
 class Binary:
     """Psi(x, y) = y phi(x) / 2 for y = -1 or 1: the SVM with the hinge loss, no bias.
 
-    The paper prints Psi = y phi(x). Then the hinge is a function of 2 y w.phi(x), and
-    the same problem has a quarter of our C.
+    The paper prints Psi = y phi(x). With it the hinge is a function of 2 y w.phi(x),
+    and a quarter of our C gives the same problem.
 
     Attributes
     ----------
@@ -110,7 +110,7 @@ class Binary:
 
 @dataclass(frozen=True, eq=False)
 class Multiclass:
-    """Psi(x, y) = phi(x) for label y, zeros for others: Crammer and Singer's SVM.
+    """Psi(x, y) = phi(x) for label y, else zeros: Crammer and Singer's SVM.
 
     Attributes
     ----------
@@ -168,7 +168,7 @@ class CostSensitive(Multiclass):
 # Without NaN, vector instructions can find the largest score of a row.
 @njit(cache=True, nogil=True, fastmath={"nnan", "nsz"}, error_model="numpy")
 def multiclass_answers(F, y, labels, losses, gains):
-    """Write each row's most violating label, its loss and its gain.
+    """Write the most violating label of each row, its loss and its gain.
 
     The loss is 1, or 0 if no label violates.
     """
@@ -194,18 +194,18 @@ def multiclass_answers(F, y, labels, losses, gains):
 
 @dataclass(frozen=True, eq=False)
 class Chain:
-    """Psi(x, y) = sum_t phi(x_t) for label y_t, and counts of pairs of labels.
+    """Psi(x, y) = sum_t phi(x_t) for label y_t, and the counts of pairs of labels.
 
     The loss is the number of wrong positions, divided by the mean length of all
     sequences, so that the mean loss is the fraction of wrong positions.
 
     Attributes
     ----------
-    parts : (N,) rows, the positions of one sequence after the other
+    parts : (N,) rows, the positions of one sequence after another
     y : (N,) codes 0..K-1
     starts : (n + 1,) sequence i is ``starts[i]:starts[i + 1]``, which is not empty
     K : number of labels
-    mean_length : mean length of all sequences, of which these may be a sample
+    mean_length : float, the mean length of all sequences, even if these are a sample
     """
 
     parts: np.ndarray
@@ -262,7 +262,7 @@ class Chain:
         return Cut(self.parts[positions[wrong]], B, counts.ravel())
 
     def _positions(self, units) -> tuple[np.ndarray, np.ndarray]:
-        """Return the positions of these sequences, and where each of them starts."""
+        """Return the positions of these sequences, and their starts among these."""
         lengths = self.starts[units + 1] - self.starts[units]
         starts = np.append(0, np.cumsum(lengths))
         shift = np.repeat(self.starts[units] - starts[:-1], lengths)
@@ -270,7 +270,7 @@ class Chain:
 
 
 def differences(y: np.ndarray, labels: np.ndarray, K: int, weight: float) -> np.ndarray:
-    """Return rows of `K` labels: `weight` at y, minus the weight at the other label."""
+    """Return rows with `K` entries: `weight` at y, and -`weight` at the other label."""
     B = np.zeros((len(y), K))
     rows = np.arange(len(y))
     B[rows, y] = weight

@@ -1,8 +1,8 @@
 """Block coordinate descent for the Weston-Watkins SVM (Wang, Scott; Algorithm 1).
 
-Our copy of the paper lacks the printed box. These are its lines after sections 2.2 and
-3.2, in the label-indexed variables B of :mod:`~workbench.weston_watkins.dual`; comments
-in the code bear their numbers, and y is y_i.
+Our copy of the paper lacks the printed box. Its lines are written here after sections
+2.2 and 3.2, with the label-indexed variables B of :mod:`~workbench.weston_watkins.dual`
+and y = y_i. Comments in the code give their numbers.
 
     1: W := 0, b_i := 0 for every row i
     2: until the gap is small enough:                               outer iteration
@@ -47,15 +47,15 @@ def ww_walrus(
 
     This is the paper's method: a round visits every row once, in a new random order,
     and solves its block of the dual exactly by
-    :func:`~workbench.weston_watkins.walrus.sweep`. Rows of zeros are skipped: no W
-    changes their loss. As in the paper's experiments, the evaluation of primal and dual
-    after a round is not timed. The stream ends when no gap is left, or no block changes
-    any more.
+    :func:`~workbench.weston_watkins.walrus.sweep`. Rows of zeros are skipped, because
+    their loss does not depend on W. As in the paper's experiments, the evaluation of
+    primal and dual after a round is not timed. The stream ends when no gap is left, or
+    when no block has changed in a round.
 
     Parameters
     ----------
     C : float > 0, the weight of each pair of a row and a wrong class, not divided by
-        the number of rows. The paper prints no default: 1 is in its grid, 2^-6 to 2^3
+        the number of rows. The paper prints no default; 1 is in its grid, 2^-6 to 2^3
         (section 5)
     seed : int >= 0, seeds the order of the rows, which the paper leaves open
 
@@ -70,7 +70,7 @@ def ww_walrus(
 class Samples(NamedTuple):
     """The problem as compiled code reads it; row i has the bound ``C * weights[i]``.
 
-    W and B have columns of zeros from k on, which fill up vector registers.
+    W and B have columns of zeros after the first k, which fill up vector registers.
     """
 
     rows: Rows
@@ -118,7 +118,7 @@ def descent(
 
 @njit(cache=True, fastmath=FAST)
 def epoch(data, W, B, order):
-    """Run lines 3 to 7 in place; return how many blocks have changed."""
+    """Run lines 3 to 7 in place; return the number of changed blocks."""
     v = np.empty(W.shape[1])
     b = np.empty(W.shape[1])
     delta = np.empty(W.shape[1])
@@ -169,8 +169,8 @@ def arguments(data, i, B, z):
 def difference(data, i, b, B, delta):
     """Write b - b_i to `delta`; return whether any entry is not 0.
 
-    The entry of the row's own class is minus the sum of the others: column y of W gains
-    what the others lose.
+    The entry of the row's own class is minus the sum of the others, so that the columns
+    of W keep their sum.
     """
     total = moved = 0.0
     for j in range(columns(data, b)):

@@ -5,17 +5,17 @@ With W (d, k), one column w_j per class, and no offset, the primal problem (P) i
     P(W) = 1/2 |W|^2 + C sum_i sum_{j != y_i} max(0, z_ij),
     z_ij = 1 - (w_{y_i} - w_j).x_i.
 
-The paper's dual variables beta_i in [0, C]^{k-1} lack the label's entry and need a
-permutation per row to say which class is which. Here B (n, k) is indexed by the label
-itself, B[i, y_i] = 0:
+The paper's dual variables beta_i in [0, C]^{k-1} have no entry for the label, and a
+permutation per row assigns them to classes. Here B (n, k) is indexed by the label
+itself, with B[i, y_i] = 0:
 
     W = sum_i x_i (S_i e_{y_i} - B_i)',    S_i = sum_j B_ij,
     D(B) = sum_i S_i - 1/2 |W|^2,
 
 and P(W) - D(B) is a sum over rows of sum_j (C max(0, z_ij) - B_ij z_ij), no term of
 which is negative. The rows of W sum to zero. For two classes this is the binary SVM
-without offset, with w = w_1 - w_0 and 2C instead of C. With the weights of the problem,
-row i has weights[i] C instead.
+without offset, with w = w_1 - w_0 and 2C instead of C. If the problem has weights, row
+i has weights[i] C instead of C.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from workbench.core.stream import Row
 from workbench.kernels.rows import lanes, squared_norms
 
 ROUNDING = 1e-12  # a gap below this fraction of the objective is only rounding
-SCORES = 2**18  # number of scores computed together: 2 MiB, which fit the cache
+SCORES = 2**18  # number of scores computed together; their 2 MiB fit the cache
 
 
 @dataclass
@@ -44,12 +44,12 @@ class WWState(State):
     """``W`` (d, lanes) and ``B`` (n, lanes), padded with zeros to whole registers.
 
     ``primal`` and ``dual`` are the objectives of this iterate, ``upper`` and ``lower``
-    the best bounds so far. ``first`` is the gap after round 1, against which the paper
-    measures. ``visits`` counts the visited blocks, in multiples of n; ``updates`` is
-    the fraction of the last round's visits that changed a block. ``C`` belongs to the
-    requested problem. ``level`` is the C of the current one since round ``since``; it
-    is smaller while a continuation lasts. Rows with less than ``share`` of the mean
-    part of the gap are not visited.
+    the best bounds so far. ``first`` is the gap after round 1, to which the paper
+    relates all later gaps. ``visits`` is the number of visited blocks, in multiples of
+    n; ``updates`` is the fraction of the last round's visits that changed a block.
+    ``C`` belongs to the requested problem. ``level`` is the C of the problem that has
+    been solved since round ``since``; it is smaller during a continuation. Rows whose
+    part of the gap is less than ``share`` times the mean part are not visited.
     """
 
     round: int
@@ -93,7 +93,7 @@ class WWState(State):
     def judged(
         self, norms: np.ndarray, primal: float, dual: float, room: float
     ) -> None:
-        """Set the objectives of a new iterate, and bounds that allow for rounding.
+        """Set the objectives of a new iterate, and update the rounded bounds.
 
         Rounding of the scores may have lowered `primal` by `room`; `norms` (n,) are
         |x_i|^2.
@@ -117,8 +117,8 @@ class WWState(State):
     def move_to(self, C: float, problem: Problem, norms: np.ndarray) -> bool:
         """Scale the iterate to the problem with another `C`; return whether C differs.
 
-        B <= level stays feasible for factors s up to C / level; a smaller one may have
-        a larger dual, s linear - s^2 square / 2.
+        B <= level stays feasible for all factors s up to C / level; a smaller factor
+        may have a larger dual, s linear - s^2 square / 2.
         """
         if self.level == C:
             return False
@@ -139,9 +139,9 @@ def restated(
 ):
     """Return a state whose iterate is scaled to another `C`.
 
-    Gaps are then measured against the gap after round 1 of `fresh`, the solver's stream
-    from the start with this C, and the visits of that round count. `level` is the C of
-    the easier problem of a continuation, by default `C`.
+    Gap ratios are then relative to the gap after round 1 of `fresh`, the solver's
+    stream from the start with this C. The visits of that round are counted, too.
+    `level` is the C of the easier problem of a continuation, by default `C`.
     """
     if state.C != C:
         *_, cold = islice(fresh, 2)
@@ -158,7 +158,7 @@ def restated(
 
 
 def share_of(first: float, primal: float, dual: float) -> float:
-    """Return the gap divided by the `first` one; 0 if it is only rounding."""
+    """Return the gap divided by the `first` gap; 0 if it is only rounding."""
     gap = primal - dual
     if gap <= ROUNDING * primal:
         return 0.0
@@ -195,14 +195,14 @@ def slack_of(norms: np.ndarray, W: np.ndarray) -> np.ndarray:
 
 
 def fill(B: np.ndarray, y: np.ndarray, norms, C: float, k: int, weights) -> None:
-    """Fill in the best dual variables of rows of zeros: C for each wrong class."""
+    """Set the dual variables of rows of zeros to the best value, C per wrong class."""
     zero = np.flatnonzero(norms == 0.0)
     B[zero, :k] = C * weights[zero, None]
     B[zero, y[zero]] = 0.0
 
 
 def objectives(problem: Problem, W: np.ndarray, B: np.ndarray, C: float):
-    """Return P(W), D(B), and a bound on how much rounding of the scores lowers P(W).
+    """Return P(W), D(B), and a bound on how far rounding of the scores lowers P(W).
 
     Rounding lowers each z_ij by at most :func:`slack_of` row i.
     """

@@ -1,4 +1,4 @@
-"""Walrus with less to do: blocks are visited where the duality gap is."""
+"""Walrus with fewer visits: only blocks with a large part of the duality gap."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from workbench.weston_watkins.walrus import clip, sweep
 
 # Rows whose part of the gap is below this fraction of the mean part are not visited.
 GAP_PART = 0.05
-MIN_PART = 1e-6  # the smallest value of that fraction, which falls when rows run out
+MIN_PART = 1e-6  # the smallest value of this fraction, which is adapted to each round
 VISITS = 2.0  # the largest number of visits per round, in multiples of n
 SWEEPS = 100  # the largest number of sweeps per round over rows that still change
 STEP = 8.0  # the ratio of neighbouring C in the continuation
-EASY = 0.5  # C mean|x|^2 from which on the continuation pays
+EASY = 0.5  # the smallest C mean|x|^2 at which a continuation may start
 STAGE = 1e-2  # the gap ratio to which an easier problem is solved
 STAGE_ROUNDS = 20  # the largest number of rounds for an easier problem
-PASSES = 20  # the largest number of Newton steps; more than five are rare
+PASSES = 20  # the largest number of Newton steps; more than five are rarely needed
 
 
 @resumable("C")
@@ -39,22 +39,23 @@ def ww_walrus_fast(
 ) -> Iterator[WWState]:
     """Minimise the objective of `ww_walrus`, without wasted visits.
 
-    The duality gap is a sum of one part per row, none of them negative. A round
+    The duality gap is a sum over rows of parts that are not negative. A round
 
-    1. sweeps over the rows whose part exceeds a twentieth of the mean, in random order,
-       and drops each one whose part no longer does at its visit. The other rows hold at
-       most a twentieth of the gap; they are checked again in the next round. This
-       fraction is divided by four after a round that ran out of rows, and grows again
-       after one that did not;
-    2. evaluates all rows at the same W, which gives the certificate and every row's
-       part.
+    1. sweeps repeatedly, in random order, over the rows whose part exceeds a twentieth
+    of the mean part, and drops each row whose part no longer does at its visit. The
+    other rows hold at most a twentieth of the gap; the next round checks them again.
+    This fraction is divided by four after a round in which all rows were dropped, and
+    grows again after other rounds;
+    2. evaluates all rows at the same W, which gives the bounds and the part of every
+    row.
 
     A visit solves the block exactly, by Newton's method (:func:`threshold`) from the
-    sum that the last visit found. Round 1 is one plain sweep, so that gap ratios are
-    those of the paper. For a large C the method then goes back to a C/8, C/64, ... for
-    which the problem is easy, and returns in steps of 8: B scaled by the ratio of the
-    two C is feasible, and close to the solution. All bounds belong to the requested
-    problem. The stream ends when no gap is left. Everything is timed, certificates too.
+    sum of the block's current variables. Round 1 is one plain sweep, so that gap ratios
+    are those of the paper. For a large C the method then goes back to a value C/8,
+    C/64, ... for which the problem is easy, and returns in steps of 8: B scaled by the
+    ratio of two such values is feasible, and close to the solution. All bounds belong
+    to the requested problem. The stream ends when no gap is left. All work is timed,
+    including the bounds.
 
     Parameters
     ----------
@@ -85,7 +86,7 @@ def descent(
     gaps = np.where(norms > 0.0, C * data.weights * (problem.k - 1.0), 0.0)  # of W = 0
 
     def screened():
-        """Fill `gaps`; return the sum of all hinges, and how much it may grow."""
+        """Fill `gaps`; return the sum of all hinges, and a bound on its rounding."""
         slack = slack_of(norms, s.W)
         return screen(data._replace(C=s.level), s.W, s.B, slack, gaps)
 
@@ -124,7 +125,7 @@ def next_level(s: WWState, C: float, data: Samples, gaps: np.ndarray) -> float:
 def sweeps(
     data: Samples, s: WWState, rows: np.ndarray, share: float
 ) -> tuple[np.ndarray, int, int]:
-    """Visit rows, again and again as long as their part of the gap exceeds `share`.
+    """Visit rows repeatedly, as long as their part of the gap exceeds `share`.
 
     Returns
     -------
@@ -157,9 +158,9 @@ def easiest(C: float, norms: np.ndarray) -> float:
 def screen(data, W, B, slack, gaps):
     """Fill `gaps`, each row's part of the gap; return the sum of all hinges.
 
-    Row i has the part ``gaps[i] = sum_j (C_i max(0, z_ij) - B_ij z_ij)``. Here
-    ``C_i = weights[i] C``, and the hinges of row i count `weights[i]` times. Also
-    return how much the sum may grow if every z_ij grows by up to slack_i.
+    Row i has the part ``gaps[i] = sum_j (C_i max(0, z_ij) - B_ij z_ij)``. Here ``C_i =
+    weights[i] C``, and the hinges of row i are multiplied by `weights[i]`. Also return
+    how much the sum may grow if every z_ij grows by up to slack_i.
     """
     z = np.empty(W.shape[1])
     total = room = 0.0
@@ -191,7 +192,7 @@ def part(data, i, z, B):
 def visit(data, W, B, order, share):
     """Solve the blocks of these rows whose part of the gap exceeds `share`.
 
-    Return which rows had a smaller part, and how many blocks changed.
+    Return a mask of the other rows, and the number of blocks that changed.
     """
     v = np.empty(W.shape[1])
     b = np.empty(W.shape[1])
@@ -217,11 +218,10 @@ def visit(data, W, B, order, share):
 
 @njit(cache=True)
 def threshold(v, C, guess):
-    """Return the root of F by Newton's method from `guess`, with the sweep in reserve.
+    """Return the root of F by Newton's method from `guess`, or else by the sweep.
 
-    F is neither convex nor concave, so plain Newton steps can cycle: each step must end
-    strictly inside the bracket that the signs of F have left, otherwise the sweep finds
-    the root.
+    F is neither convex nor concave, so plain Newton steps can cycle. If a step does not
+    end strictly inside the bracket that the signs of F leave, the sweep finds the root.
     """
     low = -1.0
     high = np.inf

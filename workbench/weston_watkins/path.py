@@ -22,12 +22,12 @@ def ww_path(
     max_rounds: int = 1000,
     seed: int = 0,
 ) -> Iterator[WWState]:
-    """Yield the solution for every C, from the smallest up; ``state.level`` is its C.
+    """Yield the solution for every C, in ascending order; ``state.level`` is its C.
 
-    For C' > C, the dual point for C scaled by C'/C is feasible, since B <= C, and close
-    to the new solution: rows at their bound stay there. The gap of each solution is at
-    most `gap_ratio` times the gap after one sweep from zero at the same C, as for the
-    solvers themselves; these sweeps are timed.
+    For C' > C, the dual point for C scaled by C'/C is feasible, since B <= C. It is
+    close to the new solution, because rows at their bound stay there. The gap of each
+    solution is at most `gap_ratio` times the gap after one sweep from zero at the same
+    C, as for the solvers themselves; these sweeps are timed.
 
     Parameters
     ----------

@@ -1,11 +1,11 @@
-"""Solutions to any accuracy from a close start: exact steps on the pairs that are free.
+"""Solve to any accuracy from a close start, by exact steps on the pairs that are free.
 
 At the solution, at most as many dual variables B_ij lie strictly between 0 and C as W
 has degrees of freedom, unless rows are degenerate. From a start with nearly the right
-ones, block principal pivoting (Júdice and Pires 1994) solves a quadratic program in the
-free pairs (i, j) and in those that violate the condition of their bound. Coordinate
-descent finishes what this method refuses; alone, it takes 13 times as long or more on
-the data of `certified_tuning`.
+free variables, block principal pivoting (Júdice and Pires 1994) solves a quadratic
+program in the free pairs (i, j) and in the pairs that violate the condition of their
+bound. Coordinate descent solves what this method refuses; used alone, it takes at least
+13 times as long on the data of `certified_tuning`.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ from workbench.kernels.rows import squared_norms
 from workbench.weston_watkins.dual import WWState, objectives
 from workbench.weston_watkins.fast import descent
 
-# This multiple of the mean |x|^2 is added to the diagonal: without it, the matrix of
-# pairs with equal rows is singular.
+# This multiple of the mean |x|^2 is added to the diagonal, because the matrix of pairs
+# with equal rows is singular.
 RIDGE = 1e-9
-# The largest number of violating pairs that enter together; if more pairs are free,
-# half as many as those may enter.
+# The largest number of violating pairs that enter together, or half the number of free
+# pairs if that is larger.
 ENTERING = 50
 # The largest number of free pairs per degree of freedom of W for which a system is
 # solved.
 CROWDED = 2.0
 PASSES = 20  # the largest number of systems
 PIVOTS = 40  # the largest number of exchanges of pairs for one system
-FALLS = 3  # exchanges without fewer wrong signs before single pairs are exchanged
+FALLS = 3  # exchanges of all pairs without progress before single ones are exchanged
 NOISE = 1e-13  # a gap below this fraction of the objective is rounding
 ROUNDS = 3000  # the largest number of rounds of coordinate descent
 
@@ -40,8 +40,8 @@ ROUNDS = 3000  # the largest number of rounds of coordinate descent
 def solved(problem: Problem, state: WWState, gap: float) -> WWState:
     """Return a state whose duality gap is at most `gap`, absolute, or only rounding.
 
-    The given state has its ``level`` equal to ``C``, ``B`` in [0, C] and the W that B
-    makes.
+    The given state must have ``level`` equal to ``C``, ``B`` in [0, C], and the W of
+    this B.
     """
     exact(problem, state, gap)
     if state.primal - state.dual <= max(gap, NOISE * state.primal):
@@ -58,7 +58,7 @@ def solved(problem: Problem, state: WWState, gap: float) -> WWState:
 
 
 def exact(problem: Problem, state: WWState, gap: float) -> None:
-    """Bring ``state.B`` to a gap of `gap` in place, as far as free pairs can."""
+    """Reduce the gap of ``state.B`` to `gap` in place, as far as pivoting succeeds."""
     k = problem.k
     C = state.C
     labels = np.arange(problem.n), problem.y
@@ -92,7 +92,7 @@ def exact(problem: Problem, state: WWState, gap: float) -> None:
             entering = entering[np.argpartition(-size, count)[:count]]
         i, j = np.unravel_index(np.concatenate([free, entering]), B.shape)
 
-        # 3. The matrix of their products x_i (e_{y_i} - e_j)', and the solution.
+        # 3. The matrix of inner products of all x_i (e_{y_i} - e_j)', and the solution.
         rows, place = np.unique(i, return_inverse=True)
         X = problem.X[rows].astype(float)
         if sp.issparse(X):
@@ -123,10 +123,11 @@ def pivoted(
     """Return x + step, where step maximises g.step - step'M step/2, or None.
 
     Every x + step stays between 0 and its `bound`. Every index is at 0, at its bound or
-    free. The free ones solve their equations; then all that leave their bounds, and all
-    at a bound whose sign is wrong, change places at once, or one at a time if that does
-    not lower their number. The result is None after too many exchanges, if more than
-    `max_free` indices are free, or if M is singular on them.
+    free. The free indices solve their equations. Then all indices that leave their
+    bounds, and all at a bound with the wrong sign of the gradient, are exchanged at
+    once, or one at a time if that does not lower their number. The result is None after
+    too many exchanges, if more than `max_free` indices are free, or if M is singular on
+    them.
     """
     gradient_at_0 = gradient + M @ x
     above = x >= bound

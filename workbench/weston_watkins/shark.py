@@ -1,7 +1,7 @@
 """Shark's subproblem solver as reimplemented by the authors of Walrus.
 
-It is greedy coordinate ascent. It is not Shark itself, which adapts the number of
-visits of each row, may shrink, and has its own stopping rule.
+It is greedy coordinate ascent. Shark itself also adapts the number of visits of each
+row, can shrink its problem, and has its own stopping rule.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ def ww_shark(
 ) -> Iterator[WWState]:
     """Minimise the objective of `ww_walrus` with Shark's subproblem solver.
 
-    Walrus's authors reimplemented this solver, which is :func:`greedy` here. Errors are
-    those of :func:`~workbench.weston_watkins.bcd.ww_walrus`.
+    Walrus's authors reimplemented this solver, which is :func:`greedy` here. It raises
+    the same errors as :func:`~workbench.weston_watkins.bcd.ww_walrus`.
 
     Parameters
     ----------
@@ -63,11 +63,12 @@ def epoch(data, W, B, order):
 def greedy(gradient, C, norm, b):
     """Maximise the dual over one row's block `b`; return the number of steps.
 
-    Each step moves the coordinate whose optimality condition is violated most to its
-    best value, in O(m), until no violation exceeds 1e-6, at most 10 m times: the paper
-    says that the threshold is hard-coded, and both numbers are those of the authors'
-    code. Shark states the problem with margin 1/2: its C is 4 C here, its W is 2 W, its
-    dual variables are 4 b and its gradient is the same (the paper, A.6.1).
+    Each step sets the coordinate whose optimality condition is violated most to its
+    best value, in O(m). There are at most 10 m steps, and they end when every violation
+    is below 1e-6. The paper says that the threshold is hard-coded; both numbers are
+    from the authors' code. Shark states the problem with margin 1/2: its C is 4 C here,
+    its W is 2 W, its dual variables are 4 b, and its gradient is the same (the paper,
+    A.6.1).
 
     Parameters
     ----------
@@ -76,7 +77,7 @@ def greedy(gradient, C, norm, b):
     C : float > 0, the bound of the block's variables
     norm : float > 0, |x|^2
     b : (m,) array, one entry per class; the entry of the row's own class, whose
-        gradient is minus infinity, never moves
+        gradient is minus infinity, never changes
     """
     m = len(b)
     for step in range(STEPS_PER_CLASS * m):

@@ -1,17 +1,17 @@
-"""Certified tuning: no C of a range has fewer validation errors, proven.
+"""Certified tuning: a proof that no C of a range has fewer validation errors.
 
-A knot is a value C_i, a dual point A_i in [0, C_i], the W_i that it makes, its duality
+A knot is a value C_i, a dual point A_i in [0, C_i], its primal point W_i, its duality
 gap G_i and its sum of hinges L_i. Between two knots, for t in [0, 1], with C = (1 - t)
 C_1 + t C_2 and W(t) = (1 - t) W_1 + t W_2,
 
     |W*(C) - W(t)|^2 <= r^2(t) = (1 - t) G_1 + t G_2 + t (1 - t) R^2,           (T2)
     R^2 = (C_2 - C_1)(L_1 - L_2) - |W_1 - W_2|^2,
 
-since the mixture of the A_i is feasible at C and makes W(t), and the gap at a pair (W,
-A) with W = V_A bounds |W*(C) - W|^2 (P is strongly convex, and so is -D in V). Class p
-beats q for row x under W*(C) if it does under W(t) by more than sqrt(2) r(t) |x|.
-Margins of W(t) are linear in t, so that each row is undecided on one interval of t, and
-the errors that are certain are a step function of C.
+since the mixture of the A_i is feasible at C and has the primal point W(t), and the gap
+at a pair (W, A) with W = V_A bounds |W*(C) - W|^2 (P is strongly convex, and so is -D
+in V). If class p beats class q for row x under W(t) by more than sqrt(2) r(t) |x|, it
+also does under W*(C). Margins of W(t) are linear in t. So each row is undecided on one
+interval of t, and the number of certain errors is a step function of C.
 """
 
 from __future__ import annotations
@@ -45,10 +45,10 @@ SCAN_GAP = 1e-4  # gap of the scan's solutions, relative to the objective
 # Ends whose gap exceeds MAX_GAP times R^2 are solved further, to GOAL_GAP times R^2.
 MAX_GAP = 0.05
 GOAL_GAP = 0.01
-# A dual variable that is closer than this to its bound, relatively, is put there.
+# A dual variable whose relative distance from its bound is smaller is set to the bound.
 AT_BOUND = 1e-12
-HALVED = 8.0  # R^2 of an interval over the R^2 of its halves, roughly
-NARROW = 1e-9  # relative width below which an interval is given up
+HALVED = 8.0  # the approximate ratio of R^2 of an interval to R^2 of its halves
+NARROW = 1e-9  # relative width below which an interval is closed without proof
 
 
 @resumable()
@@ -62,19 +62,19 @@ def certify_path(
     seed: int = 0,
     state: Tuning | None = None,
 ) -> Iterator[Tuning]:
-    """Yield what is proven of the validation error over all C of a range.
+    """Yield proven bounds on the validation error for all C of a range.
 
     Each iterate has one more solution. 1. Solve along a scan from the smallest C up,
-    each knot from the last one's dual point, scaled. 2. Take the open interval with the
-    fewest errors at its ends. Close it if no C in it has fewer errors than the chosen
-    one by more than eps. Else solve its ends further if they are too inaccurate to
-    decide, give it up if rounding alone is in the way, or halve it at its geometric
-    middle. The middle is solved from the mixture of the dual points of both ends, which
-    is feasible there with a gap of at most r^2.
+    each knot from the scaled dual point of the last knot. 2. Take the open interval
+    with the fewest errors at its ends. Close it if no C in it has fewer errors than the
+    chosen C by more than eps. Otherwise solve its ends more accurately if their gaps
+    are too large, close it without proof if only rounding prevents a decision, or halve
+    it at its geometric middle. The middle is solved from the mixture of the dual points
+    of both ends, which is feasible there with a gap of at most r^2.
 
     The stream ends when all intervals are closed. Whenever it is stopped,
-    ``state.achieved`` is proven. It holds for exact solutions: a loosely solved one may
-    have fewer errors by chance.
+    ``state.achieved`` is proven. The proof is about exact solutions: an inexact
+    solution may have fewer errors by chance.
 
     Parameters
     ----------
@@ -125,7 +125,7 @@ def certify_path(
 
 
 class Search:
-    """The moves of a certified search on its state."""
+    """The steps of a certified search, which change its state."""
 
     def __init__(self, state: Tuning, problem: Problem, X: Matrix, y: np.ndarray):
         self.s = state
@@ -133,7 +133,7 @@ class Search:
         self.y = y
         self.labels = np.arange(len(y)), y
         self.norms = squared_norms(problem.X)
-        # W is 0 at features that no training row has: without them, bounds are tighter.
+        # W is 0 at features that no training row has; without them, bounds are tighter.
         used = np.asarray(abs(problem.X).sum(axis=0)).ravel() > 0.0
         if not used.all():
             X = X.multiply(used).tocsr() if issparse(X) else X * used
@@ -141,7 +141,7 @@ class Search:
         self.lengths = np.sqrt(squared_norms(self.X))
 
     def steps(self, scan: np.ndarray) -> Iterator[Tuning]:
-        """Yield the state after each solution: of the scan, then inside intervals."""
+        """Yield the state after each solution, in the scan and then in intervals."""
         s = self.s
         yield s
         for C in scan[len(s.knots) :]:
@@ -170,7 +170,7 @@ class Search:
             yield s
 
     def next(self) -> Interval | None:
-        """Close intervals that are proven or narrow; return the most promising one."""
+        """Close proven and narrow intervals; return the most promising open one."""
         s = self.s
         while s.open_intervals:
             best = min(s.open_intervals, key=lambda one: (one.errors, one.left.C))
@@ -196,7 +196,7 @@ class Search:
         self.judge(interval)
 
     def halve(self, interval: Interval) -> None:
-        """Let an interval end at its geometric middle, where another begins."""
+        """Halve an interval at its geometric middle, where a new interval begins."""
         left = interval.left
         right = interval.right
         C = math.sqrt(left.C * right.C)
@@ -219,7 +219,7 @@ class Search:
         return knot
 
     def refine(self, left: Knot, right: Knot) -> bool:
-        """Solve ends with large gaps further; return whether a gap was halved."""
+        """Solve ends with large gaps again; return whether a gap was halved."""
         R2 = self.curvature(left, right)
         halved = False
         for knot in (left, right):
@@ -257,7 +257,7 @@ class Search:
         self.count_errors(knot)
 
     def certify(self, knot: Knot, state: WWState) -> None:
-        """Set W, computed from the dual point, its certificate and its rounding."""
+        """Set W from the dual point, then the gap, the loss and their rounding."""
         problem = self.problem
         C = knot.C
         W = np.zeros_like(state.W)
@@ -277,8 +277,8 @@ class Search:
     def count_errors(self, knot: Knot) -> None:
         """Count the errors of a knot whose W is known, and choose it if they are fewer.
 
-        A knot that is solved further may have more errors than before: the chosen
-        classifier stays.
+        A knot that is solved more accurately may have more errors than before; the
+        chosen classifier is kept.
         """
         s = self.s
         predictions = np.argmax(self.scores(knot), axis=1)
@@ -304,7 +304,8 @@ class Search:
     def undecided(self, left: Knot, right: Knot) -> tuple[np.ndarray, np.ndarray]:
         """Return the [t_1, t_2] (m, 2) on which rows may be right, and may be wrong.
 
-        Outside the first a row is certainly wrong, outside the second certainly right.
+        Outside the first interval a row is certainly wrong, outside the second one
+        certainly right.
         """
         # 1. The leads of all classes over the row's own at both ends, and their
         # rounding.
@@ -339,7 +340,7 @@ class Search:
         return maybe_right, maybe_wrong
 
     def curvature(self, left: Knot, right: Knot) -> float:
-        """Return R^2 between two knots, not below what rounding may hide."""
+        """Return R^2 between two knots, rounded up."""
         distance = np.linalg.norm(right.W - left.W)
         size = np.linalg.norm(right.W) + np.linalg.norm(left.W)
         drift = left.drift + right.drift + EPS * np.sqrt(left.W.size) * size
@@ -350,7 +351,7 @@ class Search:
     def uncertain(
         self, left: Knot, right: Knot, margin_left: np.ndarray, margin_right: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Return where margins (m, k) may be below sqrt(2) r(t) |x|.
+        """Return the [t_1, t_2] on which margins (m, k) may be below sqrt(2) r(t) |x|.
 
         The margins are given at the two ends. The square of the margin less that of its
         bound is a convex quadratic in t.

@@ -12,7 +12,7 @@ from workbench.core.problem import Matrix
 from workbench.core.state import State
 from workbench.core.stream import Row
 
-PIECES = 4  # pieces of an interval, each with its own bounds of the number of errors
+PIECES = 4  # pieces of an interval, each with its own bounds on the number of errors
 EDGES = np.linspace(0.0, 1.0, PIECES + 1)
 
 
@@ -20,9 +20,9 @@ EDGES = np.linspace(0.0, 1.0, PIECES + 1)
 class Knot:
     """A solution ``W`` (d, k) for one ``C`` and its number of validation ``errors``.
 
-    ``B`` (n, k) is its dual point, None once no open interval ends at the knot.
-    ``gap`` and ``loss`` are its duality gap and sum of hinges; rounding may move the
-    sum by ``blur`` and W by ``drift``.
+    ``B`` (n, k) is its dual point, or None once no open interval ends at the knot.
+    ``gap`` and ``loss`` are its duality gap and its sum of hinges. The rounding error
+    of the sum is at most ``blur``, and that of W at most ``drift``.
     """
 
     C: float
@@ -37,10 +37,10 @@ class Knot:
 
 @dataclass(eq=False)
 class Interval:
-    """The C between two knots.
+    """The values of C between two knots.
 
-    ``lower`` and ``upper`` (4,) bound the errors for all C in each quarter of it
-    (quarters of C, not of its logarithm).
+    ``lower`` and ``upper`` (4,) bound the numbers of errors for all C in each quarter
+    of the interval (quarters of C, not of its logarithm).
     """
 
     left: Knot
@@ -51,13 +51,13 @@ class Interval:
 
     @property
     def errors(self) -> int:
-        """The smaller number of errors at its ends."""
+        """The smaller of the numbers of errors at its two ends."""
         return min(self.left.errors, self.right.errors)
 
 
 @dataclass
 class Tuning(State):
-    """All that is proven so far, of the knots and the intervals between them.
+    """The knots of a search, and what is proven for the intervals between them.
 
     The chosen classifier is ``chosen_W`` (d, k), solved for C = ``chosen``; it has
     ``fewest`` errors among the ``rows`` validation rows. ``ends`` (2,) is the range.
@@ -79,7 +79,7 @@ class Tuning(State):
         return np.asarray(check_sparse(X) @ self.chosen_W)
 
     def info(self) -> Row:
-        """Return the error, the eps achieved, the solves and the fraction certified."""
+        """Return the error, the proven eps, the solves and the certified fraction."""
         return {
             "error": self.fewest / self.rows,
             "eps": self.achieved,
@@ -94,12 +94,12 @@ class Tuning(State):
 
     @property
     def target(self) -> int:
-        """The number of certain errors that suffices."""
+        """The number of certain errors that proves an interval."""
         return self.fewest - math.floor(self.eps * self.rows)
 
     @property
     def achieved(self) -> float:
-        """The largest excess of the chosen error over that of any C of the range."""
+        """The proven bound on the excess of the chosen error over that of any C."""
         return max(0, self.fewest - int(self.band()[1].min())) / self.rows
 
     @property
@@ -110,7 +110,7 @@ class Tuning(State):
         return float(widths[lower >= self.target].sum() / widths.sum())
 
     def band(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return edges (e + 1,) and the fewest and most errors between them (e,)."""
+        """Return edges (e + 1,) of C, and bounds (e,) on the errors between them."""
         edges: list[float] = []
         lower: list[int] = []
         upper: list[int] = []
@@ -120,7 +120,7 @@ class Tuning(State):
             edges.extend(interval.left.C + EDGES[:-1] * (last - interval.left.C))
             lower.extend(interval.lower)
             upper.extend(interval.upper)
-        if last < self.ends[1]:  # nothing is known about what is not scanned yet
+        if last < self.ends[1]:  # nothing is known about the rest of the scan
             edges.append(last)
             lower.append(0)
             upper.append(self.rows)

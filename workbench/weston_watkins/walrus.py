@@ -10,8 +10,8 @@ piecewise linear
     F(g) = sum_j clip(v_j - g, 0, C) - g,
 
 whose slope is -1 - #{free j} <= -1. The paper sweeps over the breakpoints of F from
-above; the root is 0 if no v_j is positive. Comments bear the box's line numbers,
-after section 4.2.
+above; the root is 0 if no v_j is positive. Comments give the line numbers of the box,
+following section 4.2.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ MAX_INSERTION = 200  # the largest number of entries for which insertion sort is
 def subproblem(v: np.ndarray, C: float) -> np.ndarray:
     """Return the (m,) minimiser of problem (4), computed by the sweep.
 
-    A ValueError names the argument that is not valid: `v` (m,) must be finite, C
+    A ValueError names an argument that is not valid: `v` (m,) must be finite, and C
     positive.
     """
     v = np.asarray(v, dtype=np.float64)
@@ -59,9 +59,9 @@ def sweep(v, C):
     """Return the root of F by Algorithm 2: O(m log m) for sorting, O(1) per breakpoint.
 
     As g falls from infinity, j enters the free set at g = v_j and leaves it at g = v_j
-    - C, to stay at its bound C. Between two breakpoints F is linear, and its root there
-    is (C n_u + S) / (n_m + 1), with n_u indices at C and n_m free ones whose v sum up
-    to S.
+    - C; then it stays at its bound C. Between two breakpoints F is linear. With n_u
+    indices at C and n_m free indices whose v sum to S, its root there is (C n_u + S) /
+    (n_m + 1).
     """
     v = descending(v)  # line 2
     if len(v) == 0:  # line 3
@@ -114,7 +114,7 @@ def descending(v):
 
 @njit(cache=True, inline="always")
 def breakpoint(v, C, n_u, n_m):
-    """Return the next breakpoint below those passed, and whether an index enters there.
+    """Return the next lower breakpoint, and whether an index enters there.
 
     Subroutine 3 lists all breakpoints in descending order. The entries are `v`, which
     is sorted, and the exits are v - C; here they are merged one by one. So far, n_u +

@@ -1,4 +1,4 @@
-"""Maximum inner product search: find the wrong class with the largest x.w, or nearly.
+"""Maximum inner product search: find a wrong class with nearly the largest x.w.
 
 Every search is an :class:`Oracle`: ``update(W)``, then ``query(X, rows, y)``.
 :func:`inexactness` measures how inexact the answers are, which is not timed.
@@ -40,8 +40,8 @@ def make_oracle(name: str, *, k: int, d: int, seed=0, **options) -> Oracle:
     Parameters
     ----------
     name : one of :data:`MIPS`
-    seed : integer, or a random number generator that the oracle uses, such as the
-        generator of a solver
+    seed : int, or a random number generator that the oracle then uses, such as that of
+        a solver
     options : keyword arguments of the class of this name
 
     Raises

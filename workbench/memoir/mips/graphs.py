@@ -1,8 +1,8 @@
 """Neighbourhood graphs of nmslib: small-world graphs and HNSW, over sparse or dense
 vectors.
 
-nmslib 2.1.2 cannot change a graph once it is built, and vectors that are added without
-a new build are silently never found. So every update is a rebuild.
+nmslib 2.1.2 cannot change a graph once it is built, and vectors that are added later
+are silently never found. So every update builds a new graph.
 
 References
 ----------
@@ -25,34 +25,35 @@ from workbench.core.checks import check_counts, check_whole
 from workbench.core.problem import Matrix
 from workbench.memoir.mips.oracle import Oracle, parts
 
-# Number of neighbours of a row; the answer is the first that is not the row's label.
+# The number of neighbours to search; the answer is the first that is not the row's
+# label.
 NEIGHBOURS = 16
-# Dense weights are searched as sparse vectors if a smaller fraction is not zero.
+# Dense weights are searched as sparse vectors if the fraction of nonzeros is smaller.
 THIN = 0.1
 
 
 class SmallWorld(Oracle):
     """Approximate search in a small-world graph of the classes' weights.
 
-    The answer is the first of sixteen neighbours by the negative inner product that is
-    not the row's label, or a random other class. The graph depends on nmslib's own
-    random number generator, which has no seed: two graphs of the same weights in one
-    process may differ. nmslib stores the vectors as sparse if W is sparse or nearly all
-    zero, as it is for rows of text: then searches are faster.
+    The answer is the first of the sixteen neighbours with the largest inner products
+    that is not the row's label, or else a random other class. The graph depends on
+    nmslib's own random number generator, which has no seed: two graphs of the same
+    weights in one process may differ. nmslib stores the vectors as sparse if W is
+    sparse or nearly all zero, as for rows of text; this makes searches faster.
 
     Parameters
     ----------
     k, d : numbers of classes and features
     seed : integer or random number generator, for the random classes
-    ef, links, ef_build : number of candidates that a query keeps (nmslib's efSearch),
-        of links of each new vector (its NN, or M), and of candidates while the graph is
-        built (efConstruction). The paper prints none of them
+    ef, links, ef_build : int, the numbers of candidates that a query keeps (nmslib's
+        efSearch), of links of each new vector (NN or M), and of candidates while the
+        graph is built (efConstruction). The paper prints none of these numbers
 
     Raises
     ------
     ValueError
-        If one of these is not a positive whole number, or `links` is 1, or the package
-        nmslib is not installed.
+        If one of these numbers is not a positive whole number, `links` is 1, or the
+        package nmslib is not installed.
     """
 
     names = "sw-graph", "NN", "efSearch"
@@ -109,7 +110,7 @@ class Hierarchical(SmallWorld):
 
 
 def load_nmslib(name: str):
-    """Import nmslib for the oracle `name`, without its notice on file descriptor 2."""
+    """Import nmslib for the oracle `name`, without its notice on stderr."""
     sys.stderr.flush()
     saved = os.dup(2)
     null = os.open(os.devnull, os.O_WRONLY)
@@ -119,7 +120,7 @@ def load_nmslib(name: str):
     except ImportError:
         raise ValueError(
             f"mips: {name} needs the package nmslib, which is not installed; it has "
-            "no wheel for a few platforms, and this may be one. All other oracles "
+            "no wheel for some platforms. The oracles exact, simple_lsh and random "
             "work without it"
         ) from None
     finally:

@@ -3,9 +3,9 @@ cosines.
 
 A weight vector w becomes (w/M, sqrt(1 - |w/M|^2)) and a row x becomes (x/|x|, 0), both
 of length 1, where M is the largest norm of any class's weights. A bit is the side of a
-random hyperplane on which a vector lies, so two bits agree with probability 1 -
-arccos(x.w / (M |x|)) / pi. The classes nearest in Hamming distance are found by
-comparing with all classes, bit by bit.
+random hyperplane on which a vector lies, so a bit of w and of x agrees with probability
+1 - arccos(x.w / (M |x|)) / pi. The classes nearest in Hamming distance are found by
+comparing the bits of all classes.
 
 References
 ----------
@@ -34,11 +34,11 @@ def collision_probability(cosine):
 
 
 def hash_exponent(c, S):
-    """Return rho(c, S) = log p1 / log p2 of (9): a search takes about n^rho hashes.
+    """Return rho(c, S) = log p1 / log p2 of (9); a search takes about n^rho hashes.
 
     p1 and p2 are the probabilities that a bit agrees for the inner products S and c S
     of a vector of length 1 and one of length at most 1, with 0 < c < 1 and 0 < S < 1.
-    The paper's "log p1/p2" means this quotient.
+    The paper's "log p1/p2" stands for this quotient.
     """
     return np.log(collision_probability(S)) / np.log(collision_probability(c * S))
 
@@ -46,19 +46,19 @@ def hash_exponent(c, S):
 class SimpleLSH(Oracle):
     """Approximate search for the class whose bits are nearest to the row's.
 
-    If several classes have the same distance, it returns the first. Weights are divided
-    by the largest norm of the weights of any class, as the theory requires. The code of
-    MEMOIR's authors does not divide them: then all hashes of short weights are nearly
-    the same, and longer weights lose their last coordinate.
+    If several classes have the same distance, the first one is returned. Weights are
+    divided by the largest norm of the weights of any class, as the theory requires. The
+    code of MEMOIR's authors does not divide them. Then all hashes of short weights are
+    nearly the same, and longer weights lose their last coordinate.
 
     Parameters
     ----------
     k, d : numbers of classes and features
     seed : integer or random number generator, for the hyperplanes, which are drawn once
-    bits : number of bits of a hash; the normals of the hyperplanes take 4 (d + 1)
-        `bits` bytes
-    rerank : None, or the number of nearest classes among which exact inner products
-        decide
+    bits : int >= 1, the number of bits of a hash; the hyperplanes take 4 (d + 1) `bits`
+        bytes
+    rerank : None, or int >= 1, the number of nearest classes among which exact inner
+        products decide
 
     Raises
     ------
@@ -111,7 +111,8 @@ class SimpleLSH(Oracle):
         norms = np.sqrt(squares)
         longest = norms.max() if norms.max() > 0 else 1.0
         last = np.sqrt(np.maximum(0, 1 - (norms / longest) ** 2))
-        # In units of `longest`, so that the large array is not divided.
+        # The last entry is in units of `longest`, so that the large array is not
+        # divided.
         sides = W.T @ self.planes[:-1] + np.outer(last * longest, self.planes[-1])
         return _pack(sides > 0)
 
@@ -128,7 +129,7 @@ def _pack(sides: np.ndarray) -> np.ndarray:
 
 @njit(cache=True)
 def _rerank(rows, classes, nearest, d, answers):
-    """Write each row's first candidate of largest inner product to `answers`."""
+    """Write each row's first candidate with the largest inner product to `answers`."""
     x = np.zeros(d, classes.data.dtype)
     one = np.uint64(1)
     for j in range(np.uint64(len(nearest))):

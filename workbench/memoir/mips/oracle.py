@@ -1,9 +1,10 @@
 """The interface of all searches, exact search, and random answers.
 
-Row f of sparse weights lists the classes that use feature f: an inverted index. The
-scores of a sparse x are the sum of x_f times the rows of its features. They are summed
-in one dense array with a float for each class, which takes a fraction of the time of
-SciPy's product with its sparse result. Dense weights are multiplied by NumPy.
+Row f of sparse weights lists the classes that use feature f, so the weights are an
+inverted index. The scores of a sparse x are the sum of x_f times the rows of its
+features. They are summed in one dense array with a float for each class, which takes a
+fraction of the time of SciPy's product, whose result is sparse. Dense weights are
+multiplied by NumPy.
 """
 
 from __future__ import annotations
@@ -80,13 +81,13 @@ class Oracle:
         self.W = W
 
     def others(self, y: np.ndarray) -> np.ndarray:
-        """Return for each row a uniformly random int32 class other than its label."""
+        """Return, for each row, a uniformly random int32 class other than its label."""
         r = self.rng.integers(self.k - 1, size=len(y), dtype=np.int32)
         return r + (r >= y)
 
 
 class Random(Oracle):
-    """A class other than y, uniformly at random, whatever the weights."""
+    """Answers with a class other than y, uniformly at random."""
 
     def _find(self, X: Matrix, rows: np.ndarray, y: np.ndarray) -> np.ndarray:
         return self.others(y)
@@ -98,7 +99,7 @@ def parts(count: int, floats: int) -> Iterator[slice]:
 
 
 class Exact(Oracle):
-    """Exact search, which returns the first of classes with equal scores."""
+    """Exact search; of several classes with the largest score, it returns the first."""
 
     def _find(self, X: Matrix, rows: np.ndarray, y: np.ndarray) -> np.ndarray:
         return best_classes(X, self.W, rows, y)
@@ -134,7 +135,7 @@ def score_blocks(
 def best_classes(
     X: Matrix, W: Matrix, rows: np.ndarray, y: np.ndarray | None = None
 ) -> np.ndarray:
-    """Return each row's first best class other than its label in `y`, int32."""
+    """Return, for each row, the first best class (int32) that is not its label."""
     best = np.empty(len(rows), np.int32)
     for part, F in score_blocks(X, W, rows):
         if y is not None:
@@ -151,19 +152,19 @@ def inexactness(
     """Compare the oracle's answers for some rows with all scores under the weights `W`.
 
     The margin of a row is x.w_y - max x.w_c over the other classes. With the score of
-    an answer instead of the largest score, it can only grow: by epsilon >= 0, which is
-    measured here. MEMOIR's paper calls a margin (epsilon, delta) inexact if this is at
-    most epsilon with probability 1 - delta.
+    an answer instead of the largest score, the margin can only grow. Its growth,
+    epsilon >= 0, is measured here. MEMOIR's paper calls a margin (epsilon, delta)
+    inexact if the growth is at most epsilon with probability 1 - delta.
 
-    The oracle's clock and its random number generator are restored: this measurement
-    must not change a run.
+    The oracle's clock and its random number generator are restored, because this
+    measurement must not change a run.
 
     Returns
     -------
     dict
-        recall : fraction of rows, in [0, 1], whose answer has the largest score, a tie
-            included;
-        epsilon_mean : mean of epsilon, in units of scores
+        recall : the fraction of rows, in [0, 1], whose answer has the largest score,
+            possibly tied;
+        epsilon_mean : the mean of epsilon, in units of scores
     """
     rows = np.asarray(rows, dtype=np.int64)
     y = np.asarray(y)
@@ -186,7 +187,7 @@ def inexactness(
 
 @njit(cache=True)
 def _scan(rows, starts, classes, weights, F):
-    """Write the scores of all rows to `F`; an entry visits its feature's classes."""
+    """Write the scores of all rows to `F`, from the classes of each row's features."""
     one = np.uint64(1)
     for i in range(np.uint64(len(F))):
         out = F[i]
