@@ -5,7 +5,7 @@ from typing import Any
 
 __version__ = "0.2.0"
 
-# Names that a notebook needs first, each imported when it is first used.
+# The names that a notebook needs first; each is imported when it is first used.
 FIRST = {
     "as_problem": "workbench.core.problem",
     "below": "workbench.core.stream",
@@ -33,10 +33,10 @@ FIRST = {
     "WestonWatkinsClassifier": "workbench.estimators",
     "WorkingSetClassifier": "workbench.estimators",
 }
-__all__ = [*FIRST]  # what the pages of the API show first
+__all__ = [*FIRST]  # the pages of the API show these first
 
 
-def __getattr__(name: str) -> Any:  # names have types of their own
+def __getattr__(name: str) -> Any:  # each name has its own type
     if name not in FIRST:
         raise AttributeError(f"module 'workbench' has no attribute {name!r}")
     return getattr(import_module(FIRST[name]), name)

@@ -1,7 +1,8 @@
 """The command line; ``workbench --help`` lists its commands.
 
-One function per command takes the arguments and returns the exit status. Imports are
-inside the functions, so that a command does not wait for what it does not use.
+Each command is a function that takes the arguments and returns the exit status. Imports
+are inside the functions, so that a command does not wait for modules that it does not
+use.
 """
 
 from __future__ import annotations
@@ -47,12 +48,13 @@ PARAMETERS = PAIRS | {"dest": "parameters"}
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return the exit status.
 
-    It is 0, 1 for failed work, 2 for a usage error, 130 for Ctrl-C, and 141 if the
-    reader of the output has gone, as after ``workbench list | head``. SIGTERM acts as
-    Ctrl-C, even in the background, where Ctrl-C itself is ignored.
+    The status is 0 for success, 1 for failed work, 2 for a usage error, 130 for Ctrl-C,
+    and 141 if the reader of the output has ended, as after ``workbench list | head``.
+    SIGTERM has the same effect as Ctrl-C, even in the background, where Ctrl-C itself
+    is ignored.
     """
     for stream in (sys.__stdout__, sys.__stderr__):
-        # "?" stands for what a terminal cannot show.
+        # Characters that a terminal cannot show are replaced by "?".
         stream.reconfigure(errors="replace")
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
@@ -79,13 +81,13 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 class Parser(argparse.ArgumentParser):
-    """A parser with errors of one line that accepts no abbreviations."""
+    """A parser whose errors have one line, and which accepts no abbreviations."""
 
     def __init__(self, **kwargs):
         super().__init__(**kwargs, allow_abbrev=False)
 
     def parse_known_args(self, args=None, namespace=None):
-        """Refuse unknown arguments in the command that does not know them."""
+        """Refuse unknown arguments with the usage of the command that has them."""
         parsed, unknown = super().parse_known_args(args, namespace)
         if unknown:
             name = unknown[0].partition("=")[0]
@@ -118,7 +120,7 @@ def _parser() -> argparse.ArgumentParser:
         "name",
         metavar="NAME",
         nargs="?",
-        help="one of them, for its parameters; or a list: solvers, data or figures",
+        help="a name, to show its parameters; or a list: solvers, data or figures",
     )
     _add_run(command(run_command))
     add = command(verify_command)
@@ -142,7 +144,7 @@ def _parser() -> argparse.ArgumentParser:
         "--hours",
         type=float,
         metavar="H",
-        help="run what is missing, the most important first, while it fits",
+        help="run the missing parts for H hours, the most important first",
     )
     add = command(replay_command)
     add("traces", nargs="+", **FILE, help="traces that `workbench run --out` wrote")
@@ -222,7 +224,7 @@ def _add_judge(add):
     add(
         "weights",
         **FILE,
-        help="an .npz file with W, (d,) or (d, k), and intercepts b if any",
+        help="an .npz file with W, (d,) or (d, k), and any intercepts b",
     )
     add("rows", help="training rows as for `workbench run`, such as rows.csv")
     add(
@@ -237,13 +239,13 @@ def _add_judge(add):
         type=_free_or_number,
         metavar="S",
         default="free",
-        help="free, or S to penalise b / S, too (default: free)",
+        help="free, or S to penalise b / S as well (default: free)",
     )
     _add_reading(add)
     add(
         "--held-out",
         metavar="ROWS",
-        help="compare errors on these rows, too (default: test rows)",
+        help="also compare errors on these rows (default: test rows)",
     )
 
 
@@ -256,7 +258,7 @@ def _add_sweep(add):
         "-r",
         **PAIRS,
         dest="raw",
-        help="one value of a notebook's parameter, as it is",
+        help="one value of a notebook's parameter, which is not split at commas",
     )
     add(
         "-f",
@@ -306,9 +308,7 @@ def _add_figures(add):
         help="redraw from results, run nothing",
     )
     add("--timeout", **SECONDS, help="limit per notebook, in wall seconds")
-    add(
-        "--style", choices=("column", "page"), help="no captions, as wide as in a paper"
-    )
+    add("--style", choices=("column", "page"), help="width as in a paper, no captions")
     add(
         "--out",
         dest="figures",
@@ -407,7 +407,7 @@ def run_command(arguments: argparse.Namespace) -> int:
         return 130
     trace.last.update(evaluate(state))
     if arguments.out:
-        write_trace(arguments.out, trace)  # again, with the errors of the last row
+        write_trace(arguments.out, trace)  # once more, with the errors of the last row
     print(_line(trace.last))
     return {"diverged": 1, "interrupted": 130}.get(trace.stopped_by, 0)
 
@@ -599,7 +599,7 @@ def data_command(arguments: argparse.Namespace) -> int:
 
 
 def _loaded(source: str, arguments: argparse.Namespace, **how):
-    """Return a problem; messages of `load` also name options of the command line."""
+    """Return a problem; errors of `load` also name the options of the command line."""
     from workbench.data import load
 
     given = {"target": arguments.target, "labels": arguments.labels} | how
@@ -610,7 +610,7 @@ def _loaded(source: str, arguments: argparse.Namespace, **how):
                 f"-o: must be an option of the file's reader, got {name!r}"
             )
         given[name] = text
-        with suppress(ValueError, SyntaxError):  # it is a text
+        with suppress(ValueError, SyntaxError):  # otherwise the value is a text
             given[name] = ast.literal_eval(text)
     try:
         return load(source, **given)
@@ -643,7 +643,7 @@ def _options(arguments: argparse.Namespace, names: str) -> dict:
 
 
 def _say(line: str) -> None:
-    """Print a progress line; a terminal replaces it by the next if no task failed."""
+    """Print a progress line; on a terminal, the next one replaces it if none failed."""
     if not sys.stdout.isatty():
         print(line, flush=True)
         return
@@ -654,7 +654,7 @@ def _say(line: str) -> None:
 
 
 def _failed(failures: Collection[str], what: str, remedy: str) -> int:
-    """Return the exit status, and say on stderr how many failed."""
+    """Return the exit status, and print to stderr how many failed."""
     if not failures:
         return 0
     failed = count(len(failures), what)

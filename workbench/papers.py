@@ -9,7 +9,7 @@ from workbench.registry import SOLVERS
 
 
 class Paper(NamedTuple):
-    """A paper's title, its authors, where it appeared, and a name of few words."""
+    """A paper's title, its authors, where it appeared, and a short name."""
 
     title: str
     authors: str
@@ -49,7 +49,7 @@ PAPERS = {
         "Sampled cuts",
     ),
 }
-# A name that continues with one of these means less than the paper's data set.
+# A name that continues with one of these stands for a part of the paper's data set.
 LESS = r"synthetic|stand-in|subset|sample|first|tiny|rows|\["
 ACROSS = "across"  # the key of figures on several papers, or on none
 PREFIXES = {"ww": "weston_watkins", "ls": "least_squares", "cuts": "sampled_cuts"}
@@ -79,7 +79,7 @@ def paper_of_name(name: str) -> str | None:
 
 
 def paper_of_solver(solver: str) -> str | None:
-    """Return the paper of a registered solver by its folder, of others by name, or
+    """Return the paper of a solver, by its folder if registered, else by its name, or
     None.
     """
     if solver in SOLVERS:
@@ -91,7 +91,7 @@ def paper_of_solver(solver: str) -> str | None:
 
 
 def token(name: str) -> str:
-    """Return a name as filters compare it: letters and digits only, lower case."""
+    """Return a name as filters compare it: only letters and digits, in lower case."""
     return re.sub(r"[\W_]+", "", name.casefold())
 
 
@@ -106,7 +106,7 @@ def base(data: str) -> str:
 
 
 def same_data(dataset: str, data: str, synthetic: bool = False) -> bool:
-    """Return whether we ran on the paper's data set: the same name, and all of it."""
+    """Return whether `data` is the paper's `dataset`: the same name, and all of it."""
     if not data or token(base(data)) != token(base(dataset)):
         return False
     less = bool(re.search(LESS, data[len(base(data)) :].casefold())) or synthetic

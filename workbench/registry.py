@@ -1,4 +1,4 @@
-"""All solvers by name: an entry of `SOLVERS` makes a solver known to the package."""
+"""All solvers by name; an entry of `SOLVERS` makes a solver known to the package."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from workbench.core.kinds import Steps
 class Solver(NamedTuple):
     """A solver's generator function, and its label, colour and marker in figures.
 
-    ``function`` is the function, or its place in this package, ``module:name``, which
-    is imported when ``steps`` is first used: a command does not wait for solvers that
-    it does not run. ``live`` names the parameters that may change during a run, see
-    :func:`workbench.core.state.resumable`.
+    ``function`` is the function, or its place in this package, ``module:name``. In the
+    second case it is imported when ``steps`` is first used, so that a command does not
+    wait for solvers that it does not run. ``live`` has the names of the parameters that
+    may change during a run (:func:`workbench.core.state.resumable`).
     """
 
     function: Steps | str
@@ -34,7 +34,7 @@ class Solver(NamedTuple):
         return getattr(self.steps, "live", ())
 
 
-# By the name of their functions.
+# The solvers by the names of their functions.
 SOLVERS = {
     "mrc_lp": Solver("mrc.lp:mrc_lp", "MRC-LP", colour="#7A7A7A", marker="s"),
     "mrc_ccg": Solver("mrc.ccg:mrc_ccg", "MRC-CCG", colour="#0072B2"),

@@ -6,13 +6,13 @@ from collections.abc import Sequence
 
 import numpy as np
 
-POINTS = 400  # the most points of a drawn curve: the eye does not see more steps
+POINTS = 400  # largest number of points of a drawn curve; more are not visible
 
 
 def on_grid(
     curves: Sequence[tuple[np.ndarray, np.ndarray]],
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Evaluate step functions on one grid, from where all begin to where all end.
+    """Evaluate step functions on one grid, which begins once all have begun.
 
     Parameters
     ----------
@@ -22,9 +22,10 @@ def on_grid(
     Returns
     -------
     grid : array
-        All steps of the curves, or :data:`POINTS` geometric points if there are more.
+        All steps of the curves up to the last one, or :data:`POINTS` geometric points
+        if there are more steps.
     values : (curves, len(grid)) array
-        A curve keeps its last value.
+        After its end, a curve keeps its last value.
     """
     curves = [(x, y) for x, y in curves if len(x)]
     if not curves:
@@ -32,7 +33,7 @@ def on_grid(
     start, stop = max(x[0] for x, _ in curves), max(x[-1] for x, _ in curves)
     grid = np.unique(np.concatenate([x for x, _ in curves]))
     grid = grid[(grid >= start) & (grid <= stop)]
-    # A step is drawn by its two ends.
+    # A step is drawn from its two ends.
     grid = np.unique(np.concatenate([grid, np.nextafter(grid[1:], -np.inf)]))
     if len(grid) > POINTS:
         positive = grid[grid > 0]
@@ -49,7 +50,7 @@ def on_grid(
 def quartiles(values) -> np.ndarray:
     """Return the quartiles of (runs, points) values over runs, as (3, points).
 
-    Infinite values (never reached) count as the largest and are never averaged.
+    Infinite values (never reached) count as the largest values and are never averaged.
     """
     values = np.asarray(values, dtype=float)
     finite = np.isfinite(values).all()

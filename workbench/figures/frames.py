@@ -22,8 +22,8 @@ def ends(traces: Iterable[Trace]) -> pd.DataFrame:
     """Return one row per run: its setting, its problem, and the last row of its trace.
 
     The columns are ``trace``, the run itself; ``solver`` and its ``label``; ``data``,
-    the description that the problem was loaded from; ``problem``, its name, sizes and
-    origin, with ``n``, ``d``, ``k`` and the ``checksum`` that distinguishes splits;
+    the description of the loaded data; ``problem``, the name, sizes and origin of the
+    problem; ``n``, ``d``, ``k`` and the ``checksum`` that distinguishes splits;
     ``seed``; ``cut``, whether the clock ended the run; a column ``p_<name>`` per
     parameter; and all columns of the last row.
     """
@@ -41,7 +41,7 @@ def ends(traces: Iterable[Trace]) -> pd.DataFrame:
 
 
 def optima(traces: Iterable[Trace]) -> pd.DataFrame:
-    """Return what certified runs know about the optimum, one row per split.
+    """Return the interval of the optimum from certified runs, one row per split.
 
     The index is the checksum of the split. The optimum lies between ``lower``, the best
     lower bound of any run, and ``upper``, the best upper bound. ``value`` is the middle
@@ -58,7 +58,7 @@ def spread(frame: pd.DataFrame, x: str, y: str) -> pd.DataFrame:
     order.
 
     The columns are ``low``, ``median`` and ``high``. Infinite values count as the
-    largest, as in :func:`workbench.figures.curves.quartiles`.
+    largest values, as in :func:`workbench.figures.curves.quartiles`.
     """
     rows = {value: quartiles(part[y]) for value, part in frame.groupby(x)}
     return pd.DataFrame(rows, index=["low", "median", "high"]).T

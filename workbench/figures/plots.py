@@ -4,9 +4,9 @@ Functions draw into an Axes. ``runs`` is a dict from a label to the traces of it
 repetitions. A label that names a solver of the registry gets the solver's label, colour
 and marker; other labels, such as settings of one solver, are drawn as they are given.
 
-A mark is hollow exactly if the clock ended one of its runs;
+A marker is hollow exactly if the clock ended one of its runs;
 :class:`workbench.figures.Figures` appends the sentence of :func:`ended_by_clock` to
-every caption. A paper's printed number is a bar.
+every caption. A number printed in a paper is drawn as a bar.
 """
 
 from __future__ import annotations
@@ -42,21 +42,22 @@ def convergence(
 ) -> None:
     """Draw the median curve and the quartile band of each label over its repetitions.
 
-    A run is a step function: it keeps the value of a row until the next row, and that
-    of its last row forever. A marker stands where the last run of a label ended; it is
-    hollow if the clock ended one of them.
+    A run is a step function: it keeps the value of a row until the next row, and the
+    value of its last row forever. A marker is at the end of the last run of a label; it
+    is hollow if the clock ended one of the runs.
 
     Parameters
     ----------
     x : str
-        ``seconds``, ``cpu`` or ``round``. The axis is logarithmic; rounds show 0, too.
+        ``seconds``, ``cpu`` or ``round``. The axis is logarithmic; an axis of rounds
+        also shows 0.
     y : str or function
         A column of the rows, or ``y(trace) -> array`` with one value per row. The axis
         is logarithmic. NaN values, of rows that were not evaluated, are skipped.
     floor : float
-        The smallest value that is drawn, as a logarithmic axis has no 0.
+        The smallest value that is drawn, since a logarithmic axis has no 0.
     ylabel : str, optional
-        The label of the axis (default: that of the column).
+        The label of the axis (default: the label of the column).
     """
     for position, (label, traces) in enumerate(runs.items()):
         grid, values = on_grid([_curve(trace, x, y) for trace in traces])
@@ -79,8 +80,8 @@ def certified_band(
 ) -> None:
     """Fill the band between the best lower and the best upper bound so far.
 
-    The bounds are medians over the runs. The minimax risk, or whatever they enclose, is
-    certified to lie in the band.
+    The bounds are medians over the runs. The minimax risk, or another quantity that
+    they enclose, certainly lies in the band.
     """
     name, colour, marker = look(label)
 
@@ -118,8 +119,8 @@ def band(ax: Axes, table: pd.DataFrame, **style) -> None:
 
 
 def ended_by_clock(traces: Iterable[Trace]) -> str:
-    """Return a caption's sentence on the runs that the time limit ended, or '' if there
-    are none."""
+    """Return a caption's sentence on the runs that the clock ended, empty without
+    any."""
     solvers: dict[str, list[Trace]] = {}
     for trace in traces:
         solvers.setdefault(trace.header["solver"], []).append(trace)
@@ -136,9 +137,9 @@ def ended_by_clock(traces: Iterable[Trace]) -> str:
 
 
 def ranked(values: Mapping[str, float] | pd.Series, unit: str = "s") -> str:
-    """Return values in ascending order in words, with multiples of the smallest one.
+    """Return a text of values in ascending order, with multiples of the smallest one.
 
-    Infinite values were not reached.
+    Infinite values mean that a goal was not reached.
 
     >>> ranked({"mrc_ccg": 160.0, "mrc_lp": np.inf, "ours": 0.1})
     'ours 0.1 s, MRC-CCG 160 s (1,600 times), not reached by MRC-LP'
@@ -157,15 +158,14 @@ def ranked(values: Mapping[str, float] | pd.Series, unit: str = "s") -> str:
 
 
 def two_digits(value: float) -> str:
-    """Return a number with its first two digits, as people write it: 0.052, 7.5,
-    1,600."""
+    """Return a number with two digits in plain notation: 0.052, 7.5, 1,600."""
     return f"{float(f'{value:.2g}'):,g}"
 
 
 def clock_label(x: str, groups: Iterable[Sequence[Trace]]) -> str:
     """Return the label of an axis of ``seconds``, ``cpu`` or ``round``.
 
-    It says ``approximate`` if a run's seconds were not measured in timing mode.
+    The label ends with ``approximate`` if a run was not measured in timing mode.
     """
     label = LABELS.get(x, x)
     exact = x == "round" or all(t.header.get("timed") for runs in groups for t in runs)
@@ -195,7 +195,7 @@ def _x_axis(ax: Axes, x: str, groups: Iterable[Sequence[Trace]]) -> None:
     else:
         ax.set_xscale("log")
         low, high = ax.get_xlim()
-        if high < 20 * low:  # powers of ten alone would leave it without numbers
+        if high < 20 * low:  # powers of ten alone might leave the axis without numbers
             plain_log(ax.xaxis)
     ax.xaxis.set_minor_locator(LogLocator(subs=range(2, 10)))
     ax.xaxis.set_minor_formatter(NullFormatter())

@@ -1,5 +1,5 @@
-"""The record of how a figure was made, and the same in words: runs, data, machine,
-versions."""
+"""The record of how a figure was made (runs, data, machine, versions), also in
+words."""
 
 from __future__ import annotations
 
@@ -16,13 +16,14 @@ from workbench.core.trace import Trace, encode
 from workbench.runs.notebooks import PROFILES, Notebook
 from workbench.runs.run import machine, threads, versions
 
-# Load average above our own threads from which a machine counts as busy.
+# A machine is busy if its load average exceeds our own threads by at least this.
 MAX_OTHER_LOAD = 0.5
-# Wall over CPU seconds above which a machine counts as busy.
+# A machine is busy if the ratio of wall to CPU seconds is above this.
 MAX_WALL_OVER_CPU = 1.2
-# Characters of data set names beneath a figure; if there are more, sets are counted.
+# The largest number of characters on data below a figure; longer lists of data sets are
+# replaced by their number.
 MAX_BRIEF = 120
-# Sizes that generators put into the name of their data.
+# Matches the sizes in the names of generated data.
 SIZES = re.compile(r"( of)? \d+x\d+(x\d+)?")
 
 
@@ -32,12 +33,12 @@ def made_by(traces: list[Trace]) -> Record:
     Returns
     -------
     record : dict
-        ``timed`` says whether the seconds are timings, and ``not_timed`` why not.
-        ``load`` is the largest load average at the start or the end of a run.
-        ``wall_over_cpu`` is near 1 on an idle machine with one thread. ``jobs`` is the
-        number of notebooks that ran side by side. ``traces`` are the settings of the
-        runs, ``versions`` and ``commit`` those of the drawing, and
-        ``commits_of_runs`` those of the runs.
+        ``timed`` is whether the seconds are timings, and ``not_timed`` the reason if
+        they are not. ``load`` is the largest load average at the start or the end of a
+        run. ``wall_over_cpu`` is near 1 on an idle machine with one thread. ``jobs`` is
+        the number of notebooks that ran in parallel. ``traces`` has the settings of the
+        runs. ``versions`` and ``commit`` belong to the drawing, and ``commits_of_runs``
+        to the runs.
     """
     headers = [trace.header for trace in traces]
     wall = sum(trace.last.get("seconds", 0.0) for trace in traces)
@@ -67,7 +68,7 @@ def made_by(traces: list[Trace]) -> Record:
 
 
 def why_not_timed(made: Values) -> str:
-    """Return why the seconds of a figure are not timings, empty if they are.
+    """Return why the seconds of a figure are not timings; empty if they are.
 
     They are timings if every run was in timing mode, no other notebook ran, the load
     average of each run was below its threads plus :data:`MAX_OTHER_LOAD`, and wall time
@@ -93,10 +94,10 @@ def in_words(made: Values, times: bool = True, brief: bool = False) -> list[str]
     Parameters
     ----------
     times : bool
-        Whether the notebook times something. If not, no reason is given why the seconds
-        are not timings.
+        Whether the notebook times anything. If not, the text does not give a reason why
+        the seconds are not timings.
     brief : bool
-        Only name the data sets, or count them if there are many.
+        Whether data sets are only named, or counted if there are many.
     """
     sentences = _data_in_words(made["data"], brief)
     computer = made["machine"]
@@ -108,10 +109,10 @@ def in_words(made: Values, times: bool = True, brief: bool = False) -> list[str]
 
 
 def _data_in_words(problems: Iterable[Record], brief: bool) -> list[str]:
-    """Return a sentence on the data, none without data."""
+    """Return a list with a sentence on the data, empty without data."""
     groups: dict[tuple[str, bool], list[Record]] = {}
     for problem in problems:
-        # Without the sizes, of which one phrase gives the range.
+        # The name is without sizes, because the sentence gives their ranges.
         name = SIZES.sub("", problem["name"])
         groups.setdefault((name, problem["synthetic"]), []).append(problem)
     if not groups:
@@ -135,7 +136,7 @@ def _data_in_words(problems: Iterable[Record], brief: bool) -> list[str]:
 
 
 def regenerated_by(notebook: Notebook, values: Values) -> tuple[str | None, str]:
-    """Return the profile that has these values, if any, and the command to set them."""
+    """Return the profile with these values, or None, and the command that sets them."""
     command = f"workbench figures {notebook.name}"
     for profile in PROFILES:
         if notebook.values(profile) == values:
@@ -146,7 +147,7 @@ def regenerated_by(notebook: Notebook, values: Values) -> tuple[str | None, str]
 
 
 def repeated_by(record: Mapping, only: object) -> str:
-    """Return the command that makes a figure again, with some parameters changed."""
+    """Return the command that makes a figure again with some changed parameters."""
     narrowed = _options(only) if isinstance(only, dict) else ""
     return f"{record.get('command') or ''} --out runs/one{narrowed}"
 
@@ -165,7 +166,7 @@ def as_json(record: Values) -> str:
 
 
 def unique(items: Iterable[dict]) -> list[dict]:
-    """Return the items without repeats, in their order."""
+    """Return the items without duplicates, in their order."""
     dumps = partial(json.dumps, sort_keys=True, default=str)
     return [*{dumps(item): item for item in items}.values()]
 
@@ -185,9 +186,9 @@ def _summary(trace: Trace) -> Record:
 
 
 def _load(header: Values) -> float | None:
-    """Return the larger load average of the start and the end, None if unknown.
+    """Return the larger load average of start and end, or None if both are unknown.
 
-    The load that untimed notebooks on other cores may cause is subtracted.
+    The load that untimed notebooks on other cores may have caused is subtracted.
     """
     load = max(header["load"] or 0.0, header.get("load_at_end") or 0.0)
     return max(0.0, round(load - header.get("beside", 0), 2)) if load else None

@@ -1,7 +1,7 @@
-"""The numbers that the five papers print, and our own as rows of the same kind.
+"""The numbers that the five papers print, and our own numbers as rows of the same kind.
 
-data/reference/README.md explains the columns; tests/papers/test_reference.py holds the
-files to its rules.
+data/reference/README.md explains the columns; tests/papers/test_reference.py checks
+that the files follow its rules.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from workbench.runs.mill import PRINTED
 def printed(paper: str | None = None) -> pd.DataFrame:
     """Return the printed numbers of one paper, or of all five, one row per number.
 
-    `value` and `spread` are floats, NaN if the paper or its text has none; the other
-    columns are strings.
+    `value` and `spread` are floats, or NaN if the paper or our text of it has no
+    number; the other columns are strings.
 
     Raises
     ------
     ValueError
-        For a paper that is not one of `PAPERS`.
+        If `paper` is not a key of `PAPERS`.
     """
     if paper is not None and paper not in PAPERS:
         raise ValueError(
@@ -41,7 +41,7 @@ def printed(paper: str | None = None) -> pd.DataFrame:
 
 @cache
 def listed(name: str) -> tuple[dict[str, str], ...]:
-    """Return the rows of another file of printed facts: captions, missing or tried."""
+    """Return the rows of another file of printed facts, such as ``captions``."""
     with (PRINTED / f"{name}.csv").open(encoding="utf-8", newline="") as file:
         return tuple(csv.DictReader(file, strict=True))
 
@@ -61,10 +61,10 @@ def measured(
     Parameters
     ----------
     dataset : str
-        The name of the data set in the paper. A row on other ``data``, stand-ins or
-        parts, has their name.
+        The name of the data set in the paper. A row on other ``data`` (a stand-in or a
+        part) has the name of these data instead.
     values : sequence of float
-        The values of the runs, empty if no run finished. The spread is their standard
+        The values of the runs; empty if no run finished. The spread is their standard
         deviation.
     more
         Further columns: ``setting``; ``data``, the data set that was run on; ``timed``;
@@ -88,7 +88,7 @@ def measured(
 
 
 def _read(paper: str) -> pd.DataFrame:
-    """Read one paper's file."""
+    """Return the printed numbers in one paper's file."""
     frame = pd.read_csv(PRINTED / f"{paper}.csv", dtype=str, keep_default_na=False)
     numbers = frame[["value", "spread"]].replace("", math.nan).astype(float)
     return frame.astype(object).assign(**numbers)

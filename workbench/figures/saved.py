@@ -1,4 +1,4 @@
-"""Figures saved with a record of their making, for figure notebooks.
+"""Save figures with a record of their making, for figure notebooks.
 
 >>> figures = Figures("mrc_convergence", globals())            # doctest: +SKIP
 >>> figures.save(fig, "gap", "Certified gap over time.", runs)  # doctest: +SKIP
@@ -45,47 +45,50 @@ from workbench.runs.run import run as run_solver
 from workbench.runs.sweep import runs_folder
 from workbench.runs.worker import one_thread, timed_alone
 
-# Without the time of day, which matplotlib would write, equal figures are equal files.
+# The time of day, which matplotlib would write, is left out, so that equal figures give
+# equal files.
 METADATA = {
     "png": {},
     "svg": {"Date": None, "Creator": None},
     "pdf": {"CreationDate": None, "Creator": None, "Producer": None},
 }
 CAPTION_POINTS = 7
-# A longer caption is shortened in the picture; sidecar and report have all of it.
+# A longer caption is shortened in the picture; the sidecar and the report have all of
+# it.
 MAX_LINES = 4
-# Between sentences, of which some begin with the name of a data set in small letters.
+# Matches the space between sentences, some of which begin with a data set's name in
+# lower case.
 SENTENCES = re.compile(r"(?<=[.!?]) ")
 
 
 class Figures:
-    """The figures of one notebook: saves each picture with a json of how it was made.
+    """The figures of a notebook; each picture is saved with a record of its making.
 
-    Creating it sets matplotlib to the house style. Pictures are png files; the profile
-    ``paper`` and the style of a paper write svg and pdf, too.
+    Creating an instance sets matplotlib to the house style. Pictures are png files; the
+    profile ``paper`` and the style of a paper also write svg and pdf files.
 
     Parameters
     ----------
     notebook : str
-        Its name, as in ``notebooks/figures/<notebook>.ipynb``.
+        The notebook's name, as in ``notebooks/figures/<notebook>.ipynb``.
     namespace : dict
         The notebook's ``globals()``, which contain its parameters.
     folder : path, optional
-        The folder of all figures (default: the environment variable
-        ``WORKBENCH_FIGURES``, which `workbench figures` sets; for a notebook run by
-        hand, ``by_hand/`` of the runs).
+        The folder of all figures. The default is the environment variable
+        ``WORKBENCH_FIGURES``, which `workbench figures` sets, or ``by_hand/`` in the
+        runs' folder for a notebook that is run by hand.
     notebooks : path
-        The folder of the notebook itself, which may also be in the current folder.
+        The folder of the notebook file, which may also be in the current folder.
 
     Attributes
     ----------
     measured : list of Trace
-        The traces of :meth:`kept` functions; a notebook adds those of a sweep that no
-        figure shows. The profile ``paper`` writes them to ``results/`` with those of
-        the figures.
+        The traces of :meth:`kept` functions, to which a notebook adds traces of a sweep
+        that no figure shows. The profile ``paper`` writes them, and the traces of the
+        figures, to ``results/``.
     timed : bool
-        Whether the seconds of its own runs are timings: its parameter ``timing`` says
-        so, and no other notebook runs at the same time.
+        Whether the seconds of the notebook's own runs are timings: its parameter
+        ``timing`` is true, and no other notebook runs at the same time.
     """
 
     def __init__(
@@ -98,8 +101,8 @@ class Figures:
     ):
         name = f"{notebook}.ipynb"
         paths = [path for path in (Path(notebooks, name), Path(name)) if path.is_file()]
-        # A copy that runs by hand in another folder cannot be found: it may save any
-        # figure.
+        # A copy that is run by hand in another folder cannot be found, so it may save
+        # any figure.
         self.notebook = read(paths[0]) if paths else Notebook(Path(name), {}, {}, ())
         names = self.notebook.parameters
         if missing := [name for name in names if name not in namespace]:
@@ -110,7 +113,7 @@ class Figures:
         # `workbench figures` has made the key already.
         handed_on = os.environ.get("WORKBENCH_KEY")
         self.key = handed_on or notebook_key(self.notebook, self.parameters)
-        # A name of PAPER_SIZES, or None.
+        # A key of PAPER_SIZES, or None.
         self.style = os.environ.get("WORKBENCH_STYLE")
         use_style()
         folder = (
@@ -138,23 +141,24 @@ class Figures:
         solver, problem, rules
             The arguments of :func:`workbench.runs.run.run`.
         judge : function, optional
-            What it returns for the last state joins the last row of the trace, for
-            example :func:`workbench.core.measures.errors` of the problem. It is not
+            A measure such as :func:`workbench.core.measures.errors` of the problem. Its
+            result for the last state is added to the last row of the trace. It is not
             timed.
         seed : int, optional
             The seed that distinguishes this run from its repetitions, for the record.
         ends : bool
-            Keep the first and the last row only, for a figure of where runs end.
+            Whether only the first and the last row are kept, for a figure of where runs
+            end.
         options
-            The other arguments of :func:`workbench.runs.run.run`, above all
+            The other arguments of :func:`workbench.runs.run.run`, such as
             ``parameters``.
 
         Returns
         -------
         trace : Trace
-            Its header says whether the run was timed, and its seed.
+            Its header has the seed, and whether the run was timed.
         state : State or None
-            The last state; None if the run was interrupted within a round.
+            The last state, or None if the run was interrupted within a round.
         """
         trace, state = run_solver(solver, problem, *rules, **options)
         if judge and state:
@@ -165,21 +169,22 @@ class Figures:
         return trace, state
 
     def kept(self, run: Callable[..., Trace]) -> Callable[..., Trace]:
-        """Return the function with its runs kept, so that a stopped notebook resumes.
+        """Return the function with stored runs, so that a stopped notebook can resume.
 
         Parameters
         ----------
         run : function
-            It takes plain values, the first of which describes the data, and returns a
-            trace. Whatever else it reads must follow from the notebook's cells and
-            parameters. It runs on one thread, and on one core if the notebook is timed.
+            A function that takes plain values, the first of which describes the data,
+            and returns a trace. Everything else that it reads must follow from the
+            notebook's cells and parameters. It runs on one thread, and on one core if
+            the notebook is timed.
 
         Returns
         -------
         run : function
-            It recalls a trace of the same code, parameters and values. With ``--from
-            results`` it recalls one of the same notebook and values, and raises
-            FileNotFoundError if there is none.
+            The same function, except that it returns a stored trace of the same code,
+            parameters and values, if there is one. With ``--from results`` it returns
+            the trace of the same notebook and values, or raises a FileNotFoundError.
         """
 
         @wraps(run)
@@ -217,34 +222,34 @@ class Figures:
         numbers: list[Record] | None = None,
         proofs: Iterable[PathLike] = (),
     ) -> None:
-        """Write ``<name>.png``, ``<name>.json`` and, if final, svg and pdf.
+        """Write ``<name>.png``, ``<name>.json`` and, for final figures, svg and pdf.
 
         Each file is written whole or not at all.
 
         Parameters
         ----------
         figure : matplotlib Figure
-            The caption is written beneath it, unless it is for a paper. The notebook
-            shows the saved picture, and the figure is closed.
+            The figure, below which the caption is written unless it is for a paper. The
+            notebook shows the saved picture, and the figure is closed.
         name : str
-            One of the figures that the notebook's metadata declare.
+            The name of a figure that the notebook's metadata declare.
         caption : str
-            Sentences on the figure, the first on what it shows. Sentences on the data,
-            the machine and the runs that the clock ended are appended. The picture
-            shows the first sentences that fit in four lines, none beyond an empty
-            line, and the appended ones in brief.
+            Sentences on the figure; the first sentence says what it shows. Sentences on
+            the data, the machine and the runs that the clock ended are appended. The
+            picture shows the first sentences that fit in four lines, up to an empty
+            line, and the appended sentences in brief.
         traces : iterable of Trace
             The runs that the figure shows.
         numbers : list of dict, optional
             The rows of a table or the points of a curve, for the report.
         proofs : iterable of paths
-            Files of proofs (:mod:`workbench.proofs`) of what is shown. They are copied
-            to ``<name>.proofs/``, and the report verifies them.
+            Files of proofs (:mod:`workbench.proofs`) of the results in the figure. They
+            are copied to ``<name>.proofs/``, and the report verifies them.
 
         Raises
         ------
         ValueError
-            For a figure that the notebook does not declare.
+            If the notebook does not declare this figure.
         """
         if self.notebook.figures and name not in self.notebook.figures:
             raise ValueError(
@@ -257,7 +262,7 @@ class Figures:
             record["numbers"] = numbers
         copies = self.folder / f"{name}.proofs"
         files = [Path(proof) for proof in proofs]
-        if recalled() is not None:  # results have no proofs: those of the folder stay
+        if recalled() is not None:  # results have no proofs: keep the folder's
             files = sorted(copies.glob("*.npz"))
         if files:
             record["proofs"] = [f"{name}.proofs/{file.name}" for file in files]
@@ -273,7 +278,7 @@ class Figures:
         display(Image(f"{self.folder / name}.png", width=width))
 
     def _record(self, figure, name: str, caption: str, traces: list[Trace]) -> Record:
-        """Return how a figure is made: its notebook, parameters, runs and caption."""
+        """Return the record of a figure: its notebook, parameters, runs and caption."""
         made = made_by(traces)
         when = {
             "date": datetime.now(UTC).isoformat(timespec="seconds"),
@@ -282,7 +287,7 @@ class Figures:
         }
         known = [t.header for t in traces or self.measured if "started" in t.header]
         if known and recalled() is not None:
-            # Equal results make equal files, whoever draws them.
+            # Equal results give equal files, on any machine.
             last = max(known, key=lambda header: header["started"])
             when = {"date": last["started"], "key": "results", "seconds": None}
             made |= {"versions": last["versions"], "commit": last["versions"]["commit"]}
@@ -306,19 +311,19 @@ class Figures:
             **made,
         }
         if self.style:
-            # Under another key, so that the next run draws the caption again.
+            # Another key makes the next run draw the caption again.
             record |= {"beneath": [], "key": f"{record['key']}, {self.style}"}
         return record
 
     def _pictures(self, figure, name: str, record: Record) -> dict[str, str]:
-        """Write the pictures of a figure; return their digests by kind."""
+        """Write the pictures of a figure, and return their digests by kind."""
         stem = self.folder / name
         final = self.style or record["profile"] == "paper" or self._is_kept()
         kinds = [*METADATA] if final else ["png"]
         with matplotlib.rc_context():
             use_style()
             _draw(figure, stem, record["beneath"], self.style, kinds)
-        for kind in METADATA.keys() - kinds:  # of an earlier picture
+        for kind in METADATA.keys() - kinds:  # files of an earlier picture
             Path(f"{stem}.{kind}").unlink(missing_ok=True)
         return {kind: digest(Path(f"{stem}.{kind}")) for kind in kinds}
 
@@ -327,7 +332,7 @@ class Figures:
         return self.folder.parent.name == "figures"
 
     def _keep(self, traces: list[Trace]) -> None:
-        """Write what the profile paper measured to results/, unless it is from
+        """Write the traces of the profile paper to results/, unless they come from
         there."""
         if not self._is_kept() or recalled() is not None:
             return
@@ -340,7 +345,7 @@ class Figures:
 
 
 def _whole(path: Path) -> Trace | None:
-    """Return a trace that was kept, None if there is none or it is damaged."""
+    """Return a stored trace, or None if there is none or it is damaged."""
     with suppress(ValueError, FileNotFoundError):
         trace = read_trace(path)
         if trace.header.get("rows") == len(trace.rows):
@@ -349,7 +354,7 @@ def _whole(path: Path) -> Trace | None:
 
 
 def _lines(caption: str, end: str, width: float) -> list[str]:
-    """Return the first sentences that fit in a figure of this width, and `end`."""
+    """Return lines of the first sentences that fit below a figure, and `end`."""
     sentences = SENTENCES.split(caption)
     for kept in range(len(sentences), 0, -1):
         text = " ".join([*sentences[:kept], end])
@@ -360,7 +365,7 @@ def _lines(caption: str, end: str, width: float) -> list[str]:
 
 
 def _labels(figure) -> list[str]:
-    """Return the titles and labels of a figure's axes, each once."""
+    """Return the titles and labels of a figure's axes, without duplicates."""
     texts: list[str] = []
     for ax in figure.axes:
         texts += ax.get_title("left"), ax.get_xlabel(), ax.get_ylabel()
@@ -379,14 +384,14 @@ def _draw(
     figure, stem: Path, lines: list[str], paper: str | None, kinds: Iterable[str]
 ) -> None:
     height, canvas = figure.get_size_inches()[1], figure.canvas
-    FigureCanvasAgg(figure)  # other backends measure texts otherwise
+    FigureCanvasAgg(figure)  # other backends measure texts differently
     if paper:
         width, scale = PAPER_SIZES[paper]
         figure.set_size_inches(width, scale * height)
         _narrow(figure)
     text = figure.text(0.01, -6 / 72 / height, "\n".join(lines), in_layout=True)
     text.set(fontsize=CAPTION_POINTS, color="#444444", linespacing=1.35, va="top")
-    # The layout and its border are computed once, and not for each of the formats.
+    # The layout and its border are computed once, instead of once per format.
     hidden = hide_minor_ticks(figure)
     figure.draw_without_rendering()
     mark_minor_ticks(hidden)
@@ -433,8 +438,7 @@ def _narrow(figure) -> None:
 
 
 def _palette(png: BytesIO) -> bytes:
-    """Return the picture with 256 colours: a third of the size, and it looks the
-    same."""
+    """Return the picture with 256 colours, which has a third of the size."""
     sink = BytesIO()
     picture = Picture.open(png).convert("RGB").quantize(256, dither=Picture.Dither.NONE)
     picture.save(sink, format="png", optimize=True)

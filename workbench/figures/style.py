@@ -1,5 +1,4 @@
-"""The house style of every figure: fonts, axes, and one colour and one marker per
-solver."""
+"""The house style of all figures: fonts, axes, and a colour and a marker per solver."""
 
 from __future__ import annotations
 
@@ -25,8 +24,8 @@ HOUSE = Path(__file__).with_name("house.mplstyle")
 STYLE = matplotlib.rc_params_from_file(HOUSE, use_default_template=False)
 PALETTE = STYLE["axes.prop_cycle"].by_key()["color"]
 MARKERS = "sDo^vPX<>*ph"
-# Width of a paper's column or page in inches, and the size of letters and lines
-# relative to ours.
+# The width of a paper's column or page in inches, and the size of letters and lines
+# relative to the house style.
 PAPER_SIZES = {"column": (3.5, 0.8), "page": (7.2, 1.0)}
 LABELS = {
     "seconds": "solver time (s)",
@@ -50,7 +49,7 @@ class Look(NamedTuple):
 def use_style() -> None:
     """Set matplotlib to the house style, in the size of ``WORKBENCH_STYLE``.
 
-    It starts from matplotlib's defaults, whatever the user's matplotlibrc says.
+    It replaces all settings of the user's matplotlibrc.
     """
     _, scale = PAPER_SIZES.get(os.environ.get("WORKBENCH_STYLE"), (None, 1.0))
     sizes = {
@@ -61,8 +60,8 @@ def use_style() -> None:
 
 
 def look(label: str, position: int = 0) -> Look:
-    """Return the look of a solver, or for other labels that of a place of the
-    palette."""
+    """Return the look of a solver, or for other labels the look at a palette
+    position."""
     if label in SOLVERS:
         solver = SOLVERS[label]
         return Look(solver.label, solver.colour, solver.marker)
@@ -72,13 +71,13 @@ def look(label: str, position: int = 0) -> Look:
 
 
 def data_name(problem: Problem) -> str:
-    """Return the name of the data without sizes, and ``synthetic`` if they are."""
+    """Return the name of the data without sizes, with ``synthetic`` if they are."""
     name = re.sub(r" \d+x\d+x\d+|, standardised", "", problem.name)
     return name + ", synthetic" * (problem.synthetic and "synthetic" not in name)
 
 
 def title(problem: Problem, between: str = "\n", sizes: str = "ndk") -> str:
-    """Return the title of a panel: the name of the data, and these of their sizes."""
+    """Return the title of a panel: the name of the data and the given `sizes`."""
     numbers = ", ".join(f"{size} = {getattr(problem, size):,}" for size in sizes)
     return f"{data_name(problem)}{between}{numbers}"
 
@@ -86,7 +85,7 @@ def title(problem: Problem, between: str = "\n", sizes: str = "ndk") -> str:
 def small_plots(
     number: int, columns: int = 3, height: float = 2.3, above: float = 1.0, **how
 ) -> tuple[Figure, np.ndarray]:
-    """Return a figure of small plots of a height in inches, and its (rows, columns)."""
+    """Return a figure of `number` plots, each `height` inches high, and its axes."""
     columns = min(columns, number)
     rows = -(-number // columns)
     size = 7.2, above + height * rows
@@ -110,8 +109,7 @@ def plain_log(axis: Axis, *subs: float) -> None:
 
 
 def legend(figure: Figure, columns: int = 4) -> None:
-    """Put one legend above all panels: each label once, solvers as in the
-    registry."""
+    """Put one legend above all panels, without duplicates, in the registry's order."""
     entries: dict = {}
     for ax in figure.axes:
         for handle, label in zip(*ax.get_legend_handles_labels(), strict=True):
@@ -123,7 +121,7 @@ def legend(figure: Figure, columns: int = 4) -> None:
 
 
 def hide_minor_ticks(figure: Figure) -> list[tuple[Axis, Locator]]:
-    """Take away the minor ticks of logarithmic axes, and return what placed them.
+    """Remove the minor ticks of logarithmic axes, and return their locators.
 
     Axes whose minor ticks have numbers keep them.
     """
@@ -134,13 +132,13 @@ def hide_minor_ticks(figure: Figure) -> list[tuple[Axis, Locator]]:
             numbers = axis.get_minor_formatter().format_ticks(places)
             if axis.get_scale() != "linear" and not any(numbers):
                 hidden.append((axis, axis.get_minor_locator()))
-    for axis, _ in hidden:  # at last, since shared axes have one locator
+    for axis, _ in hidden:  # only now, since shared axes have one locator
         axis.set_minor_locator(NullLocator())
     return hidden
 
 
 def mark_minor_ticks(hidden: Iterable[tuple[Axis, Locator]]) -> None:
-    """Draw hidden minor ticks as one line of marks per axis.
+    """Draw hidden minor ticks as one line of markers per axis.
 
     The picture is the same, but matplotlib makes three lines and two texts per tick.
     The axes must have their final size, on which the number of ticks depends.

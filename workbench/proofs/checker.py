@@ -4,7 +4,7 @@ problem.
 A proof is a file that states a problem and contains a primal and a dual point. Nothing
 in it is trusted: both points are evaluated here, with every rounding bounded (FORMAT.md
 derives the terms), and any finite points give valid bounds. Bounds are Fractions. This
-file needs NumPy and SciPy only and runs by itself: ``python checker.py PROOF ROWS``.
+file needs only NumPy and SciPy, and runs by itself: ``python checker.py PROOF ROWS``.
 It reads from top to bottom: the header, the file, the rows, rounding, the two spaces of
 weights, the two problems, and :func:`verify`.
 
@@ -41,9 +41,9 @@ and each has a dual point, from which A_i and the gain of the row are made:
     squared         r                 c_i r          c_i (r_y - |r|²/2)
 
 If there is one output for two classes, it is class 1 against class 0. The dual point of
-a smooth loss is made from W's scores; a W that is left out is made from A. With a
-kernel, |X'A|^2 is <A, K A>, W contains the coefficients of basis rows, and a penalised
-intercept s adds s^2 to the kernel.
+a smooth loss is computed from the scores of W; a W that is left out is computed from A.
+With a kernel, |X'A|^2 is <A, K A>, W contains the coefficients of basis rows, and a
+penalised intercept s adds s^2 to the kernel.
 
 The minimax risk problem is to minimise over all M
 
@@ -82,12 +82,12 @@ Matrix: TypeAlias = Any  # an array or a CSR matrix: SciPy has no types
 Header: TypeAlias = dict[str, Any]
 Arrays: TypeAlias = dict[str, Array]
 Path: TypeAlias = str | os.PathLike[str]
-BLOCK = 1024  # rows at a time
+BLOCK = 1024  # rows that are processed together
 MAX_BYTES = 2**28
-MAX_BRACKETS = 256  # in a header, so that no parser runs out of stack
+MAX_BRACKETS = 256  # in a header, so that parsers do not run out of stack
 MAX_NUMBER = 2.0**500  # its square, times many rows, is a double
-TINY = 2.0**-900  # more than all underflow in a sum
-NORM_FLOOR = 2.0**-480  # more than a length loses where squares underflow
+TINY = 2.0**-900  # larger than the error of a sum from underflow
+NORM_FLOOR = 2.0**-480  # larger than the error of a norm from squares that underflow
 
 # --- The header ---------------------------------------------------------------------
 
@@ -102,7 +102,7 @@ LOSSES = {
 }
 # These losses may have one output.
 ONE_VS_REST = ("hinge", "squared_hinge", "logistic", "squared")
-# The dual points of these losses are in the file.
+# The file contains the dual points of these losses.
 STORED = ("hinge", "crammer_singer", "weston_watkins")
 # Arrays, and the kinds of numbers that they may contain: integers or floats.
 DUAL = {"rows": "iu", "ends": "iu", "columns": "iu", "values": "f"}
@@ -127,14 +127,14 @@ ACCEPTED = {  # the values of each field of the header, in words
     "recipe": "anything",
     "text": "anything",
 }
-# By family or name of a kernel: fields that are needed.
+# The fields that are needed, by family or by name of a kernel.
 NEEDED = {
     "mrc": "format family outputs checksum lambda0",
     "linear": "format family outputs checksum loss over C alpha",
     "kernel": "format family outputs checksum loss over C alpha kernel",
     "rbf kernel": "name gamma",
 }
-# Fields that may be given, too.
+# Further fields that may be given.
 POSSIBLE = {
     "mrc": "recipe text",
     "linear": "l1 intercept recipe text",
@@ -143,7 +143,7 @@ POSSIBLE = {
 
 
 class ProofError(ValueError):
-    """A file is not a proof, or not a proof about these rows; the message says why."""
+    """A file is not a proof, or is not about these rows; the message says why."""
 
 
 def require(condition: object, message: str) -> None:
@@ -159,7 +159,7 @@ def shown(value: object) -> str:
 
 
 def is_number(value: Given) -> bool:
-    """Return whether a value is a double from 0, not -0.0, to MAX_NUMBER."""
+    """Return whether a value is a double in [0, MAX_NUMBER], but not -0.0."""
     if not isinstance(value, int | float) or isinstance(value, bool):
         return False
     in_range = 0 <= value <= MAX_NUMBER
@@ -171,7 +171,7 @@ def is_positive(value: Given) -> bool:
     return is_number(value) and value > 0
 
 
-# The fields that have one of a few words.
+# The fields whose values are one of a few words.
 CHOICES = {
     "family": ("linear", "kernel", "mrc"),
     "loss": (*LOSSES,),
@@ -181,7 +181,7 @@ CHOICES = {
 
 
 def is_accepted(field: str, value: Given) -> object:
-    """Return whether a field of the header may have this value, see ACCEPTED."""
+    """Return whether a field of the header may have this value (see ACCEPTED)."""
     if field in CHOICES:
         return value in CHOICES[field]
     match field:
@@ -208,9 +208,9 @@ def is_accepted(field: str, value: Given) -> object:
 
 
 def check_fields(fields: Header, kind: str) -> None:
-    """Raise a ProofError unless all fields are known and accepted.
+    """Raise a ProofError unless all fields are known and their values accepted.
 
-    A field that is null counts as left out.
+    A field that is null counts as missing.
     """
     names = {name for name, value in fields.items() if value is not None}
     for name, value in fields.items():
@@ -266,7 +266,7 @@ ARRAY_HEADER = re.compile(
 
 
 def read(path: Path) -> Proof:
-    """Read a proof of at most 256 MiB, in twice its memory; nothing in it is executed.
+    """Read a proof of at most 256 MiB in twice its memory, and execute nothing in it.
 
     Raises
     ------
@@ -319,10 +319,11 @@ def whole(text: str) -> int | float:
 def unpacked(data: memoryview) -> Arrays:
     """Return the arrays of a zip archive that is written as FORMAT.md, section 1, says.
 
-    Members follow each other without gaps, then come their directory and a record.
+    The members follow each other without gaps; their directory and an end record follow
+    them.
     """
     arrays: Arrays = {}
-    end = len(data) - 22  # of the directory; the record has 22 bytes
+    end = len(data) - 22  # the end of the directory; the record has 22 bytes
     (directory,) = struct.unpack_from("<I", data, end + 16)
     entry = directory  # where the next entry of the directory starts
     member = 0  # where the next member starts
@@ -361,7 +362,7 @@ def unpacked(data: memoryview) -> Arrays:
 
 
 def parsed(data: memoryview, name: str) -> Array:
-    """Return the array of an npy file; its header is matched, never evaluated."""
+    """Return the array of an npy file; its header is matched, but never evaluated."""
     start = 10 + int.from_bytes(data[8:10], "little")
     header = ARRAY_HEADER.fullmatch(data[10:start])
     if bytes(data[:8]) != b"\x93NUMPY\1\0" or not header:
@@ -382,7 +383,7 @@ def parsed(data: memoryview, name: str) -> Array:
 
 
 class Rows:
-    """Training rows and labels 0..k-1, checked.
+    """Training rows and labels 0..k-1 that have been checked.
 
     `longest` is the largest number of entries in a row.
     """
@@ -424,7 +425,7 @@ class Rows:
 
 
 def canonical(X: Matrix) -> Matrix:
-    """Return a CSR matrix whose indices are checked, sorted and unique within a row."""
+    """Return a CSR matrix whose indices are checked, sorted and unique in each row."""
     X = sp.csr_array(X)
     X = sp.csr_array((X.data, X.indices, X.indptr), shape=X.shape)
     X.check_format(full_check=True)  # no index may lead out of the arrays
@@ -477,12 +478,12 @@ def squares(X: Matrix) -> Array:
 
 
 def lengths(X: Matrix) -> Array:
-    """Return the length of each row, rounded up except for the rounding of a sum."""
+    """Return the length of each row, not allowing for the rounding of a sum."""
     return np.sqrt(squares(X)) + NORM_FLOOR
 
 
 def g(terms: float) -> float:
-    """Return 2mu, a bound of the relative error of a sum of m terms."""
+    """Return 2mu, a bound on the relative error of a sum of m terms."""
     return terms * 2.0**-52
 
 
@@ -492,7 +493,7 @@ def fsum(parts: list[Array]) -> float:
 
 
 def summed(parts: list[Array], terms: float, side: int) -> Fraction:
-    """Return an upper (side 1) or lower (-1) bound of a sum of values >= 0.
+    """Return an upper (side 1) or lower (-1) bound on a sum of values >= 0.
 
     Each value has a relative error of at most g(terms).
     """
@@ -506,13 +507,13 @@ def root(value: Fraction) -> Fraction:
 
 
 def below(value: Fraction) -> float:
-    """Return the largest double that is at most a number."""
+    """Return the largest double that is at most `value`."""
     nearest = float(value)
     return nearest if Fraction(nearest) <= value else math.nextafter(nearest, -math.inf)
 
 
 def above(value: Fraction) -> float:
-    """Return the smallest double that is at least a number."""
+    """Return the smallest double that is at least `value`."""
     return -below(-value)
 
 
@@ -520,7 +521,7 @@ def above(value: Fraction) -> float:
 
 
 class DualBlock(NamedTuple):
-    """A dual point for some rows: A_i is right to g(K + 16) (|A_i| + slack_i).
+    """A dual point for some rows: the error of A_i is <= g(K + 16) (|A_i| + slack_i).
 
     ``sizes`` has the sums of the absolute values of the terms that ``gains`` adds.
     """
@@ -556,7 +557,7 @@ class Linear:
         return summed([squares(W)], W.shape[1], side)
 
     def dual(self, points: Iterable[DualBlock], K: int, threshold: float) -> Norms:
-        """Return the norms of a dual point of K outputs."""
+        """Return the norms of a dual point with K outputs."""
         V = np.zeros((self.width, K))
         size = 0.0
         count = 0
@@ -573,9 +574,10 @@ class Linear:
 
 
 class Kernel:
-    """As Linear, in the feature space of a kernel: weights are coefficients of rows.
+    """Like Linear, in the feature space of a kernel: weights are coefficients of rows.
 
-    `basis` are the rows of the weights W, or of the dual point if there is no W.
+    `basis` has the numbers of the rows of the weights W, or of the dual point if there
+    is no W.
     """
 
     basis: Matrix = None
@@ -587,12 +589,13 @@ class Kernel:
         self.gamma = float(kernel.get("gamma") or 1)
         self.centre = 0.0
         parts = blocks(rows.n)
-        if self.is_rbf and not sp.issparse(rows.X):  # distances then lose fewer digits
+        if self.is_rbf and not sp.issparse(rows.X):  # centre, to lose fewer digits
             self.centre = sum(rows.block(part).sum(axis=0) for part in parts) / rows.n
         self.squares = np.concatenate([squares(self.block(part)) for part in parts])
         largest = float(self.squares.max())
         terms = rows.longest
-        # `top` is the largest entry of the kernel matrix, `off` bounds its errors.
+        # `top` is the largest entry of the kernel matrix, and `off` bounds the errors
+        # of entries.
         if self.is_rbf:
             top = 1.0
             off = 32 * self.gamma * g(terms + 16) * largest + g(32)
@@ -609,7 +612,7 @@ class Kernel:
         return X if sp.issparse(X) else X - self.centre
 
     def product(self, left: slice | Array, right: Array, A: Array) -> Array:
-        """Return K[left, right] @ A, a tile of the kernel matrix K at a time."""
+        """Return K[left, right] @ A, from one tile of the kernel matrix K at a time."""
         X = self.block(left)
         total = np.zeros(A.shape[1])
         for part in blocks(len(right)):
@@ -623,7 +626,7 @@ class Kernel:
         return total
 
     def error(self, basis: Array, terms: float) -> float:
-        """Return the error of a sum over a basis, relative to the weights' |W|_1."""
+        """Return the error of a sum over a basis, relative to |W|_1 of its weights."""
         return self.off + g(BLOCK + len(basis) / BLOCK + terms + 16) * self.top
 
     def scores(self, rows: slice, W: Array) -> tuple[Array, Array]:
@@ -637,7 +640,7 @@ class Kernel:
         return self.form(W, self.basis, side)
 
     def form(self, W: Array, basis: Array, side: int, slack: float = 0.0) -> Fraction:
-        """Return a bound of <W, K W>; columns of W have an |W|_1 larger by `slack`."""
+        """Return a bound on <W, K W>; |W|_1 of each column may be larger by `slack`."""
         values = []
         for part in blocks(len(basis)):
             product = self.product(basis[part], basis, W)
@@ -664,9 +667,9 @@ class Kernel:
 
 
 def loss_of(name: str, F: Array, one_hot: Array, shift: Array) -> Array:
-    """Return the losses of rows at the scores F, each made worse by its `shift`.
+    """Return the losses of rows at the scores F, each score made worse by its `shift`.
 
-    ``one_hot`` says which output is that of the row's class.
+    ``one_hot`` is true for the output of the row's class.
     """
     if name == "squared":
         distance = np.maximum(np.abs(F - one_hot) + shift, 0)
@@ -692,7 +695,7 @@ def loss_of(name: str, F: Array, one_hot: Array, shift: Array) -> Array:
 
 
 def smooth_point(name: str, F: Array, one_hot: Array) -> tuple[Array, ...]:
-    """Return A, the gains and the sizes of the dual point made from F, at cost 1.
+    """Return A, the gains and the sizes of the dual point that F gives, at cost 1.
 
     Gains and sizes are per row and output.
     """
@@ -714,10 +717,10 @@ def smooth_point(name: str, F: Array, one_hot: Array) -> tuple[Array, ...]:
 
 
 class RegularisedRisk:
-    """A problem of the families linear and kernel, with the weights of a proof.
+    """A problem of the family linear or kernel, with the weights of a proof.
 
-    A penalised intercept is the last row of W in the family linear. W is None if it
-    has to be made from the dual point.
+    In the family linear, a penalised intercept is the last row of W. W is None if it
+    has to be computed from the dual point.
     """
 
     space: Linear | Kernel
@@ -743,7 +746,7 @@ class RegularisedRisk:
         if header["family"] == "kernel":
             self.space = Kernel(rows, constant, header["kernel"])
             possible.add("basis")
-            constant = 0.0  # W has no row for it
+            constant = 0.0  # W has no row for the constant
         else:
             self.space = Linear(rows, constant)
         if self.free or constant:
@@ -774,7 +777,7 @@ class RegularisedRisk:
         self.smallest_cost = float((of_class * self.rows.counts).min())
 
     def set_weights(self) -> None:
-        """Set W without a row for the intercept, the basis of W, and b."""
+        """Set W without a row for the intercept, its basis, and b."""
         length = self.rows.d
         if isinstance(self.space, Kernel):
             has_basis = "basis" in self.arrays
@@ -792,11 +795,11 @@ class RegularisedRisk:
         self.b = np.zeros(self.K) if b is None else b
 
     def one_hot(self, rows: slice | Array) -> Array:
-        """Return whether an output is that of the row's class, (rows, K)."""
+        """Return a mask (rows, K) of the outputs of the rows' classes."""
         return self.rows.y[rows][:, None] == self.classes
 
     def primal(self, W: Array, side: int) -> Fraction:
-        """Return an upper (side 1) or lower (-1) bound of P(W)."""
+        """Return an upper (side 1) or lower (-1) bound on P(W)."""
         losses = []
         for rows in blocks(self.rows.n):
             F, error = self.space.scores(rows, W)
@@ -808,7 +811,7 @@ class RegularisedRisk:
         return norm + l1 + summed(losses, 2 * self.K + 256, side) / self.N
 
     def points(self) -> Iterator[DualBlock]:
-        """Yield the dual point: the one in the file, or for smooth losses that of W."""
+        """Yield the dual point, from the file or, for smooth losses, from W."""
         if self.loss in STORED:
             yield from self.stored()
             return
@@ -821,7 +824,7 @@ class RegularisedRisk:
             yield DualBlock(rows, c * A, c, gains, sizes)
 
     def stored(self) -> Iterator[DualBlock]:
-        """Yield the dual point in the file, after making it feasible."""
+        """Yield the dual point of the file, after making it feasible."""
         rows, row, column, values = sparse(self.arrays, self.rows.n, self.K)
         costs = self.costs[rows]
         values = np.minimum(values, costs[row])
@@ -842,14 +845,14 @@ class RegularisedRisk:
             yield DualBlock(rows[part], dense, no_slack, gains[part], gains[part])
 
     def dual(self) -> tuple[Fraction, Array]:
-        """Return a lower bound of the optimum, and W, made from A if it is left out."""
+        """Return a lower bound on the optimum, and W, from A if it is left out."""
         gains: list[Array] = []
         sizes: list[Array] = []
         sums: list[list[float]] = []  # of the columns of A, per block
         inside = np.zeros(self.K)  # sums of absolute values of the columns
 
         def noted() -> Iterator[DualBlock]:
-            """Yield the blocks of the dual point, and note their sums."""
+            """Yield the blocks of the dual point, and record their sums."""
             for part in self.points():
                 gains.append(part.gains)
                 sizes.append(part.sizes)
@@ -864,7 +867,8 @@ class RegularisedRisk:
         lost = Fraction(g(2 * K + 256)) * Fraction(fsum(sizes)) + Fraction(TINY)
         gain = max(Fraction(0), Fraction(fsum(gains)) - lost)
         if self.free:
-            # A share of a feasible point with the opposite sums makes all sums zero.
+            # Mixing in a fraction of a feasible point with the opposite sums makes all
+            # sums zero.
             totals = [math.fsum(column) for column in zip(*sums)]
             off = np.abs(totals) * (1 + g(4)) + TINY
             if self.loss != "hinge":
@@ -884,7 +888,7 @@ class RegularisedRisk:
 
 
 def capped(values: Array, row: Array, costs: Array, K: int) -> Array:
-    """Return entries whose sum is at most the cost in each row."""
+    """Return entries, scaled down so that their sum in each row is at most its cost."""
     total = np.bincount(row, values, len(costs))
     fits = total * (1 + g(K + 2)) <= costs
     scale = np.where(fits, 1.0, costs / total * (1 - g(4 * K + 32)))
@@ -915,7 +919,7 @@ class MinimaxRisk:
         self.W = np.where(self.active, M.T, 0.0)
 
     def set_moments(self, lambda0: float) -> None:
-        """Set tau and lam, their errors, and which components are not left out."""
+        """Set tau and lam, their errors, and the mask of components that are used."""
         rows = self.rows
         n = rows.n
         mean = np.zeros((rows.d + 1, rows.k))
@@ -938,7 +942,7 @@ class MinimaxRisk:
         require(is_large, "lambda0, X: values are too small")
 
     def primal(self, W: Array, side: int) -> Fraction:
-        """Return an upper (side 1) or lower (-1) bound of U(M)."""
+        """Return an upper (side 1) or lower (-1) bound on U(M)."""
         k = W.shape[1]
         size = np.abs(W)
         linear = fsum([(self.lam * size - self.tau * W).sum(axis=1)])
@@ -988,7 +992,7 @@ def refuse_others(arrays: Arrays, possible: set[str]) -> None:
 
 
 def floats(arrays: Arrays, name: str, *shape: int) -> Array | None:
-    """Return an array in double precision, None if it is left out; check its shape."""
+    """Return an array in double precision after checking its shape; None without it."""
     if name not in arrays:
         return None
     require(arrays[name].shape == shape, f"{name}: is not of shape {shape}")
@@ -1008,8 +1012,8 @@ def increasing(array: Array, end: int, name: str) -> Array:
 def sparse(arrays: Arrays, n: int, K: int) -> tuple[Array, ...]:
     """Return a dual point of the file.
 
-    These are the rows that have entries, and for each entry its place among them, its
-    column and its value.
+    The result has the rows that have entries and, for each entry, the position of its
+    row among them, its column and its value.
     """
     require(
         DUAL.keys() <= arrays.keys(), f"the dual point is missing, {', '.join(DUAL)}"
@@ -1042,7 +1046,7 @@ def sparse(arrays: Arrays, n: int, K: int) -> tuple[Array, ...]:
 class Interval(NamedTuple):
     """An interval that certainly contains the optimum.
 
-    `gap` is (upper - lower) / lower.
+    `gap` is (upper - lower) / lower, or infinite if `lower` is 0.
     """
 
     lower: float
@@ -1095,8 +1099,8 @@ def verify(
     Raises
     ------
     ProofError
-        If the file is not a proof, or is about other rows, or if its arrays do not
-        fit its problem.
+        If the file is not a proof, is about other rows, or has arrays that do not fit
+        its problem.
     """
     if not isinstance(proof, Proof):
         proof = read(proof)
@@ -1115,7 +1119,7 @@ def verify(
 
 
 def digits(lower: float, upper: float) -> str:
-    """Return an interval with two digits of its width, rounded outwards."""
+    """Return an interval as text with two digits of its width, rounded outwards."""
     low = Decimal(lower)
     high = Decimal(upper)
     width = (high - low).adjusted() if high > low else -400
@@ -1156,8 +1160,8 @@ def words(header: Header) -> str:
 def load_rows(path: str) -> tuple[Matrix, Array]:
     """Return X and y of a file.
 
-    It is an npz file with X, or with a matrix as scipy.sparse.save_npz writes it, and
-    y; or a csv file with y in the last column.
+    It is an npz file with y and with X or a matrix as scipy.sparse.save_npz writes it,
+    or a csv file with y in the last column.
     """
     if not path.endswith(".npz"):
         table = np.loadtxt(path, delimiter=",", ndmin=2)

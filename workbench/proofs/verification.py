@@ -27,7 +27,7 @@ from workbench.proofs.checker import (
 
 
 class Excess(NamedTuple):
-    """Bounds of how far an objective is above its minimum, as fractions of it."""
+    """Bounds on an objective's excess over its minimum, as fractions of the minimum."""
 
     at_least: float
     at_most: float
@@ -39,15 +39,17 @@ def verify(proof: Proof | PathLike, X: Given = None, y: Given = None) -> Interva
     Parameters
     ----------
     proof : Proof, or the path of a file
-    X : a Problem; or the rows, (n, d) array or SciPy sparse matrix, as they were
-        solved, float32 or float64; None for the data set of the proof's recipe
-    y : (n,) labels of any sortable type, if X are rows
+    X : a Problem; or the rows, an (n, d) array or SciPy sparse matrix, float32 or
+        float64, exactly as they were solved; or None for the data set of the proof's
+        recipe
+    y : (n,) labels of any sortable type, if X has rows
 
     Raises
     ------
     ProofError
-        If the file is not a proof, is about other rows, or its points do not fit its
-        problem; without rows, also if it has no recipe, or one that cannot be followed.
+        If the file is not a proof, is about other rows, or has points that do not fit
+        its problem. Without rows, also if it has no recipe, or a recipe that cannot be
+        followed.
     """
     if not isinstance(proof, Proof):
         proof = read(proof)
@@ -58,7 +60,7 @@ def verify(proof: Proof | PathLike, X: Given = None, y: Given = None) -> Interva
 
 
 def bound_excess(weights: Given, X: Given, y: Given, proof: Proof | PathLike) -> Excess:
-    """Return bounds on how far the objective of given weights is above the optimum.
+    """Return bounds on the excess of the objective of given weights over the optimum.
 
     Parameters
     ----------
@@ -71,7 +73,7 @@ def bound_excess(weights: Given, X: Given, y: Given, proof: Proof | PathLike) ->
     Raises
     ------
     ValueError
-        As :func:`verify`, and for weights that do not fit the stated problem.
+        As in :func:`verify`, or if the weights do not fit the stated problem.
     """
     if not isinstance(proof, Proof):
         proof = read(proof)
@@ -87,12 +89,12 @@ def bound_excess(weights: Given, X: Given, y: Given, proof: Proof | PathLike) ->
 
 
 def least_excess(low: Fraction, upper: Fraction) -> float:
-    """Return at most low / upper - 1: no excess is smaller."""
+    """Return low / upper - 1, rounded down: no excess is smaller."""
     return max(0.0, below(low / upper - 1)) if upper else 0.0
 
 
 def most_excess(high: Fraction, lower: Fraction) -> float:
-    """Return at least high / lower - 1: no excess is larger."""
+    """Return high / lower - 1, rounded up: no excess is larger."""
     return max(0.0, above(high / lower - 1)) if lower else math.inf
 
 
@@ -161,7 +163,7 @@ def of_outputs(W: Array, K: int) -> Array:
     Raises
     ------
     ValueError
-        For another number of columns.
+        If the number of columns does not fit.
     """
     if W.shape[1] == 2 and K == 1:
         return W[:, 1:] - W[:, :1]

@@ -1,9 +1,9 @@
-"""Write proofs: from a solver's state, state its problem and enclose the optimum.
+"""Write proofs: state the problem of a solver's state, and enclose its optimum.
 
-For smooth losses the file contains W alone, whose scores give a dual point. For all
-others it contains the dual point alone, which gives W. Dual weights a_ic are in single
-precision. Those at their cap are rounded up, and the checker clips them to the cap, so
-that they are exact.
+For smooth losses the file contains only W, whose scores give a dual point. For most
+other losses it contains only the dual point, which gives W. Dual weights a_ic are in
+single precision. Weights at their cap are rounded up, and the checker clips them to the
+cap, so that they are exact.
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ def write(
 
     Parameters
     ----------
-    problem : Problem that was solved
-    state : State, any that the solver yielded; the closer to the optimum, the tighter
-        the proof
+    problem : the Problem that was solved
+    state : a State that the solver yielded; the closer to the optimum, the tighter the
+        proof
     constant : bool, whether the last column of the rows is a constant 1 that is stated
         as an intercept
     parameters : the solver's parameters; most states contain all that is needed
@@ -53,7 +53,7 @@ def write(
     Raises
     ------
     ValueError
-        If this solver, or this problem, has no proof: the message says why.
+        If this solver, or this problem, has no proof; the message says why.
     """
     save(path, *proof_of(problem, state, parameters, constant))
 
@@ -80,7 +80,7 @@ def proof_of(
     statement, arrays = writer(problem, state, parameters)
     header: Record = {"format": 1, "outputs": problem.k} | statement
     if "values" in arrays and not len(arrays["values"]):
-        # The dual point is zero, and one entry has to say so.
+        # The dual point is zero, which one entry has to state.
         zero = np.zeros(1, np.uint32)
         other = (problem.y[:1] + 1) % header["outputs"]
         arrays |= {"rows": zero, "ends": zero + 1, "columns": other.astype(np.uint32)}
@@ -141,13 +141,13 @@ def pegasos(problem: Problem, s: PegasosState, parameters: Record) -> Stated:
     """
     if not len(s.dual):
         raise ValueError(
-            "proof: the dual point of memoir_pegasos was too large to be kept"
+            "proof: the dual point of memoir_pegasos was too large to be stored"
         )
-    # Of all multiples of the point in [0, 1], the best one is written.
+    # Of all multiples of the point by a factor in [0, 1], the best one is written.
     square = s.lam * float(np.vdot(s.W, s.W))
     multiple = s.mass / max(s.mass, square) if square else 0.0
     arrays = sparse(s.dual)
-    # Costs count rows here, and the mean divides by n.
+    # In a proof, costs are per row, and the mean divides by n.
     factor = problem.n * multiple * s.unit
     arrays["values"] = single(factor * arrays["values"].astype(float))
     return linear("crammer_singer", alpha=s.lam), arrays
@@ -210,9 +210,9 @@ def l1_svm(problem: Problem, s: SVMState, parameters: Record) -> Stated:
 
 
 def balanced(a: Array, y: Array) -> Array:
-    """Return dual weights of two classes that weigh the same.
+    """Return dual weights of two classes, scaled to the same sum in both classes.
 
-    A free intercept demands it.
+    A free intercept requires this.
     """
     mass = np.bincount(y, a, 2)
     return a * (mass.min() / np.maximum(mass, 1e-300))[y]
@@ -223,7 +223,7 @@ def minimax_risk(problem: Problem, s: RiskState, parameters: Record) -> Stated:
     order = np.argsort(s.p_rows)
     p = s.p_best[order]
     rows = s.p_rows[order]
-    if not len(rows):  # all mass on one row and label, whose bound is zero
+    if not len(rows):  # put all mass on one row and label, which gives the bound zero
         p = np.eye(1, problem.k)
         rows = np.zeros(1, int)
     arrays = sparse(p, rows, exact=True)
@@ -242,12 +242,12 @@ WRITERS: dict[type, Callable[..., Stated]] = {
 
 
 def sparse(A: Matrix, rows: Array | None = None, exact: bool = False) -> Arrays:
-    """Return weights (m, c), not negative, as the arrays of a dual point.
+    """Return (m, c) weights, not negative, as the arrays of a dual point.
 
     Parameters
     ----------
     A : array or CSR matrix
-    rows : (m,) the training rows, by default all in their order
+    rows : (m,) numbers of the training rows, by default 0..m-1
     exact : bool, whether values are in double precision
     """
     A = sp.csr_array(A, copy=True)  # the matrix of a state is not changed
@@ -265,7 +265,7 @@ def sparse(A: Matrix, rows: Array | None = None, exact: bool = False) -> Arrays:
 
 
 def smallest(numbers: Array) -> Array:
-    """Return whole numbers of at least 0 in the smallest type that fits."""
+    """Return whole numbers of at least 0 in the smallest type that can store them."""
     return numbers.astype(np.min_scalar_type(numbers.max(initial=0)))
 
 

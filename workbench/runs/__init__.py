@@ -1,2 +1,2 @@
-"""One run, grids and sweeps of them, the workers that do them, and notebooks by
-papermill."""
+"""Single runs, grids and sweeps of runs, the workers that execute them, and notebooks
+by papermill."""

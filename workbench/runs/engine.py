@@ -1,8 +1,9 @@
-"""Run many tasks in worker processes: isolated, limited, resumable.
+"""Run many tasks in worker processes, which are isolated, limited and resumable.
 
-A task is done if its file exists, so a sweep that was cut off resumes there. The file's
-name is a content key: two runs share one exactly if nothing that can change their
-result differs. Each worker runs one task at a time, so its death costs only that task.
+A task is done if its file exists, so an interrupted sweep can be resumed. The name of
+the file is a content key: two runs share a key exactly if nothing that can change their
+result differs. Each worker runs one task at a time, so only that task is lost if the
+worker dies.
 """
 
 from __future__ import annotations
@@ -39,7 +40,8 @@ from workbench.runs.worker import (
 
 Say = Callable[[str], None]
 PACKAGE = Path(workbench.__file__).parent
-# The sources that a run of any solver may execute, besides the solver's own folder.
+# The sources that a run of any solver may execute, in addition to the solver's own
+# folder.
 EXECUTED = ("core", "kernels", "data", "registry.py", "runs/run.py", "runs/sweep.py")
 LIBRARIES = (
     "numpy scipy numba llvmlite scikit-learn pandas highspy nmslib vowpalwabbit".split()
@@ -47,9 +49,10 @@ LIBRARIES = (
 
 
 def key(**parts: object) -> str:
-    """Return 24 hex digits of the SHA-256 of named parts, whatever the order of names.
+    """Return 24 hex digits of the SHA-256 of named parts, in any order of names.
 
-    Parts are plain data. 1 and 1.0 are one number and make one key, True is another.
+    Parts are plain data. 1 and 1.0 are the same number and give the same key; True
+    differs.
     """
     text = json.dumps(_canonical(parts), sort_keys=True, allow_nan=False)
     return hashlib.sha256(text.encode()).hexdigest()[:24]
@@ -66,17 +69,17 @@ def _canonical(value: object) -> object:
         return value
     if value.is_integer():
         return int(value)
-    # A mapping, so that it is not the text "nan".
+    # A mapping differs from the text "nan".
     return value if isfinite(value) else {"": str(value)}
 
 
 def code(steps: Steps, *rooms: str) -> str:
-    """Return the key of the code that a run of a solver may execute, and its libraries.
+    """Return the key of the code and the libraries that a solver's run may execute.
 
-    The code is that of :data:`EXECUTED`, of other `rooms` of the package, and of the
-    solver's own room, or of the folder of a solver from elsewhere. Sources are read
-    once per process, and again after ``sources.cache_clear()``: a notebook's kernel may
-    be older than the code.
+    The code is in :data:`EXECUTED`, in other `rooms` of the package, and in the
+    solver's own room or, for a solver from elsewhere, in its folder. Sources are read
+    once per process, and again after ``sources.cache_clear()``, because a notebook's
+    kernel may be older than the code.
     """
     path = Path(sys.modules[steps.__module__].__file__ or "")
     places = [PACKAGE / room for room in (*EXECUTED, *rooms)]
@@ -88,8 +91,7 @@ def code(steps: Steps, *rooms: str) -> str:
 
 
 def python_files(folder: Path, pattern: str = "**/*.py") -> list[Path]:
-    """Return the Python files of a folder, without the hidden ones that editors
-    leave."""
+    """Return the Python files of a folder, except hidden ones, which editors leave."""
     paths = {path.relative_to(folder).as_posix(): path for path in folder.glob(pattern)}
     return [paths[name] for name in sorted(paths) if "/." not in f"/{name}"]
 
@@ -98,7 +100,7 @@ def python_files(folder: Path, pattern: str = "**/*.py") -> list[Path]:
 def sources(*places: Path) -> str:
     """Return the key of some Python files, of Python and of :data:`LIBRARIES`.
 
-    A place is a file, or a folder of which all files count.
+    A place is a file, or a folder, which stands for all of its files.
     """
     files = set[Path]()
     for place in places:
@@ -125,22 +127,22 @@ def execute(
     what: str = "point",
     say: Say = print,
 ) -> dict[str, str]:
-    """Run the tasks that are not done yet; a failing one does not stop the others.
+    """Run the tasks that are not done yet; a failing task does not stop the others.
 
     Parameters
     ----------
-    tasks : the tasks; those with equal keys are run once, and one whose file is damaged
-        is run again
+    tasks : the tasks; tasks with equal keys are run once, and a task whose file is
+        damaged is run again
     folder : the folder for the files of tasks
-    jobs : number of worker processes, at least 1
-    timing : whether to use one worker only, pinned to a core
+    jobs : int >= 1, the number of worker processes
+    timing : bool, whether to use only one worker, pinned to a core
     what : the name of one task in messages
-    say : function that receives the progress line by line: each failure, and at most
+    say : a function that receives the progress line by line: each failure, and at most
         one other task per second
 
     Returns
     -------
-    failures : the reason for each key that failed; the next call retries its task
+    failures : the reasons by the keys of failed tasks, which the next call retries
 
     Raises
     ------
@@ -185,10 +187,10 @@ def execute(
 
 
 def _outcome(task: Task, future: Future[Outcome], folder: Path) -> Outcome:
-    """Return how a task ended; it has failed if it has written no file."""
+    """Return the outcome of a task, which has failed if it has not written its file."""
     try:
         outcome = future.result()
-    except Exception as error:  # raised by a pickle, not by the task
+    except Exception as error:  # raised by pickling, not by the task
         return failed(error)
     if outcome.status == "done" and not task.path(folder).exists():
         return Outcome("failed", f"it has written no file in {folder}")
@@ -204,7 +206,7 @@ def _done(task: Task, folder: Path, say: Say) -> bool:
         task.check(path)
     except ValueError as error:
         say(f"{task.label}: {error}; it will run again")
-        path.unlink(missing_ok=True)  # another sweep may have found it, too
+        path.unlink(missing_ok=True)  # another sweep may have deleted it already
         return False
     return True
 
@@ -214,7 +216,7 @@ def _in_processes(
 ) -> Callable[..., Future[Outcome]]:
     """Return a function that submits a task to one of some workers.
 
-    What a killed process was writing in `folder` is deleted.
+    Unfinished files that a killed process leaves in `folder` are deleted.
     """
     idle = [Worker() for _ in range(workers)]  # as many as the pool has threads
     for worker in idle:

@@ -33,15 +33,17 @@ class Point:
 
     Attributes
     ----------
-    solver : name of a solver in the registry
-    parameters : values of all its parameters, defaults filled in
-    data, seed, test : arguments of :func:`workbench.data.load`, which makes the problem
-    repetition : number that distinguishes runs that are otherwise equal
-    stop : stopping rules as :func:`workbench.core.stream.stopping` reads them
-    varied : names of the parameters that the grid names, for labels and tables
-    timed : whether the run is measured in timing mode; set by a sweep
-    key : content key, set by a sweep
-    content : checksum of the data and key of the code that a sweep was planned for
+    solver : str, the name of a solver in the registry
+    parameters : the values of all its parameters, including defaults
+    data, seed, test : the arguments of :func:`workbench.data.load`, which makes the
+        problem
+    repetition : int, a number that distinguishes runs that are otherwise equal
+    stop : the stopping rules as :func:`workbench.core.stream.stopping` reads them
+    varied : the names of the parameters that the grid sets, for labels and tables
+    timed : bool, whether the run is measured in timing mode; set by a sweep
+    key : str, the content key, set by a sweep
+    content : the checksum of the data and the key of the code for which a sweep was
+        planned
     """
 
     solver: str
@@ -84,26 +86,29 @@ def grid(
 
     Parameters
     ----------
-    solvers : names of the registry; as a mapping, each with its parameters, whose
-        values may be lists. Several settings of one solver are a list of mappings.
-    data : descriptions of problems that :func:`workbench.data.load` reads
+    solvers : names of solvers in the registry, or a mapping from each name to its
+        parameters, whose values may be lists. A list of mappings gives several settings
+        of one solver.
+    data : the descriptions of problems that :func:`workbench.data.load` reads
     rules : stopping rules of :mod:`workbench.core.stream`, as for
-        :func:`workbench.runs.run.run`; at least one of them is a limit on rounds,
-        processor seconds or wall seconds, so that every run ends
+        :func:`workbench.runs.run.run`. At least one of them must be a limit on rounds,
+        CPU seconds or wall seconds, so that every run ends
     stop : the same rules as plain data, such as ``{"gap": 1e-3, "cpu": 60}``, which a
         YAML file can contain
     parameters : values that all solvers share, or lists of values
-    seeds : number of seeds, or a list of them. They seed the data's split and random
-        features, and every solver with a parameter ``seed`` that the grid does not name
-    repetitions : number of runs of each point that are otherwise the same, at least 1
-    test : fraction of test rows in (0, 1), or None for the published split if there is
-        one
+    seeds : the number of seeds, or a list of seeds, for the split and the random
+        features of the data, and for every solver with a parameter ``seed`` that the
+        grid does not set
+    repetitions : int >= 1, the number of runs of each point that are otherwise the same
+    test : float in (0, 1), the fraction of test rows, or None for the published split
+        if there is one
 
     Raises
     ------
     ValueError
-        Naming the argument: an unknown solver or parameter, a value of the wrong type,
-        an empty axis; more than :data:`workbench.runs.parameters.MAX_POINTS` points.
+        If a solver or parameter is unknown, a value has the wrong type, an axis is
+        empty, or there are more than :data:`workbench.runs.parameters.MAX_POINTS`
+        points. The message names the argument.
     """
     check_data(data, "grid(solvers, data, *rules, parameters=...)")
     if rules and stop:
@@ -151,7 +156,8 @@ def read_points(path: PathLike) -> list[Point]:
     Raises
     ------
     ValueError
-        Naming the file: not YAML, wrong entries, and what :func:`grid` refuses.
+        If the file is not YAML, has wrong entries, or has arguments that :func:`grid`
+        refuses. The message names the file.
     FileNotFoundError
         If there is no such file.
     """
@@ -164,8 +170,7 @@ def read_points(path: PathLike) -> list[Point]:
 
 
 def at_least(points: Sequence[Point], runs: int) -> list[Point]:
-    """Return `points` with repetitions added until each setting has `runs`, over its
-    seeds."""
+    """Return `points` with added repetitions, so that each setting has `runs` runs."""
     groups: dict[str, list[Point]] = {}
     for point in points:
         values = sorted((n, v) for n, v in point.parameters.items() if n != "seed")
@@ -194,7 +199,7 @@ def _settings(solvers: Given, shared: Given) -> Iterator[tuple[str, Record, Reco
         for values in given if isinstance(given, list) else [given or {}]:
             if not isinstance(values, Mapping) or not isinstance(shared, Mapping):
                 raise ValueError(
-                    f"{solver}: its parameters must be 'name: value', got {given!r}"
+                    f"{solver}: parameters must be 'name: value', got {given!r}"
                 )
             values = {**shared, **values}
             check_names(values, declared, solver)
@@ -224,7 +229,7 @@ def _axis(solver: str, parameter: Parameter, given: object) -> list[object]:
 def checked_stop(given: Given) -> dict[str, float]:
     """Return stopping rules as plain data in their types.
 
-    They are given as plain data or as rules. A ValueError names what is wrong.
+    The rules are given as plain data or as functions. A ValueError names any fault.
     """
     stop = given if isinstance(given, Mapping) else _plain(given)
     if not set(stop) & set(LIMITS):

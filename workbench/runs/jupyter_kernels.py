@@ -12,7 +12,7 @@ from jupyter_client.manager import AsyncKernelManager
 
 from workbench.runs.worker import WITH_ITS_PARENT
 
-# Nobody debugs these kernels, and the debugger takes more than half a second to import.
+# These kernels are never debugged, and importing the debugger takes over half a second.
 KERNEL = (
     f"{WITH_ITS_PARENT}; import sys; sys.modules['debugpy'] = None; "
     "from ipykernel.kernelapp import launch_new_instance as go; go()"
@@ -20,17 +20,17 @@ KERNEL = (
 
 
 class IpcKernelManager(AsyncKernelManager):
-    """Start kernels of ``sys.executable``, reached over IPC.
+    """Start kernels of ``sys.executable`` that communicate over IPC.
 
-    Parallel kernels that pick free TCP ports race for them; a folder of sockets is
-    private. And the first ``python3`` kernelspec that Jupyter finds may belong to
+    Parallel kernels may choose the same free TCP port, but a folder of sockets is
+    private. Also, the first ``python3`` kernelspec that Jupyter finds may belong to
     another environment.
     """
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        # The path of a Unix socket has at most 103 bytes: not in a long temporary
-        # folder.
+        # The path of a Unix socket has at most 103 bytes, so the temporary folder must
+        # be short.
         self.folder = TemporaryDirectory(
             prefix="wb-", dir="/tmp", ignore_cleanup_errors=True
         )

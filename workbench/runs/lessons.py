@@ -1,8 +1,8 @@
-"""Let a lesson that imports this module find its ``checks``, whatever its folder."""
+"""Let a lesson that imports this module find its ``checks`` from any folder."""
 
 import sys
 
 from workbench.runs.notebooks import CHECKOUT
 
-# At the end: a student's copy has checks of its own next to it.
+# The folder comes last, because a student's copy has its own checks next to it.
 sys.path.append(str(CHECKOUT / "notebooks" / "learn"))

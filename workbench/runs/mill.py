@@ -39,8 +39,8 @@ from workbench.runs.worker import Limits, Task, duration
 WEEK = 7 * 86400.0
 TIMEOUTS = {"smoke": 300.0, "quick": 900.0, "paper": WEEK, "decide": WEEK}
 PRINTED = CHECKOUT / "data" / "reference"  # the papers' printed numbers
-NUMBERS = re.compile(r"[-+.,\deE\s]*")  # a text of numbers, which names no data
-# Notebooks do not use the user's own backend.
+NUMBERS = re.compile(r"[-+.,\deE\s]*")  # a text of numbers, which does not name data
+# Notebooks do not use the user's own Matplotlib backend.
 BACKEND = {"MPLBACKEND": "agg"}  # notebooks show the pictures that they save
 
 
@@ -61,26 +61,28 @@ def make(
     """Run figure notebooks, each in a kernel of its own; a failing one does not stop
     the others.
 
-    Each has one thread. Nothing is timed in notebooks that run side by side.
+    Each notebook has one thread. Notebooks that run in parallel do not time anything.
 
     Parameters
     ----------
-    names : notebooks of the folder `notebooks` (default: all of them)
+    names : the names of notebooks in the folder `notebooks` (default: all of them)
     profile : ``smoke`` (seconds), ``quick`` (minutes), ``paper``, or ``decide``, which
-        runs what the claims on the papers lack
-    overrides : parameter values as text; every notebook must declare all of these
+        makes the runs that the claims on the papers lack
+    overrides : values of parameters as text; every notebook must declare all of these
         parameters
-    jobs : number of notebooks at a time (default: 2, and 1 in the profile paper)
-    again : whether notebooks run even if nothing has changed
-    results : folder of files of results to redraw from, with the parameters that they
-        were made with, see :mod:`workbench.runs.results`
-    timeout : limit for each notebook, in wall seconds (default: that of the profile in
-        :data:`TIMEOUTS`)
-    notebooks : folder of the notebooks
-    figures, executed : folders of the figures and of the executed notebooks (default:
-        ``figures/`` and ``runs/figures/`` of the checkout, with a folder in them for
-        each profile but paper; ``runs/decided/figures`` for the profile decide)
-    say : function that receives a line for each notebook
+    jobs : int >= 1, the number of notebooks that run at a time (default: 2, or 1 in the
+        profile paper)
+    again : bool, whether notebooks run even if nothing has changed
+    results : a folder of files of results (:mod:`workbench.runs.results`), from which
+        figures are redrawn with the parameters of these results
+    timeout : float, the limit for each notebook in wall seconds (default: the profile's
+        limit in :data:`TIMEOUTS`)
+    notebooks : the folder of the notebooks
+    figures, executed : the folders of the figures and of the executed notebooks
+        (default: ``figures/`` and ``runs/figures/`` of the checkout, with a subfolder
+        for each profile except paper; figures of the profile decide go to
+        ``runs/decided/figures``)
+    say : a function that receives a line for each notebook
 
     Returns
     -------
@@ -89,7 +91,8 @@ def make(
     Raises
     ------
     ValueError
-        Before any notebook runs, naming the argument or the notebook.
+        If an argument is faulty, before any notebook runs; the message names the
+        argument or the notebook.
     """
     if results:
         profile = "paper"
@@ -106,7 +109,7 @@ def make(
     for_figures, for_executed = _folders(profile)
     figures = Path(figures or for_figures).absolute()
     executed = Path(executed or for_executed).absolute()
-    # Notebooks that are redrawn side by side disturb no run.
+    # Notebooks that are redrawn in parallel do not disturb any run.
     variables = BACKEND | {
         "WORKBENCH_FIGURES": str(figures),
         "WORKBENCH_JOBS": "1" if results else str(jobs),
@@ -114,7 +117,7 @@ def make(
     sources.cache_clear()  # this process may be older than the code; kernels are not
     tasks = []
     for notebook in chosen:
-        name = notebook.name  # also the key: copies of a notebook make other figures
+        name = notebook.name  # also the key: copies make other figures
         values = _values(notebook, profile, overrides, results)
         figure_key = notebook_key(notebook, values)
         environment = variables | {"WORKBENCH_KEY": figure_key}
@@ -129,7 +132,7 @@ def make(
         line += f"; {len(chosen) - len(tasks)} unchanged"
     say(f"{line}; figures go to {figures}")
     for task in tasks:
-        task.path(executed).unlink(missing_ok=True)  # it is of an earlier call
+        task.path(executed).unlink(missing_ok=True)  # from an earlier call
     failures = execute(
         tasks, executed, jobs=jobs, limits=limits, what="notebook", say=say
     )
@@ -150,7 +153,7 @@ def _values(
 ) -> Record:
     """Return the values of a notebook's parameters.
 
-    They are those of the profile, or those that `results` were made with, with the
+    They come from the profile, or from the run that made `results`, and from the
     overrides.
     """
     if results is None:
@@ -175,17 +178,17 @@ def figures_folder() -> Path:
 
 
 def decided_folder() -> Path:
-    """Return the folder of the runs that decide claims, ``decided/`` of the runs."""
+    """Return the folder of the runs that decide claims, ``runs/decided`` by default."""
     return runs_folder() / "decided"
 
 
 def unchanged(
     notebook: Notebook, values: Values, key: str, folder: Path, jobs: int = 1
 ) -> bool:
-    """Return whether the notebook's figures in `folder` are whole and have this key.
+    """Return whether the notebook's figures in `folder` are complete and have this key.
 
-    If `jobs` is 1, figures that ran side by side with others count as changed, unless
-    the notebook times nothing.
+    If `jobs` is 1, figures of a notebook that ran in parallel with others count as
+    changed, unless the notebook does not time anything.
     """
     for name in notebook.figures:
         stem = folder / notebook.name / name
@@ -197,7 +200,7 @@ def unchanged(
                 digest(Path(f"{stem}.{kind}")) == checksum
                 for kind, checksum in files.items()
             )
-        except (*BROKEN, FileNotFoundError):  # somebody has changed the sidecar
+        except (*BROKEN, FileNotFoundError):  # the sidecar was changed by hand
             return False
         if record["key"] != key or not alone or not whole_files:
             return False
@@ -207,10 +210,10 @@ def unchanged(
 def notebook_key(notebook: Notebook, values: Values) -> str:
     """Return the key of everything that a notebook's figures depend on.
 
-    These are its code and that of modules next to it, its parameters, the package with
+    They depend on its code and the modules next to it, its parameters, the package with
     its libraries, the papers' printed numbers, the names, sizes and dates of the files
     in the data folders, and the content of the files that texts among the parameters
-    name. Other files that it reads do not count.
+    name. Other files that the notebook reads are not included.
     """
     modules = []
     for pattern in ("*.py", "*/*.py"):
@@ -226,7 +229,7 @@ def notebook_key(notebook: Notebook, values: Values) -> str:
 
 
 def _texts(values: Values) -> Iterator[str]:
-    """Yield the texts that may name data among some values and the items of lists."""
+    """Yield the texts that may name data, among values and the items of lists."""
     for value in values.values():
         for item in value if isinstance(value, (list, tuple)) else [value]:
             if isinstance(item, str) and not NUMBERS.fullmatch(item):
@@ -243,19 +246,19 @@ def fan_out(
 
     Parameters
     ----------
-    notebook : the notebook; its parameters cell gives the other parameters' values
-    texts : the values of each parameter, as in ``{"eps1": "1e-2,1e-3"}``; a list
-        parameter takes one list
-    jobs : number of notebooks that will run side by side; with more than one nothing
-        inside is timed
+    notebook : the notebook; its parameters cell gives the values of all other
+        parameters
+    texts : the values of each parameter, as in ``{"eps1": "1e-2,1e-3"}``; for a list
+        parameter, the text is one list
+    jobs : int >= 1, the number of notebooks that will run in parallel; with more than
+        one, they do not time anything
     given : a value for each parameter, or a list of values unless the parameter itself
         is a list
 
     Raises
     ------
     ValueError
-        For a parameter that the notebook does not declare, or a value of the wrong
-        type.
+        If the notebook does not declare a parameter, or a value has the wrong type.
     """
     given = dict(given or {})
     check_names(given | dict(texts), notebook.parameters, notebook.name)
@@ -274,8 +277,8 @@ def fan_out(
         chosen = dict(zip(axes, combination))
         values = notebook.values() | chosen
         figure_key = notebook_key(notebook, values)
-        # A notebook that ran at the same time as others was not timed: its results
-        # differ. It may read other files of its folder.
+        # A notebook that ran in parallel with others was not timed, so its results
+        # differ. A notebook may also read other files of its folder.
         task_key = key(notebook=figure_key, alone=jobs == 1, folder=folder)
         words = [f"{name}={value}" for name, value in chosen.items()]
         label = " ".join([notebook.name, *words])
@@ -287,7 +290,7 @@ def fan_out(
 
 
 def _items(parameter: Parameter, text: str) -> list[str]:
-    """Return the texts of a parameter's values; a list is one value."""
+    """Return the texts of a parameter's values; a text of a list is one value."""
     untyped = parameter.type is None
     if parameter.type in COLLECTIONS or (untyped and text.startswith(("[", "{"))):
         return [text]
@@ -309,17 +312,17 @@ def run_notebook(
     notebook : the notebook
     values : the values of all its parameters
     variables : environment variables of its kernel
-    path : file of the executed notebook
-    limits : limits of the run; the notebook ends at its wall seconds
+    path : the file of the executed notebook
+    limits : the limits of the run, of which only the wall seconds are used here
 
     Returns
     -------
-    text : how long it took, and the pictures that it made
+    text : the time that the notebook took, and the pictures that it made
 
     Raises
     ------
     RuntimeError
-        Saying why the notebook failed.
+        If the notebook fails; the message says why.
     """
     seconds = limits.seconds or WEEK
     started = time.monotonic()
@@ -351,7 +354,7 @@ def _environment(variables: Mapping[str, str]) -> Iterator[None]:
 
 
 def _executed(notebook: Notebook, values: Values, path: Path, seconds: float) -> str:
-    """Execute a notebook into `path` and return why it failed, empty if it did not."""
+    """Execute a notebook into `path`; return why it failed, or an empty text."""
     deadline = time.monotonic() + seconds
     # papermill takes a second to import; `workbench list` reads notebooks without it.
     import nbformat
@@ -360,14 +363,14 @@ def _executed(notebook: Notebook, values: Values, path: Path, seconds: float) ->
 
     from workbench.runs.jupyter_kernels import IpcKernelManager
 
-    # The reason has everything that papermill logs.
+    # The reason contains everything that papermill logs.
     logging.getLogger("papermill").setLevel(logging.CRITICAL)
     text = notebook.path.read_text(encoding="utf-8-sig")
     try:
         content = nbformat.reads(text, as_version=4)  # type: ignore[no-untyped-call]
         execute_notebook(
-            # The content and not its path, and braces escaped: papermill would fill in
-            # what is in braces.
+            # The notebook is passed as content, and braces in the path are escaped,
+            # because papermill would fill in text in braces.
             content,
             str(path).replace("{", "{{").replace("}", "}}"),
             dict(values),
@@ -380,16 +383,16 @@ def _executed(notebook: Notebook, values: Values, path: Path, seconds: float) ->
             iopub_timeout=600,  # seconds that outputs may take to arrive
             # The shutdown interrupts the kernel, which would log that as an error.
             extra_arguments=["--log-level=CRITICAL"],
-            # nbclient's timeout is for one cell; each gets what is left until the
-            # deadline.
+            # nbclient's timeout is for one cell; each cell gets the time that is left
+            # until the deadline.
             timeout_func=lambda cell: max(deadline - time.monotonic(), 0.01),
         )
     except PapermillExecutionError as error:
-        # What IPython itself refuses, such as a magic, is on stderr only.
+        # Errors of IPython itself, such as an unknown magic, are only on stderr.
         return f"{error.ename}: {error.evalue or _last_stderr(path)}"
     except TimeoutError:
         return f"not done after {seconds:g} s"
-    except Exception as error:  # a dead kernel, a full disk: this notebook alone fails
+    except Exception as error:  # such as a dead kernel or a full disk
         return f"{type(error).__name__}: {error}"
     return ""
 

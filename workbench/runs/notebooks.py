@@ -1,4 +1,4 @@
-"""Read what notebooks declare, without running them.
+"""Read the declarations of notebooks, without running them.
 
 A notebook has one cell tagged ``parameters``, with a line for each parameter, ``name:
 type = value  # help``. A figure notebook also names in its metadata ``workbench`` the
@@ -40,11 +40,11 @@ class Notebook:
 
     Attributes
     ----------
-    path : the file, whose name without suffix is the notebook's name
+    path : the file; its name without the suffix is the name of the notebook
     parameters : the parameters by name, in the order of their cell
     profiles : for each profile, the values of the parameters that it changes
-    figures : names of the figures that the notebook makes
-    code : source of all its code cells
+    figures : the names of the figures that the notebook makes
+    code : the source of all its code cells
     """
 
     path: Path
@@ -58,12 +58,12 @@ class Notebook:
         return self.path.stem
 
     def values(self, profile: str = "quick", overrides: Values | None = None) -> Record:
-        """Return every parameter's value under a profile; `overrides` may be texts."""
+        """Return all parameters' values in a profile; `overrides` may be texts."""
         usual = {name: p.default for name, p in self.parameters.items()}
         return usual | self.profiles.get(profile, {}) | self.check(overrides or {})
 
     def check(self, values: Values) -> Record:
-        """Return `values` in their declared types; a ValueError names a wrong one."""
+        """Return `values` in their declared types; a ValueError names a wrong value."""
         check_names(values, self.parameters, self.name)
         return {
             name: self.parameters[name].typed(value) for name, value in values.items()
@@ -97,8 +97,9 @@ def read(path: Path) -> Notebook:
     Raises
     ------
     ValueError
-        Naming the notebook and the fault: not JSON, not exactly one parameters cell,
-        one that is not Python, or a profile that sets what the cell does not declare.
+        If the file is not JSON, does not have exactly one parameters cell, has a
+        parameters cell that is not Python, or a profile that sets a parameter that the
+        cell does not declare. The message names the notebook and the fault.
     OSError
         If the file cannot be read.
     """
@@ -125,8 +126,7 @@ def read(path: Path) -> Notebook:
 
 
 def parameters_in(source: str) -> dict[str, Parameter]:
-    """Return the parameters that a cell sets to literals, by name; SyntaxError if not
-    Python."""
+    """Return the parameters that a cell sets to literals, by name."""
     parameters = {}
     lines = source.splitlines()
     for statement in ast.parse(source).body:
@@ -140,7 +140,7 @@ def parameters_in(source: str) -> dict[str, Parameter]:
         try:
             default = ast.literal_eval(value)
             json.dumps(default)
-        except (ValueError, TypeError):  # computed, or a set
+        except (ValueError, TypeError):  # the value is computed, or a set
             continue
         last = lines[(statement.end_lineno or 0) - 1].encode()
         comment = last[statement.end_col_offset :].decode()

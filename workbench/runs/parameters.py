@@ -22,8 +22,8 @@ BOOLEANS = yaml.SafeLoader.bool_values  # yes, no, on, off, true, false
 COLLECTIONS = (list, tuple, dict)
 MAX_POINTS = 100_000
 TAG = "tag:yaml.org,2002:"
-# Patterns of YAML 1.2 with the first letters of what they match: 010 is ten, no is a
-# text. Dates are recognised to be refused.
+# Patterns of YAML 1.2, with the first letters of the texts that they match: 010 is ten,
+# and no is a text. Dates are recognised in order to be refused.
 SCALARS = {
     "null": (r"~|null|Null|NULL|", ["~", "n", "N", ""]),
     "bool": (r"[Tt]rue|TRUE|[Ff]alse|FALSE", "tTfF"),
@@ -38,7 +38,7 @@ SCALARS = {
 
 
 class _Loader(yaml.SafeLoader):
-    """Reads plain values as YAML 1.2, and refuses a key that appears twice."""
+    """Read plain values as in YAML 1.2, and refuse a key that appears twice."""
 
     yaml_implicit_resolvers: dict[str, Any] = {}  # noqa: RUF012
 
@@ -74,7 +74,7 @@ _Loader.yaml_constructors = {
 
 
 def _loaded(text: str, kind: Any = _Loader) -> Any:
-    """Return the one value of a YAML text, by a loader that makes plain data."""
+    """Return the single value of a YAML text, from a loader that makes plain data."""
     loader = kind(text)
     try:
         return loader.get_single_data()
@@ -94,7 +94,7 @@ def _real(value: Given) -> float:
 
 def _whole(value: Given) -> int:
     if isinstance(value, str) and value.strip().lstrip("+-").isdigit():
-        return int(value)  # exactly, however large it is
+        return int(value)  # exact for any size
     number = _real(value)
     if number != int(number):
         raise ValueError
@@ -126,14 +126,14 @@ class Parameter(NamedTuple):
     def typed(self, value: Given) -> Given:
         """Return a value in the parameter's type.
 
-        Texts become numbers, booleans and lists: values from a command line are texts.
-        Lists and numbers become a text's items. The items of a list have the type of
-        the default's.
+        Texts become numbers, booleans and lists, because values from a command line are
+        texts. For a parameter of type text, a list or a number becomes a text with
+        commas. The items of a list get the type of the default's items.
 
         Raises
         ------
         ValueError
-            If it is not a value of this type.
+            If `value` is not a value of this type.
         """
         kind = self.type
         if self.default is None and value in (None, "None", "none", "null"):
@@ -151,8 +151,8 @@ class Parameter(NamedTuple):
         raise ValueError(f"{self.name}: must be {accepted}, got {value!r}")
 
     def read(self, text: str) -> Given:
-        """Return the value of a command line's text; without a type, as YAML reads
-        it."""
+        """Return the value of a command line's text, read as YAML if the type is
+        None."""
         if self.type is None:
             with suppress(yaml.YAMLError, ValueError, LookupError):
                 value = _loaded(text)
@@ -161,7 +161,7 @@ class Parameter(NamedTuple):
         return self.typed(text)
 
     def _collection(self, given: Given) -> Given:
-        """Return a list, a tuple or a dictionary; a text of it is YAML, or has
+        """Return a list, tuple or dictionary; a text is read as YAML or at its
         commas."""
         kind: Any = self.type
         default: Any = self.default or ()
@@ -187,8 +187,7 @@ class Parameter(NamedTuple):
         )
 
     def _parsed(self, text: str) -> Given:
-        """Return the YAML of a collection, or a list of items with commas between
-        them."""
+        """Return the collection in a YAML text, or the list of items between commas."""
         default: Any = self.default or ()
         texts = self.type is not dict and {*map(type, default)} == {str}
         loader = yaml.BaseLoader if texts else _Loader
@@ -198,21 +197,21 @@ class Parameter(NamedTuple):
         return listed(text) if texts else _loaded(f"[{text}]")
 
     def _item(self, value: Given, like: Iterable[object]) -> Given:
-        """Return an item of a collection in the type of the default's items, if they
-        have one."""
+        """Return an item of a collection in the type of the default's items, if all
+        agree."""
         kinds = {float if type(item) is int else type(item) for item in like}
         if len(kinds) != 1:
             return value
         [kind] = kinds
         if kind not in (bool, float, str) or (kind is float and type(value) is int):
             return value
-        # The default is not None, as a text may be "none".
+        # The default must not be None here, because a text may be "none".
         return Parameter(self.name, kind, kind()).typed(value)
 
 
 def type_of(annotation: object, default: object) -> type | None:
-    """Return the type that an annotation such as ``float | None`` names, or the
-    default's."""
+    """Return the type in an annotation such as ``float | None``, or the default's
+    type."""
     text = getattr(annotation, "__name__", str(annotation))
     name = re.split(r" \||\[", text)[0]
     if name in TYPES:
@@ -232,8 +231,8 @@ def parameters_of(solver: Steps) -> dict[str, Parameter]:
 def explained(solver: Steps) -> dict[str, Parameter]:
     """Return the parameters of a solver with the help that docstrings give for them.
 
-    The solver's own docstring comes first, then that of its module, then those of the
-    module's other functions in their order.
+    The solver's own docstring has priority, then the docstring of its module, and then
+    those of the module's other functions in their order.
     """
     module = inspect.getmodule(solver)
     functions = filter(inspect.isfunction, vars(module).values())
@@ -267,7 +266,7 @@ def described(doc: str) -> dict[str, str]:
 
 
 def check_names(names: Values, declared: Mapping[str, Parameter], owner: str) -> None:
-    """Raise a ValueError that names the first parameter that its owner does not
+    """Raise a ValueError that names the first parameter that `owner` does not
     declare."""
     for name in sorted(set(names) - set(declared), key=str):
         known = near(str(name), declared) or f"it takes {', '.join(declared)}"
@@ -275,7 +274,7 @@ def check_names(names: Values, declared: Mapping[str, Parameter], owner: str) ->
 
 
 def combinations(*axes: Sequence[Any]) -> Iterator[tuple[Any, ...]]:
-    """Return the product of some axes; a ValueError if it is too long."""
+    """Return the product of some axes; raise a ValueError if it is too long."""
     number = prod(map(len, axes))
     if number > MAX_POINTS:
         raise ValueError(
@@ -290,7 +289,8 @@ def read_entries(path: PathLike, need: str) -> Record:
     Raises
     ------
     ValueError
-        Naming the file: not YAML, or not the entries that it needs.
+        If the file is not YAML, or does not have the entries that it needs. The message
+        names the file.
     FileNotFoundError
         If there is no such file.
     """

@@ -1,12 +1,12 @@
-"""Write traces as one tidy Parquet file: the runs of a sweep, or a notebook's results.
+"""Traces in one tidy Parquet file: the runs of a sweep, or a notebook's results.
 
 >>> write_results("runs.parquet", sweep(points).traces())       # doctest: +SKIP
 >>> pd.read_parquet("runs.parquet").groupby("solver").gap.min()  # doctest: +SKIP
 
 ``workbench figures NAME --from results`` sets the environment variable
-``WORKBENCH_RESULTS`` to the file of a notebook. A sweep then returns the traces that
-the file holds, and so does a function of :meth:`workbench.figures.Figures.kept`;
-nothing is run.
+``WORKBENCH_RESULTS`` to the file of a notebook. A sweep, and a function of
+:meth:`workbench.figures.Figures.kept`, then return the traces of the file without
+running anything.
 """
 
 from __future__ import annotations
@@ -37,7 +37,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 NAMES = ("solver", "parameters", "data", "seed", "test", "stop", "repetition", "timed")
-# Errors of a damaged file; pyarrow, which takes half a second to import, adds its own.
+# Errors of a damaged file. pyarrow, which takes half a second to import, has further
+# ones.
 DAMAGED = (*BROKEN, zlib.error, OSError, OverflowError)
 
 
@@ -51,21 +52,21 @@ def write_results(
 
     - ``run``, the trace's key; ``solver``; ``data``, the problem's name; ``n``, ``d``,
       ``k``; ``seed``, ``repetition``, ``timed``;
-    - ``p_<name>`` for each parameter of any solver; None is null too;
+    - ``p_<name>`` for each parameter of any solver; None is also written as null;
     - all columns of the rows: ``round``, ``seconds``, ``cpu``, ``lower``, ``upper``,
       ``gap``, ...;
     - ``stopped_by``, on all rows of the run.
 
-    A column that mixes types, or contains anything but numbers, booleans and texts,
-    becomes text: texts as they are, the rest as JSON. The same traces give the same
-    bytes. Of a long run all rows up to round 200 are kept, and then one in each half
-    per cent.
+    A column that mixes types, or contains anything except numbers, booleans and texts,
+    becomes text: texts are unchanged, other values become JSON. The same traces give
+    the same bytes. Of a long run, all rows up to round 200 are kept, and later only
+    rows whose round is at least 0.5 % larger than that of the row before.
 
     Parameters
     ----------
     path : the file, which is replaced
-    traces : traces of sweeps or of :meth:`workbench.figures.Figures.kept`, at least one
-    parameters : parameters of the notebook whose results they are
+    traces : at least one trace of sweeps or of :meth:`workbench.figures.Figures.kept`
+    parameters : the parameters of the notebook that made the traces
 
     Raises
     ------
@@ -117,7 +118,7 @@ def read_results(path: PathLike) -> tuple[list[Trace], Record]:
     Raises
     ------
     ValueError
-        If it is not such a file, or damaged.
+        If the file is not a file of results, or is damaged.
     """
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -160,7 +161,7 @@ def _header(trace: Trace) -> Record:
 
 
 def _thinned(trace: Trace) -> list[Row]:
-    """Return the rows of a run: all up to round 200, then one in each half per cent."""
+    """Return all rows of a run up to round 200, then one for each growth by 0.5 %."""
     if not {"round", "cpu"} <= trace.last.keys():
         return trace.rows  # a notebook's own numbers, which have no rounds
     rows = trace.rows[:1]
@@ -172,7 +173,7 @@ def _thinned(trace: Trace) -> list[Row]:
 
 
 def _array(values: list[object]) -> pa.Array:
-    """Return values of one type in that type, mixed ones as text."""
+    """Return values of one type in this type, and mixed values as text."""
     import pyarrow as pa
 
     plain = [v.item() if isinstance(v, np.generic) else v for v in values]
@@ -185,7 +186,7 @@ def _array(values: list[object]) -> pa.Array:
 
 
 def _as_text(value: object) -> str | None:
-    """Return a value as JSON; texts and None stay as they are."""
+    """Return a value as JSON; texts and None are returned unchanged."""
     encoded = encode(value)
     if encoded is None or isinstance(encoded, str):
         return encoded
@@ -193,12 +194,12 @@ def _as_text(value: object) -> str | None:
 
 
 def _packed(value: object) -> bytes:
-    """Return a value as compressed JSON: Parquet does not compress its metadata."""
+    """Return a value as compressed JSON, as Parquet does not compress metadata."""
     return base64.b64encode(zlib.compress(json.dumps(value).encode(), 9))
 
 
 def setting(about: Values) -> str:
-    """Return the key of a run's setting: not of its code, its data or its machine."""
+    """Return the key of a run's setting, without its code, its data and its machine."""
     return key(**{name: about.get(name) for name in NAMES})
 
 
@@ -207,12 +208,12 @@ def _setting_of(trace: Trace) -> str:
 
 
 def recalled() -> dict[str, Trace] | None:
-    """Return all results by their settings, None unless figures are drawn from results.
+    """Return all results by setting; None unless figures are drawn from results.
 
     Raises
     ------
     ValueError
-        As :func:`read_results`.
+        As in :func:`read_results`.
     """
     path = os.environ.get("WORKBENCH_RESULTS")
     return _recalled(path) if path else None
@@ -224,7 +225,7 @@ def _recalled(path: str) -> dict[str, Trace]:
 
 
 def there(text: str) -> list[str]:
-    """Return the descriptions in a list whose data are available, or whose results are.
+    """Return the descriptions in a list whose data or results are available.
 
     Raises
     ------
@@ -236,7 +237,7 @@ def there(text: str) -> list[str]:
         return available_specs(text)
     known = [trace.header["data"] for trace in results.values()]
 
-    def has_results(spec: str) -> bool:  # some have more features
+    def has_results(spec: str) -> bool:  # the results' data may have further features
         return any(re.match(rf"{re.escape(spec)}( [|+]|$)", name) for name in known)
 
     specs = list(filter(has_results, listed(text)))
@@ -246,6 +247,5 @@ def there(text: str) -> list[str]:
 
 
 def described(trace: Trace) -> SimpleNamespace:
-    """Return the ``name``, ``n``, ``d``, ``k`` and ``synthetic`` of the problem of a
-    run."""
+    """Return a run's problem: its ``name``, ``n``, ``d``, ``k`` and ``synthetic``."""
     return SimpleNamespace(**trace.header["problem"])

@@ -1,4 +1,4 @@
-"""Run a solver once: timed, evaluated and recorded, for sweeps, figures and
+"""Run a solver once, timed, evaluated and recorded, for sweeps, figures and
 estimators."""
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ from workbench.registry import SOLVERS
 from workbench.runs.parameters import check_names, parameters_of
 
 PROBLEM = ("name", "n", "d", "k", "synthetic", "checksum")
-# Libraries whose versions are in the header of a run.
+# The libraries whose versions are in the header of a run.
 LIBRARIES = ("numpy", "scipy", "numba", "highspy", "scikit-learn")
-Run = tuple[Trace, State | None]  # what a run returns, and what resumes it
+Run = tuple[Trace, State | None]  # a run returns this, and can be resumed from it
 
 
 def run(
@@ -49,45 +49,45 @@ def run(
     warm_up: bool = True,
     **unknown: object,
 ) -> Run:
-    """Run a solver until a rule stops it, it finishes, or Ctrl-C; record every round.
+    """Run a solver until a rule or Ctrl-C stops it or it finishes; record every round.
 
-    Ctrl-C ends the run after the round in progress; pressed again, at once and without
-    a state.
+    Ctrl-C ends the run after the round in progress. A second Ctrl-C ends it
+    immediately, without a state.
 
     >>> first = run("ww_walrus", problem, rounds(5))                # doctest: +SKIP
     >>> both = run("ww_walrus", problem, rounds(9), after=first)    # doctest: +SKIP
 
     Parameters
     ----------
-    solver : name of :data:`workbench.registry.SOLVERS`, or any function
+    solver : a name in :data:`workbench.registry.SOLVERS`, or any function
         ``solver(problem, *, ...) -> iterator of states``
-    problem : Problem, such as ``load("digits")``
+    problem : a Problem, such as ``load("digits")``
     rules : stopping rules of :mod:`workbench.core.stream`
     parameters : the solver's keyword parameters; the others keep their defaults
-    measure : evaluation of a state, which is not timed
-    when : whether a row is evaluated
-    path : file that the trace is written to while the run goes on
-    proof : file for the proof of the last state, see :func:`workbench.proofs.write`
+    measure : a function that evaluates a state; it is not timed
+    when : a function that returns whether a row is evaluated
+    path : the file to which the trace is written during the run
+    proof : the file for the proof of the last state (:func:`workbench.proofs.write`)
     after : the result of an earlier run, which is resumed from a copy of its state.
-        Rounds and seconds are counted from its start, and parameters that are not given
-        keep their values; only the solver's live parameters may change
-    warm_up : whether the kernels are compiled on ``problem.tiny()`` before the clock
-        starts
+        Rounds and seconds are counted from the start of that run, and parameters that
+        are not given keep their values; only the solver's live parameters may change
+    warm_up : bool, whether the kernels are compiled on ``problem.tiny()`` before the
+        clock starts
 
     Returns
     -------
-    trace : Trace; its last row says ``stopped_by``, its header the load before and
-        after. A resumed run has the earlier rows, too, and the earlier header as
-        ``after``
+    trace : a Trace whose last row has ``stopped_by``, and whose header has the load
+        average before and after the run. A resumed run also has the earlier rows, and
+        the earlier header as ``after``
     state : the last state, which belongs to the trace's last row; None if the solver
         was interrupted before its first state, or within a round
 
     Raises
     ------
     ValueError
-        For an unknown solver or parameter name, and arguments in another order; before
-        the first round for a `proof` of a solver that has none, and for an `after` of
-        another problem, solver or value.
+        If the solver or a parameter is unknown, or arguments are in the wrong order.
+        Also, before the first new round, if the solver has no `proof`, or if `after`
+        belongs to another problem, solver or parameter value.
     """
     if unknown:
         raise ValueError(
@@ -132,7 +132,7 @@ def run(
 
 
 def check_data(data: Given, form: str) -> None:
-    """Refuse names of solvers instead of data; `form` is the right order."""
+    """Refuse names of solvers instead of data; `form` shows the right order."""
     names = data.split(",") if isinstance(data, str) else data
     if isinstance(names, list | tuple):
         stripped = {name.strip() for name in names if isinstance(name, str)}
@@ -141,7 +141,7 @@ def check_data(data: Given, form: str) -> None:
 
 
 def _check_form(problem: Given, rules: Sequence[Given]) -> None:
-    """Refuse what is not a Problem, and rules that are not functions."""
+    """Refuse a problem that is not a Problem, and rules that are not functions."""
     if not isinstance(problem, Problem):
         raise ValueError(
             f"problem: must be a Problem, such as load('digits'), got {shown(problem)}"
@@ -175,8 +175,7 @@ def _kept(after: Run | None) -> Record:
 def _continued(
     stream: Iterable[tuple[Row, State]], after: Run | None
 ) -> Iterator[tuple[Row, State]]:
-    """Pass a stream on; its first row, of the iterate that is resumed, keeps what it
-    measured."""
+    """Yield a stream; add the earlier evaluation to the row of the resumed iterate."""
     measured: Row = {}
     if after is not None:
         measured = dict(after[0].last)
@@ -189,7 +188,7 @@ def _continued(
 def warm(steps: Steps, problem: Problem, parameters: Values) -> None:
     """Run the solver for three states on ``problem.tiny()``, to compile its kernels.
 
-    Errors are ignored: the run itself raises those that are not due to the tiny
+    Errors are ignored, because the run itself raises all that are not due to the tiny
     problem.
     """
     with suppress(Exception):
@@ -198,7 +197,7 @@ def warm(steps: Steps, problem: Problem, parameters: Values) -> None:
 
 
 def resolve(solver: str | Steps, parameters: Values) -> tuple[Steps, Record]:
-    """Return the solver's function and its complete parameters, defaults filled in.
+    """Return the solver's function and all its parameters, including defaults.
 
     A ValueError names an unknown solver, or a parameter that the solver does not
     declare.
@@ -223,7 +222,7 @@ def header(
     parameters: Values,
     rules: Iterable[Rule] = (),
 ) -> Record:
-    """Return the facts that are needed to repeat a run and to interpret its times."""
+    """Return the facts that one needs to repeat a run and to interpret its times."""
     return {
         "solver": solver if isinstance(solver, str) else solver.__name__,
         "parameters": dict(parameters),
@@ -238,7 +237,7 @@ def header(
 
 
 def load_average() -> float | None:
-    """Return the load average of the last minute, None on systems without one."""
+    """Return the load average of the last minute, or None on systems without one."""
     return round(os.getloadavg()[0], 2) if hasattr(os, "getloadavg") else None
 
 
@@ -250,7 +249,7 @@ def threads() -> dict[str, int]:
 
 @cache
 def machine() -> Record:
-    """Return processor, cores, memory and system of this machine."""
+    """Return the processor, cores, memory and operating system of this machine."""
     return {
         "cpu": _cpu(),
         "cores": os.cpu_count(),
@@ -280,7 +279,7 @@ def _cpu() -> str:
 
 
 def _commit() -> str:
-    """Return the commit of the checkout, marked if code differs from it."""
+    """Return the commit of the checkout, marked if the code differs from it."""
     root = Path(workbench.__file__).parents[1]
     if not (root / ".git").exists():
         return "none"
@@ -289,7 +288,8 @@ def _commit() -> str:
     )
     try:
         commit = git(["git", "rev-parse", "--short=12", "HEAD"]).stdout.strip()
-        # Only what can change a result: a figure that was just renewed does not.
+        # Only changes that can affect a result count; a figure that was just redrawn
+        # does not.
         code = ["--", "workbench", "notebooks"]
         changed = git(["git", "diff", "--name-only", "HEAD", *code]).stdout
     except (OSError, subprocess.SubprocessError):

@@ -42,7 +42,7 @@ _warm: set[str] = set()  # the settings that this process has compiled
 
 
 def solve(point: Point, proofs: bool, path: Path, limits: Limits) -> str:
-    """Run a point: solve, evaluate at geometric rounds and at the end, and write the
+    """Run a point, evaluate it at geometric rounds and at the end, and write its
     trace."""
     problem = _problem(point.data, point.seed, point.test)
     if _content(point, problem.checksum, proofs) != point.content:
@@ -51,7 +51,7 @@ def solve(point: Point, proofs: bool, path: Path, limits: Limits) -> str:
         )
 
     def in_time(row: Row) -> None:
-        # Some columns begin at round 1, as a ratio to the first gap.
+        # Some columns, such as ratios to the first gap, begin at round 1.
         unknown = set(point.stop) - set(LIMITS) - set(row)
         if unknown and row["round"] == 1:
             columns = ", ".join(name for name in row if name not in LIMITS)
@@ -82,7 +82,7 @@ def solve(point: Point, proofs: bool, path: Path, limits: Limits) -> str:
     if proofs:
         from workbench.proofs.writers import write
 
-        with suppress(ValueError):  # this solver has none
+        with suppress(ValueError):  # this solver has no proofs
             write(path.with_suffix(".npz"), problem, state, **point.parameters)
     write_trace(path, trace)
     return "{cpu:.2f} s and {round} rounds, {stopped_by}".format_map(trace.last)
@@ -105,14 +105,14 @@ def _recorded(point: Point) -> Record:
 
 @dataclass(frozen=True)
 class Sweep:
-    """The points of a sweep, and where their traces are.
+    """The points of a sweep, and the folder of their traces.
 
     Attributes
     ----------
     points : the points, with their keys
-    folder : folder of their traces
+    folder : the folder of their traces
     failures : the reasons of failures by key
-    results : the traces by key, if they come from files of results instead of the
+    results : the traces by key, if they come from a file of results instead of the
         folder
     """
 
@@ -125,8 +125,8 @@ class Sweep:
         """Return the traces of the points whose attributes or parameters have these
         values.
 
-        A run that failed, or that a solver's own limit ended before its first round,
-        has none. Points that are the same run share one trace.
+        A run that failed, or that the solver's own limit ended before its first round,
+        has no trace here. Points that are the same run share one trace.
         """
         known = [{**point.parameters, **vars(point)} for point in self.points]
         if unknown := set(where).difference(*known):
@@ -143,18 +143,19 @@ class Sweep:
         return [trace for trace in traces if trace.last["round"] > 0]
 
     def proofs(self, **where: object) -> list[Path]:
-        """Return the files of the proofs of these traces, as far as their solvers have
-        any."""
+        """Return the files of the proofs of these traces, if their solvers have
+        proofs."""
         keys = [trace.header["key"] for trace in self.traces(**where)]
         paths = [(self.folder / _place(key)).with_suffix(".npz") for key in keys]
         return [path for path in paths if path.is_file()]
 
     def frame(self) -> pd.DataFrame:
-        """Return a row for each point: its setting, how it ended, its last row.
+        """Return a row for each point: its setting, how it ended, and its last row.
 
-        ``seed`` is the data's. The parameters that the grid names are in columns
-        ``p_<name>``; ``status`` is done or failed, with the ``reason``; ``load`` is the
-        machine's load average. Points that are the same run have the same ``key``.
+        ``seed`` is the seed of the data. The parameters that the grid sets are in
+        columns ``p_<name>``. ``status`` is done, or failed with the ``reason``, and
+        ``load`` is the machine's load average. Points that are the same run have the
+        same ``key``.
         """
         import pandas as pd
 
@@ -183,7 +184,7 @@ class Sweep:
         return row | {"timed": point.timed, "key": point.key}
 
     def trace(self, point: Point) -> Trace:
-        """Return the trace of one of the points, which did not fail."""
+        """Return the trace of a point that did not fail."""
         if self.results is not None:
             return self.results[point.key]
         trace = read_finished(self.folder / _place(point.key), point.key)
@@ -207,26 +208,26 @@ def sweep(
 
     Parameters
     ----------
-    points : points of :func:`workbench.runs.grid.grid`; the lists of several grids can
+    points : the points of :func:`workbench.runs.grid.grid`; lists of several grids can
         be added
-    jobs : number of worker processes, each with one thread
-    timing : whether seconds are measured. Then all runs share one worker that is
+    jobs : int >= 1, the number of worker processes, each with one thread
+    timing : bool, whether seconds are measured. Then all runs share one worker that is
         pinned to a core, the solvers take turns, and each setting has at least three
         runs (repetitions are added if it has fewer seeds). Otherwise seconds are not
-        comparable, and marked so
-    seconds, memory : limits of one point, in wall seconds and GB, see
-        :class:`workbench.runs.worker.Limits`
-    folder : folder of the traces (default: ``runs/points`` of the checkout, for all
+        comparable, and are marked as not timed
+    seconds, memory : float, the limits of one point in wall seconds and in GB
+        (:class:`workbench.runs.worker.Limits`)
+    folder : the folder of the traces (default: ``runs/points`` of the checkout, for all
         sweeps)
-    proofs : whether the proof of each point's last state is written next to its trace,
-        with the suffix .npz, if its solver has one; runs with and without proofs are
-        different ones
-    say : function that receives the progress, line by line
+    proofs : bool, whether the proof of each point's last state is written next to its
+        trace, with the suffix .npz, if its solver has proofs; runs with and without
+        proofs are different runs
+    say : a function that receives the progress, line by line
 
     Raises
     ------
     ValueError
-        For data that cannot be read, before anything runs.
+        If data cannot be read; this is raised before anything runs.
     KeyboardInterrupt
         After all workers have been stopped; the same call resumes the sweep.
     """
@@ -254,7 +255,7 @@ def sweep(
 
 
 def _turn(point: Point) -> tuple[object, ...]:
-    """Return the sort key that lets the solvers take turns."""
+    """Return the sort key with which the solvers take turns."""
     return point.data, point.seed, point.parameters.get("seed", 0), point.repetition
 
 
@@ -262,7 +263,8 @@ def summary(done: Sweep) -> pd.DataFrame:
     """Return a row for each setting: medians over its seeds and repetitions, and
     numbers of runs.
 
-    The heading of ``cpu`` says ``not timed`` unless all was measured in timing mode.
+    The heading of ``cpu`` contains ``not timed`` unless all runs were measured in
+    timing mode.
     """
     frame = done.frame()
     by = ["solver", *[name for name in frame if name.startswith("p_")], "data"]
@@ -281,9 +283,9 @@ def summary(done: Sweep) -> pd.DataFrame:
 def point_key(point: Point, checksum: str, timed: bool, proofs: bool = False) -> str:
     """Return the content key of a point on the problem with this checksum.
 
-    Equal data under two names is one run. The seed counts by its effect on data and
-    parameters. Timed runs are measurements: they are kept apart by seed, even if it has
-    no effect, and by machine.
+    Equal data under two names give one run. The seed matters only by its effect on data
+    and parameters. Timed runs are measurements, so they also differ by seed, even if it
+    has no effect, and by machine.
     """
     data, code_key = _content(point, checksum, proofs)
     return key(
@@ -307,8 +309,7 @@ def _content(point: Point, checksum: str, proofs: bool) -> tuple[str, str]:
 def _recalled(
     points: Sequence[Point], timed: bool, results: dict[str, Trace], folder: Path
 ) -> Sweep:
-    """Return the sweep of points that were run before, perhaps elsewhere and by other
-    code."""
+    """Return the sweep of points that were run before, perhaps by other code."""
     recalled_points = []
     for point in points:
         run_key = setting(vars(point) | {"timed": timed})
@@ -327,12 +328,13 @@ def planned(
     points: Sequence[Point], timed: bool, proofs: bool = False
 ) -> tuple[Point, ...]:
     """Return the points with their keys; each problem is made once."""
-    # A notebook's kernel may be older than the code; new workers are not.
+    # A notebook's kernel may be older than the code, but new workers are not.
     sources.cache_clear()
 
     @cache
     def checksum(data: str, seed: int, test: float | None) -> str:
-        # One thread, as in the workers: it may change the last digits of features.
+        # There is one thread, as in the workers, because the number of threads may
+        # change the last digits of features.
         with threadpool_limits(1):
             return load(data, seed=seed, test=test).checksum
 
@@ -350,6 +352,6 @@ def planned(
     return tuple(with_keys)
 
 
-@lru_cache(maxsize=TIMED_RUNS)  # the splits of one setting, for the next solver
+@lru_cache(maxsize=TIMED_RUNS)  # keeps the splits of one setting for the next solver
 def _problem(data: str, seed: int, test: float | None) -> Problem:
     return load(data, seed=seed, test=test)

@@ -1,4 +1,4 @@
-"""A worker process: one task at a time, within its limits, on one thread."""
+"""A worker process, which runs one task at a time, within its limits, on one thread."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ ONE_THREAD = {
 GRACE_S = 20.0
 DIED = "its worker died twice (out of memory, or a crash in compiled code)"
 TOO_LONG = "exceeded its time limit within a round and was killed"
-# PR_SET_PDEATHSIG: the process is killed when its parent ends, however that ends and
-# even while compiled code runs here. On other systems it ends after its task.
+# PR_SET_PDEATHSIG: the process is killed when its parent ends in any way, even while
+# compiled code runs here. On other systems it ends after its task.
 WITH_ITS_PARENT = (
     "import ctypes; ctypes.CDLL(None).prctl(1, 9)" if psutil.LINUX else "pass"
 )
@@ -46,10 +46,10 @@ SERVE = (
 class Limits:
     """Limits of one task: wall ``seconds`` and ``memory`` in GB, None for no limit.
 
-    The time of a solver is checked after each of its rounds. A task and its worker
-    are killed after 1.5 times the limit plus :data:`GRACE_S`; the surplus is for its
-    data and its evaluation. The memory limit is for allocations beyond those that the
-    process has; it is enforced on Linux only.
+    The time of a solver is checked after each of its rounds. A task and its worker are
+    killed after 1.5 times the limit plus :data:`GRACE_S`; the additional time is for
+    loading data and for evaluation. The memory limit is for allocations in addition to
+    those that the process has; it is enforced on Linux only.
     """
 
     seconds: float | None = None
@@ -69,12 +69,12 @@ class Task:
 
     Attributes
     ----------
-    key : its content key
-    label : its name in messages
-    place : path, in the folder of tasks, of the file that marks it as done
-    work : function (path, limits) that writes the file whole or not at all, and returns
-        in a few words how it went
-    check : function (path) that raises a ValueError if the file is damaged or belongs
+    key : str, its content key
+    label : str, its name in messages
+    place : str, the path, in the folder of tasks, of the file that marks it as done
+    work : a function (path, limits) that writes the file whole or not at all, and
+        returns a summary in a few words
+    check : a function (path) that raises a ValueError if the file is damaged or belongs
         to another task
     """
 
@@ -109,7 +109,7 @@ def attempt(task: Task, *, folder: Path, limits: Limits, timing: bool) -> Outcom
 
 
 def failed(error: BaseException, limits: Limits | None = None) -> Outcome:
-    """Return an error in one line."""
+    """Return the failed outcome of an error, in one line."""
     if isinstance(error, MemoryError):
         within = f"{limits.memory:g} GB" if limits and limits.memory else "there is"
         return Outcome("failed", f"out of memory: it needs more than {within}")
@@ -119,14 +119,14 @@ def failed(error: BaseException, limits: Limits | None = None) -> Outcome:
 
 @contextmanager
 def _limited_memory(gigabytes: float | None) -> Iterator[None]:
-    """Limit the further allocations of this process to `gigabytes`, on Linux."""
+    """Limit further allocations of this process to `gigabytes`, on Linux only."""
     if gigabytes is None or not psutil.LINUX:
         yield
         return
     process = psutil.Process()
     soft, hard = process.rlimit(psutil.RLIMIT_AS)
     limit = process.memory_info().vms + round(gigabytes * 2**30)
-    if hard >= 0:  # a negative number is no limit
+    if hard >= 0:  # a negative number means no limit
         limit = min(limit, hard)
     process.rlimit(psutil.RLIMIT_AS, (limit, hard))
     try:
@@ -136,7 +136,7 @@ def _limited_memory(gigabytes: float | None) -> Iterator[None]:
 
 
 def timed_alone(timing: bool) -> bool:
-    """Return whether a notebook's own runs are timed, as no other notebook runs."""
+    """Return whether a notebook's runs are timed: if `timing`, and it runs alone."""
     return timing and os.environ.get("WORKBENCH_JOBS", "1") == "1"
 
 
@@ -177,12 +177,12 @@ class Worker:
         self.process: subprocess.Popen[bytes] | None = None
         self.ended = False
         self.lock = threading.Lock()
-        self.killed: list[int] = []  # processes, whose files may be unfinished
+        self.killed: list[int] = []  # processes whose files may be unfinished
 
     def run(
         self, task: Task, attempt: Callable[[Task], Outcome], limits: Limits
     ) -> Outcome:
-        """Return how a task ended; it is tried once more if its process dies."""
+        """Return the outcome of a task; if its process dies, try it once more."""
         try:
             message = bytes(ForkingPickler.dumps(partial(attempt, task)))
         except Exception as error:  # a task with a nested function or an open file
@@ -199,7 +199,7 @@ class Worker:
         return Outcome("failed", DIED)
 
     def kill(self, last: bool = False) -> None:
-        """Kill the process and its group; after the `last` time none is started."""
+        """Kill the process; after the `last` call no other is started."""
         with self.lock:
             self.ended |= last
             if self.process:
@@ -209,11 +209,11 @@ class Worker:
                 self.process = None
 
     def answer(self, message: bytes, seconds: float | None) -> Any:
-        """Return the answer of the process to a pickled call; TimeoutError if it takes
-        longer."""
+        """Return the answer of the process to a pickled call, or raise a
+        TimeoutError."""
         connection = self._started()
         connection.send_bytes(message)
-        connection.recv()  # it has begun: from here compiled code may never answer
+        connection.recv()  # the call has begun; compiled code may never answer
         if not connection.poll(seconds):
             raise TimeoutError
         return connection.recv()
@@ -228,7 +228,7 @@ class Worker:
                     self.process = subprocess.Popen(
                         [sys.executable, "-c", SERVE, str(other.fileno()), *sys.path],
                         stdin=subprocess.DEVNULL,
-                        stdout=2,  # what a task prints
+                        stdout=2,  # output of tasks goes to stderr
                         pass_fds=(other.fileno(),),
                         env=os.environ | ONE_THREAD,
                         start_new_session=True,
@@ -237,8 +237,8 @@ class Worker:
 
 
 def serve(descriptor: int) -> None:
-    """Run what comes in until the connection is closed, as the process of a
-    :class:`Worker`."""
+    """Run the calls of a :class:`Worker`, as its process, until it closes the
+    connection."""
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     connection = Connection(descriptor)
     while True:

@@ -47,16 +47,17 @@ def report(
 ) -> Path:
     """Write the report, print which files were left out, and return its first page.
 
-    The first page has the claims. Next to it are a page for each paper, one of what is
-    covered, and the claims as data. They need no network, and each is written whole or
-    not at all.
+    The first page has the claims. Next to it are a page for each paper, a page on
+    coverage, and the claims as data. The pages need no network, and each file is
+    written whole or not at all.
 
     Parameters
     ----------
-    path : file of the first page (default: ``runs/report.html`` of the checkout); the
-        others have its name with ``-<paper>``, ``-coverage`` and ``-claims.json``
-    figures : folder of figures and sidecars (default: the folder that figures are
-        saved in)
+    path : the file of the first page (default: ``runs/report.html`` of the checkout);
+        the other files have its name with ``-<paper>``, ``-coverage`` and
+        ``-claims.json``
+    figures : the folder of figures and sidecars (default: the folder in which figures
+        are saved)
     printed : the papers' numbers (default: those of ``data/reference``)
 
     Raises
@@ -141,8 +142,8 @@ def as_data(claims: Iterable[Claim]) -> str:
 def _section(paper: str, figures: list[Figure], rows: list[Row]) -> Record:
     """Return the section of the page on one paper.
 
-    Each table has the figures that have its numbers first; the other figures are of no
-    table.
+    A figure belongs to the first table whose numbers it has; the other figures belong
+    to no table.
     """
     by_table: dict[str, list[Row]] = {}
     for row in rows:

@@ -1,5 +1,5 @@
-"""The board of claims: what the five papers say of their methods, and whether it holds
-here.
+"""The board of claims: the five papers' statements on their methods, and whether they
+hold here.
 
 data/reference/claims.toml gives for each claim its scope, its threshold and the SQL
 query of its cells, and the law judges them (:mod:`workbench.figures.report.law`). The
@@ -45,8 +45,8 @@ class Claim(NamedTuple):
     cells : tuple of Cell
         The parts of the scope that were measured.
     missing : mapping
-        The parts that were not, each with what it needs: a ``run``, ``data``, a
-        ``machine`` or a ``program``.
+        The parts that were not measured, each with what it needs: a ``run``, ``data``,
+        a ``machine`` or a ``program``.
     test : str
         The test that decides the claim, if no cell does.
     why : str
@@ -100,7 +100,7 @@ class Claim(NamedTuple):
 
 
 def _named(found: list[Cell]) -> str:
-    """Return a few cells one by one, and of many their number and the extremes."""
+    """Return a few cells one by one; for many, return their number and the extremes."""
     if len(found) <= FEW:
         return "; ".join(cell.text for cell in found)
     ordered = sorted(found, key=lambda cell: (cell.low, cell.high))

@@ -68,7 +68,7 @@ class Verdict(NamedTuple):
     ----------
     tone : ``agrees``, ``undecided``, ``differs``, ``context`` or ``none``
     amount : the ratio or the difference, with its interval, in words
-    caveat : why it is no more than context; empty for a claim
+    caveat : why the comparison is only context; empty for a claim
     """
 
     tone: str
@@ -86,7 +86,7 @@ def compare(
     quantity : name of what the numbers measure
     paper, ours : the two numbers
     caveat : why the two are not comparable; empty if they are
-    runs : number of values that our number is the mean of
+    runs : int, the number of values of which our number is the mean
 
     Notes
     -----
@@ -137,7 +137,7 @@ def _margin(quantity: str, paper: Number) -> float:
 
 
 def number(value: str | float | None) -> float | None:
-    """Return a finite number, None for anything else: NaN, text, nothing."""
+    """Return a finite number, or None for anything else, such as NaN or a text."""
     try:
         value = float(value)
     except (TypeError, ValueError):
@@ -146,7 +146,7 @@ def number(value: str | float | None) -> float | None:
 
 
 def amount(value: float, decimals: int = 0, digits: int = 3) -> str:
-    """Return a number rounded to `digits` digits, or to `decimals` decimals if more."""
+    """Return a number with `digits` digits, or more for `decimals` decimals."""
     if value == 0 or not math.isfinite(value):
         return f"{value:g}"
     rounded = f"{value:.{digits - 1}e}"

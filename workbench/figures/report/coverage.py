@@ -1,9 +1,9 @@
-"""What of the five papers is implemented, shown, measured and judged here.
+"""The parts of the five papers that are implemented, shown, measured and judged here.
 
 data/reference/coverage.csv names for each item of a paper (a theorem, an algorithm, a
-table) only where something is: its solvers, functions or tests, its notebooks, the
-data that the paper uses, and the board's claims. The marks are computed. What does not
-exist counts as not there, and ``-`` is a part of an item that is not there.
+table) only where something is: its solvers, functions or tests, its notebooks, the data
+that the paper uses, and the board's claims. The marks are computed. A part that does
+not exist counts as missing, and ``-`` stands for a missing part of an item.
 """
 
 from __future__ import annotations

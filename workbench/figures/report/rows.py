@@ -1,8 +1,8 @@
 """The cells of the papers' tables, with our numbers, verdicts and reasons.
 
-A comparison is a claim only between like and like: on the paper's data, and for times
-on the paper's machine and measured in timing mode. Anything else is context. A number
-that a paper prints again in another table is judged only where it appears first.
+A comparison is a claim only under equal conditions: on the paper's data, and for times
+also on the paper's machine and in timing mode. Any other comparison is context. A
+number that a paper prints again in another table is judged only where it appears first.
 """
 
 from __future__ import annotations
@@ -234,9 +234,9 @@ def _number(row: Mapping) -> Number:
 def counts(rows: Iterable[Row]) -> dict[str, int]:
     """Count values.
 
-    ``printed`` are distinct values in print, ``results`` those that are not settings,
-    ``own`` those measured on the paper's own data, ``alone`` our values that no table
-    prints; and each of :data:`STANDINGS` has its count.
+    ``printed`` counts the distinct values in print, ``results`` those that are not
+    settings, ``own`` those measured on the paper's own data, and ``alone`` our values
+    that no table prints. Each of :data:`STANDINGS` has its count, too.
     """
     rows = list(rows)
     standings = Counter(row.standing for row in rows)
@@ -251,7 +251,7 @@ def counts(rows: Iterable[Row]) -> dict[str, int]:
 
 
 def cell(row: Mapping) -> tuple[str, ...]:
-    """Return the cell that a row is about, whatever its spelling."""
+    """Return the cell of a row, in a form that does not depend on spelling."""
     return tuple(token(text(row.get(key))) for key in KEYS)
 
 
@@ -271,7 +271,7 @@ def caveat(quantity: str, dataset: str, hardware: str, ours: Measurement) -> str
 
 
 def side_by_side(printed: pd.DataFrame, measured: Iterable[Measurement]) -> list[Row]:
-    """Join the papers' numbers with our own; neither side loses a number.
+    """Join the papers' numbers with our own; all numbers of both sides are kept.
 
     Returns
     -------
@@ -299,7 +299,7 @@ def side_by_side(printed: pd.DataFrame, measured: Iterable[Measurement]) -> list
 
 
 def _note_stand_in(record: Record, by_cell: Mapping[tuple, list[Measurement]]) -> None:
-    """Add to a record's note what a method has that stands in for the paper's."""
+    """Add to a record's note the result of a method that stands in for the paper's."""
     method = STAND_IN.get(record["method"])
     if method is None:
         return

@@ -1,4 +1,4 @@
-"""Read the figures of a folder, each a sidecar with its picture."""
+"""Read the figures of a folder; each is a sidecar with a picture."""
 
 from __future__ import annotations
 
