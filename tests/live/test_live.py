@@ -163,7 +163,7 @@ def test_solvers_with_equal_defaults_share_sliders():
                 name, solver
             )
     assert described("gamma", "libsvm") == described("gamma", "cuts_nystroem") != ""
-    assert described("eta0", "memoir_l1").startswith("size of the first step")
+    assert described("eta0", "memoir_l1").startswith("the size of the first step")
     sliders = Sliders(("memoir_l2", "cuts_linear_time"), {}).widgets
     assert sliders["batch_size"].options[0] == "default", "which depends on the data"
     kinds = [type(sliders[name]).__name__ for name in ("mips", "C")]

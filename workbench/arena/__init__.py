@@ -1,4 +1,4 @@
-"""The arena: all families and the peers a user would pick instead, on equal terms."""
+"""The arena compares all families with the peers that users know, on equal terms."""
 
 from workbench.arena.contest import Contest, contest
 from workbench.arena.entries import ENTRIES, FAMILIES, Entry

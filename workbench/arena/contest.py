@@ -1,10 +1,11 @@
-"""A contest: every entry on every data set, on equal terms.
+"""A contest compares every entry on every data set, on equal terms.
 
 Rows, budget, clock and evaluation are the same for all. A match is one entry on one
 random split of one data set: a search on the training rows alone, then a fit of all
-training rows with the chosen setting, evaluated on the test rows; if it is timed, two
-more fits are made without evaluation. Matches are tasks of the sweep engine: isolated,
-resumable, and identified by a key of all that decides them.
+training rows with the chosen setting, which is evaluated on the test rows. If the match
+is timed, two more fits follow without evaluation. Matches are tasks of the sweep
+engine: they are isolated, can be resumed, and have a key that contains all that decides
+their result.
 
 >>> done = contest(["digits + constant", "my.csv"], budget=5.0)   # doctest: +SKIP
 >>> done.table()                                                  # doctest: +SKIP
@@ -52,9 +53,9 @@ COLUMNS = (
 class Contest:
     """The matches of a contest, and the folder of their traces.
 
-    ``unfinished`` maps the key of a match without a trace to "refused" or "failed", and
-    a reason. ``results`` are the traces of :meth:`kept` by key, if traces come from
-    files of results (:mod:`workbench.runs.results`) instead of the folder.
+    ``unfinished`` maps the key of a match without a trace to "refused" or "failed" and
+    the reason. If the traces come from files of results (:mod:`workbench.runs.results`)
+    and not from the folder, ``results`` has those of :meth:`kept` by key.
     """
 
     matches: tuple[Match, ...]
@@ -65,12 +66,13 @@ class Contest:
     def frame(self) -> pd.DataFrame:
         """Return a row for each match: its entry, data, outcome and measurements.
 
-        ``status`` is done, failed or refused, the last two with a ``reason``. Errors
+        ``status`` is done, failed or refused; the last two have a ``reason``. Errors
         are fractions. ``fit_cpu`` is the CPU seconds of a fit with the chosen setting
         and rounds, the median of three if it is timed; ``search_cpu`` covers all
         trials. ``at_edge`` names the parameters at the edge of their range; ``cut``
-        says that the clock ended the chosen trial or the fit, so that more rounds might
-        be better. ``worst_case`` is the certified upper bound of minimax risk methods.
+        says that the time limit ended the chosen trial or the fit, so that more rounds
+        might be better. ``worst_case`` is the certified upper bound of minimax risk
+        methods.
         """
         rows = []
         for match in self.matches:
@@ -97,8 +99,8 @@ class Contest:
 
         Data sets keep their order; their entries are sorted by test error. ``done``
         counts the partitions that are done; ``tied`` says that the test error is within
-        one standard error of the lowest; ``cut`` says that the clock ended a run;
-        ``settings`` come from the first partition.
+        one standard error of the lowest; ``cut`` says that a time limit ended a run;
+        ``settings`` are those of the first partition.
         """
         frame = self.frame()
         frame = frame.astype(dict.fromkeys(MEANS, float))
@@ -139,7 +141,7 @@ class Contest:
         return traces
 
     def _trace(self, match: Match) -> Trace | None:
-        """Return the trace of a match, None if there is none."""
+        """Return the trace of a match, or None if there is none."""
         if self.results is not None:
             return self.results.get(match.key)
         if match.key in self.unfinished:
@@ -163,35 +165,36 @@ def contest(
     """Run all matches of a contest, in worker processes of one thread each.
 
     A match that has been run before is not run again. Compilation is not timed. A match
-    is killed if it takes ten times its budget or more. If figures are drawn from
-    results, nothing runs and no data are read.
+    is killed once it takes a minute plus ten times the budgets of its search and its
+    final fit. If figures are drawn from results, nothing runs and no data are read.
 
     Parameters
     ----------
     specs : list of data sets. A description is read by :func:`workbench.data.load`;
         linear solvers have no intercept without a constant column, as in ``digits +
-        constant``. Your own data are paths of files or problems (``load("my.csv",
-        target="kind")``); their rows are standardised and get a constant column
+        constant``. Your own data are given as paths of files or as problems
+        (``load("my.csv", target="kind")``); their rows are standardised and get a
+        constant column
     entries : names of :data:`workbench.arena.entries.ENTRIES` or of any solver, or a
         mapping from names to entries (default: all of ``ENTRIES``). On your own data
         one entry always has a certified bound: if none has, the solver of
         :class:`workbench.estimators.MinimaxRiskClassifier` takes part, too
-    partitions : int >= 1, random splits of each data set, with seeds 0, 1, ..., which
-        also seed the solvers
-    budget : float > 0, CPU seconds for the trials of one search
-    fit : float > 0, CPU seconds of one trial (default: a fifth of the budget); the
+    partitions : int >= 1, the number of random splits of each data set, with the seeds
+        0, 1, ..., which also seed the solvers
+    budget : float > 0, the CPU seconds for the trials of one search
+    fit : float > 0, the CPU seconds of one trial (default: a fifth of `budget`); the
         final fit of all training rows may take five times as long
-    test : float, fraction of test rows, or None for the published split
-    jobs : int, worker processes
+    test : float, the fraction of test rows, or None for the published split
+    jobs : int >= 1, the number of worker processes
     timing : bool, whether the one worker is pinned to a core. If not, or if other
         notebooks are running, seconds are marked as not timed
-    folder : where traces are kept (default: ``runs/arena`` of the checkout)
+    folder : path of the folder for the traces (default: ``runs/arena`` in the checkout)
     say : function that receives the progress, line by line
 
     Raises
     ------
     ValueError, FileNotFoundError
-        For an unknown data set or entry, before anything runs.
+        If a data set or an entry is unknown, before anything runs.
     KeyboardInterrupt
         After all workers have been stopped; call it again to resume.
     """
@@ -244,7 +247,8 @@ def planned(
     say: Say,
 ) -> tuple[list[Match], dict[str, tuple[str, str]]]:
     """Return the matches of a contest with their keys, and the refused ones by key."""
-    # A notebook's kernel may be older than the code and the files; new workers are not.
+    # The code and the files may have changed since the notebook's kernel started; new
+    # workers read them anew.
     sources.cache_clear()
     problem_of.cache_clear()
     matches = []
@@ -267,7 +271,7 @@ def planned(
 
 
 def data_sets(specs: Sequence[str | Path | Problem], folder: Path) -> list[Data]:
-    """Return the data sets of a contest; a ValueError says that two have one name."""
+    """Return the data sets of a contest; raise a ValueError if two have one name."""
     if not isinstance(specs, list | tuple) or not specs:
         raise ValueError(f"specs: must be a list of data sets, got {specs!r}")
     sets = [own_data(spec, folder) for spec in specs]
@@ -292,7 +296,7 @@ def competitors(
 
 
 def drawn(data: Data, partition: int, test: float | None) -> Problem:
-    """Return a split of a data set; a ValueError says that it has no published one."""
+    """Return a split of a data set; raise a ValueError if there is no published one."""
     with threadpool_limits(1):  # as in the workers: digits depend on the threads
         problem = problem_of(data, partition, test)
     if problem.X_test is None:
@@ -301,7 +305,7 @@ def drawn(data: Data, partition: int, test: float | None) -> Problem:
 
 
 def with_a_bound(chosen: Mapping[str, Entry], problem: Problem) -> Mapping[str, Entry]:
-    """Return the entries, and the estimator's solver if none certifies a worst case."""
+    """Return the entries, with the estimator's solver if none bounds the worst case."""
     for e in chosen.values():
         if e.family == FAMILY["mrc"] and not e.refuses(problem):
             return chosen
@@ -347,7 +351,7 @@ def own_data(spec: str | Path | Problem, folder: Path) -> Data:
 def _call(match: Match) -> str:
     """Return the name of a match in files of results.
 
-    It consists of the match's settings, whatever the code was.
+    The name consists of the match's settings and does not depend on the code.
     """
     m = match
     settings = m.name, m.set_name, m.partition, m.budget, m.fit, m.test

@@ -1,11 +1,11 @@
 """Entries of the arena: solvers, the ranges to search, and the rows they refuse.
 
-Most ranges are six decades wide and cover equivalent values: with n rows, C of a row's
-loss is 1 / (n alpha). Some differ: MRC's lambda0 is a number of standard deviations,
-and beyond 1 nothing is left to learn; the centroid's power is an exponent; MEMOIR's
-first step is at most 1; beyond three decades of bandwidths random features are all
-equal or all different; and trees depend little on their parameters. A range of gamma is
-in units of 1 / (d times the variance of all entries).
+Most ranges are six decades wide and cover equivalent values: with n rows, the weight C
+of a row's loss equals 1 / (n alpha). Some are narrower: MRC's lambda0 is a number of
+standard deviations, and beyond 1 the data determine nothing; the centroid's power is an
+exponent; MEMOIR's first step is at most 1; beyond three decades of bandwidths, all rows
+have equal random features or unrelated ones; and trees depend little on their
+parameters. A range of gamma is in units of 1 / (d times the variance of all entries).
 """
 
 from __future__ import annotations
@@ -32,18 +32,20 @@ FAMILIES = (*FAMILY.values(), "peer", "trees")
 
 
 class Entry(NamedTuple):
-    """A solver as a competitor: its parameters, and the rows that it refuses.
+    """A solver that competes, with its parameters and the rows that it refuses.
 
     Attributes
     ----------
     solver : str, a name of :data:`workbench.registry.SOLVERS`
-    ranges : {parameter: (low, high)}, searched on a log scale; may be empty
-    fixed : {parameter: value}, not searched and different from the solver's defaults
+    ranges : {parameter: (low, high)}, the ranges to search on a log scale; may be empty
+    fixed : {parameter: value}, the parameters that differ from the solver's defaults
+        and are not searched
     dense : bool, whether sparse rows are refused
-    most : upper limits on "training rows", "features", "classes" or "weights" (features
-        times classes)
-    name : str, for legends, by default the registry's
-    fourier : int, number of random Fourier features that are appended to the rows
+    most : {quantity: limit}, the limits on "training rows", "features", "classes" or
+        "weights" (features times classes)
+    name : str, the name in legends (default: the registry's)
+    fourier : int >= 0, the number of random Fourier features that are appended to the
+        rows
     """
 
     solver: str
@@ -65,7 +67,7 @@ class Entry(NamedTuple):
         return FAMILY.get(paper_of_solver(self.solver), other)
 
     def refuses(self, problem: Problem) -> str | None:
-        """Return why these training rows are refused, None if they are accepted."""
+        """Return why these training rows are refused, or None if they are accepted."""
         if self.dense and problem.is_sparse:
             return "takes dense rows only"
         sizes = {"training rows": problem.n, "features": problem.d + self.fourier}
@@ -85,14 +87,14 @@ KNOWN = LOSS | PENALTY | RISK  # parameters searched for a solver without an ent
 PAIRS = {"training rows": 30_000}
 # All pairs of 20,000 weights take 3.2 GB.
 NORMAL = {"features": WIDEST, "weights": 20_000}
-# The paper's n_max, 400, takes three times as long on satellite
+# With the paper's n_max, 400, satellite takes three times as long
 # (benchmarks/mrc_cases.py). The start is ours, too: mrc_ccg_fast equals mrc_ccg on all
 # but large dense rows.
 FEWER_CUTS = {"n_max": 100}
-# scikit-learn's default. A peer's stream ends at the fit that meets it.
+# scikit-learn's default. The stream of a peer ends with the fit that reaches it.
 SLACK = {"tol": 1e-4}
 RANDOM = {"n_features": 2048, "block": 256}
-# For trees, scikit-learn's defaults of `mtry` and `learning_rate` lie in the middle.
+# scikit-learn's defaults of the trees' `mtry` and `learning_rate` lie in the middle.
 SPLITS = {"mtry": (0.25, 4.0)}
 BOOSTS = {"learning_rate": (0.02, 0.5), "l2": (1e-3, 1e3)}
 
@@ -122,7 +124,7 @@ ENTRIES = {
         Entry("ridge", PENALTY),
         Entry("centroid", {"power": (0.1, 10.0)}),
         Entry("random_forest", SPLITS),
-        # A tree for each class in every iteration.
+        # Boosting makes a tree for each class in every iteration.
         Entry("boosting", BOOSTS, dense=True, most={"classes": 30}),
     )
 }
@@ -141,7 +143,7 @@ def entry(name: str) -> Entry:
     Raises
     ------
     ValueError
-        For a name that is neither an entry nor a solver.
+        If the name is neither that of an entry nor that of a solver.
     """
     if name in ENTRIES:
         return ENTRIES[name]

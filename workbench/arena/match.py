@@ -1,4 +1,4 @@
-"""A match: one entry on one random split of one data set, a task of the engine."""
+"""A match is one entry on one random split of one data set, a task of the engine."""
 
 from __future__ import annotations
 
@@ -148,7 +148,7 @@ def _result(problem: Problem, choice: Record, curve: Trace) -> Record:
 
 
 def match_key(match: Match, problem: Problem) -> str:
-    """Return the content key of a match on its problem."""
+    """Return the key of a match, a hash of all that decides its result."""
     e = match.entry
     steps = SOLVERS[e.solver].steps
     return key(

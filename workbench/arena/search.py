@@ -1,4 +1,4 @@
-"""The search of the arena, with one budget and one set of rules for all solvers."""
+"""The arena's search for parameters, with the same budget and rules for all solvers."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from workbench.core.measures import held_out
 from workbench.core.problem import Problem
 from workbench.core.stream import Row, geometric, processor_seconds, until, watch
 
-VALIDATION = 0.2  # fraction of the training rows that all choices are made on
+VALIDATION = 0.2  # fraction of the training rows, on which all choices are made
 MIN_VALIDATION_ROWS = 1000  # with fewer, a trial runs on up to five random splits
-MAX_TRIALS = 30  # at most 31; reached by solvers whose fit costs next to nothing
+MAX_TRIALS = 30  # at most 31; only solvers with very fast fits reach it
 PATIENCE = 5.0  # a trial ends after this many times the seconds to its best round
 # A trial gets at least this fraction of the seconds of a fit.
 MIN_TRIAL_FRACTION = 0.1
@@ -46,37 +46,39 @@ def search(
 
     A trial runs the solver at one point of the box on one random split of the rows, or
     on several if validation rows are few (:data:`MIN_VALIDATION_ROWS`). A run is
-    evaluated at geometric rounds. It ends after `fit` seconds, by itself, or when its
-    best round lies far behind (:data:`PATIENCE`). While its bounds are apart
-    (:data:`CLOSED_GAP`), equal errors in all rounds do not end it, as a cutting plane's
-    first rounds all give one classifier. The next trial begins while less than `budget`
-    seconds and fewer than :data:`MAX_TRIALS` trials are spent. Rounds that end after
-    `fit` seconds do not count. The setting and the round with the smallest mean
-    validation error win. If errors are equal, fewer rounds win, then the earlier trial.
+    evaluated at geometric rounds. It ends after `fit` seconds, by itself, or if no
+    round has been better for long (:data:`PATIENCE`). If all rounds have equal errors,
+    that rule waits until the bounds are close (:data:`CLOSED_GAP`), because the first
+    rounds of a cutting plane method may all give one classifier. Another trial begins
+    if less than `budget` seconds have been spent and fewer than :data:`MAX_TRIALS`
+    trials made. Rounds that end after `fit` seconds do not count. The setting and the
+    round with the smallest mean validation error win. If errors are equal, fewer rounds
+    win, then the earlier trial.
 
     Parameters
     ----------
     steps : the solver
     fixed : its other parameters
-    ranges : {parameter: (low, high)}, searched on a log scale
+    ranges : {parameter: (low, high)}, the ranges to search on a log scale
     problem : training rows alone; a fraction :data:`VALIDATION` of them becomes
         validation rows
-    budget : CPU seconds of all trials
-    fit : CPU seconds of one run
+    budget : float > 0, the CPU seconds for all trials
+    fit : float > 0, the CPU seconds for one run
     seed : int >= 0, seeds the choice of validation rows
 
     Returns
     -------
     choice : the chosen ``values``, their number of ``rounds``, ``validation_error`` (a
-        fraction), ``cpu`` seconds to that round, and whether the clock ``cut`` a run;
-        all ``trials``, with the same entries and the ``reason`` of a failure; their
-        ``search_cpu`` seconds; and ``at_edge``, the parameters chosen at the edge of
-        their range
+        fraction), the ``cpu`` seconds to that round, and whether the time limit ``cut``
+        a run; all ``trials``, with the same entries and the ``reason`` of a failure;
+        their ``search_cpu`` seconds; and ``at_edge``, the parameters that were chosen
+        at the edge of their range
 
     Raises
     ------
     RuntimeError
-        If no trial reached a round that counts, with the reason of the first.
+        If no trial reached a round that counts; the message has the reason of the
+        first.
     """
     if problem.X_test is not None:
         raise ValueError("problem: a search must not be given test rows")
@@ -103,9 +105,9 @@ def search(
 
 
 def points(ranges: Ranges) -> list[dict[str, float]]:
-    """Return Sobol's points of the box, the first in its middle.
+    """Return the points of a Sobol sequence in the box; the first is its middle.
 
-    Values have three digits.
+    The values are rounded to three digits.
     """
     if not ranges:
         return [{}]
@@ -121,7 +123,8 @@ def points(ranges: Ranges) -> list[dict[str, float]]:
 class _Run(NamedTuple):
     """One run on one split, and how it ended.
 
-    ``rounds`` are those that were evaluated, with their errors and CPU seconds.
+    ``rounds`` has the evaluated rounds, ``errors`` and ``cpu`` their errors and
+    seconds.
     """
 
     rounds: list[int]
@@ -166,7 +169,7 @@ def _run(steps: Callable, parameters: Values, split: Problem, fit: float) -> _Ru
     except TimeoutError:
         run = run._replace(cut=True)
         row = row | {"cpu": max(row["cpu"], OVERRUN * fit)}  # it took at least this
-    except Exception as error:  # a solver fails in its own way; earlier rounds count
+    except Exception as error:  # of any kind; the earlier rounds count
         text = " ".join(str(error).split())[:500]
         run = run._replace(reason=f"{type(error).__name__}: {text}")
     reason = ""
@@ -178,7 +181,7 @@ def _run(steps: Callable, parameters: Values, split: Problem, fit: float) -> _Ru
 def _best(runs: list[_Run]) -> Record:
     """Return the round with the smallest mean error over the runs.
 
-    A run that has ended keeps its last error.
+    After its end, a run keeps its last error.
     """
     for run in runs:
         if not run.rounds:
@@ -205,7 +208,7 @@ def _best(runs: list[_Run]) -> Record:
 
 
 def _is_past_its_best(row: Row, run: _Run, fit: float) -> bool:
-    """Return whether the best of the evaluated rounds lies far behind a row."""
+    """Return whether a row is long after the best of the evaluated rounds."""
     if not run.rounds:
         return False
     smallest = min(run.errors)
@@ -220,8 +223,8 @@ def _is_past_its_best(row: Row, run: _Run, fit: float) -> bool:
 def _at_most(seconds: float) -> Iterator[None]:
     """Raise TimeoutError after `seconds` of CPU time.
 
-    It is raised when compiled code returns to Python. Otherwise a round that does not
-    end would delay the contest until its worker is killed.
+    The exception comes when compiled code returns to Python. Without it, a round that
+    does not end would delay the contest until its worker is killed.
     """
     is_main = threading.current_thread() == threading.main_thread()
     if not is_main or not hasattr(signal, "setitimer"):

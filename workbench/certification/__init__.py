@@ -1,9 +1,9 @@
-"""Certify a classifier: prove how far its objective is above the optimum, and advise
-what to do.
+"""Prove how far a classifier's objective is above its optimum, and give advice.
 
-Its problem is stated in independent parts (:mod:`workbench.certification.problems`).
-Reference solutions (:mod:`workbench.certification.references`) enclose the optimum of
-each by weak duality (:mod:`workbench.proofs.checker`), rounding included.
+The classifier's problem is stated in independent parts
+(:mod:`workbench.certification.problems`). Reference solutions
+(:mod:`workbench.certification.references`) bound the optimum of each part from both
+sides by weak duality (:mod:`workbench.proofs.checker`), rounding included.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ class Certificate:
     """The result of :func:`certify`: the optimum is proved to be in [lower, upper].
 
     ``at_least`` and ``at_most`` bound the excess of the objective, as a fraction of the
-    optimum. ``errors`` maps the name of rows to the errors of the given and of the best
-    known weights, as fractions of the rows.
+    optimum. ``errors`` has the training error and, if rows were held out, their error:
+    for the given and for the best known weights, as fractions.
     """
 
     problem: str
@@ -79,11 +79,11 @@ def certify(
     intercept: float | str = "free",
     max_seconds: float = 60.0,
 ) -> Certificate:
-    """Prove how far a fitted classifier, or given weights, are from their optimum.
+    """Prove how far the objective of a classifier, or of weights, is from its optimum.
 
     Model, rows and labels are not changed. Progress is printed to standard error. If
-    the excess is large, other settings are tried, for advice. When the time is up, or
-    after Ctrl-C, the certificate contains what is proved by then.
+    the excess is large, other settings are tried, to give advice. When the time is up,
+    or after Ctrl-C, the certificate contains what has been proved by then.
 
     Parameters
     ----------
@@ -94,16 +94,16 @@ def certify(
     X, y : (n, d) rows and (n,) labels that it was fitted to, before a pipeline's
         scalers; the columns of a frame must be the same, in the same order
     held_out : rows and labels on which errors are compared, too
-    sample_weight : (n,) whole numbers, if it was fitted with them: each row is repeated
-        as often
+    sample_weight : (n,) whole numbers, if the model was fitted with them: each row is
+        repeated that often
     loss : for W, one of :data:`workbench.proofs.checker.LOSSES`. The problem is to
         minimise C sum_i loss + 1/2 |W|^2. If the loss has one score, two columns of W
-        stand for their difference
-    C : float > 0, for W
+        are replaced by their difference
+    C : float > 0, the weight of the loss, for W only
     b : (k,), the intercepts that belong to W
     intercept : "free" if `b` is not penalised, or the constant s of a column whose
         weight is b/s
-    max_seconds : float > 0, wall seconds after the objective has been evaluated
+    max_seconds : float > 0, the limit in wall seconds, from the call on
 
     Raises
     ------
@@ -169,7 +169,7 @@ def case_of(
     settings: Settings | None,
     limit: Limit,
 ) -> Case:
-    """Return the case of arguments of :func:`certify`, after checking them."""
+    """Return the case that the arguments of :func:`certify` describe, after checks."""
     sets = [X]
     if held_out is not None:
         if not isinstance(held_out, tuple | list) or len(held_out) != 2:
@@ -203,7 +203,8 @@ def case_of(
 def opened(model: Given, sets: list[Given]) -> tuple[Given, list[Given]]:
     """Return the classifier in pipelines and searches, and the rows that it receives.
 
-    A subclass of Pipeline may fit to other rows than its steps return later.
+    Pipelines of a subclass are not opened: it may fit to other rows than its steps
+    return later.
     """
     while True:
         if hasattr(model, "best_estimator_"):
@@ -246,7 +247,7 @@ def counts(problem: Problem, sample_weight: Given, model: Model) -> np.ndarray:
 
 
 def errors(bounds: list[Bounds], problem: Problem) -> dict[str, tuple[float, ...]]:
-    """Return the errors of the given and the best known weights, by the rows' name."""
+    """Return the errors of the given and the best known weights, by kind of error."""
     sets = {"training error": (problem.X, problem.y)}
     if problem.X_test is not None:
         sets["held-out error"] = problem.X_test, problem.y_test
@@ -261,8 +262,8 @@ def errors(bounds: list[Bounds], problem: Problem) -> dict[str, tuple[float, ...
 def predicted(bounds: list[Bounds], which: str, X: Matrix, k: int) -> np.ndarray:
     """Return the codes of the classes that have the highest scores.
 
-    With pairs of classes, these are the classes with the most votes. `which` names the
-    weights that predict: "given" or "best".
+    With pairs of classes, they are the classes with the most votes. `which` says which
+    weights predict: "given" or "best".
     """
     scorers = [getattr(bound, which) for bound in bounds]
     blocks = [X[rows] for rows in pieces(X.shape[0], checker.BLOCK)]

@@ -1,5 +1,4 @@
-"""Advise what lowers the excess of a fitted classifier: all that is proposed was
-tried."""
+"""Advice on lowering the excess of a fitted classifier; every proposal was tried."""
 
 from __future__ import annotations
 
@@ -35,8 +34,8 @@ NEGLIGIBLE = 1e-3  # an excess that is not worth lowering
 class Case:
     """A fitted classifier, or weights with the settings of their problem, and its rows.
 
-    It was fitted with ``weights`` to ``X``, which ``base`` contains after checks. The
-    problem has the ``rows`` of ``base``, each as often as its weight.
+    The classifier was fitted with ``weights`` to ``X``, which ``base`` contains after
+    checks. The problem has the ``rows`` of ``base``, each as often as its weight says.
     """
 
     model: Model
@@ -57,7 +56,7 @@ class Case:
         return by_scikit(model, problem, self.rows, self.base.n)
 
     def solve(self, bounds: Iterable[Bounds]) -> None:
-        """Take the bounds of reference solutions, as long as there is time."""
+        """Improve the bounds by reference solutions, as long as there is time."""
         for bound in bounds:
             if bound.is_close():
                 continue
@@ -74,14 +73,14 @@ class Case:
 
 
 def percent(fraction: float) -> str:
-    """Return a fraction in per cent, with two digits or whole."""
+    """Return a fraction in per cent, in two digits or, from 100 % on, as an integer."""
     return f"{100 * fraction:.2g} %" if fraction < 1 else f"{100 * fraction:,.0f} %"
 
 
 def changes(model: Model) -> list[Record]:
-    """Return the settings that are tried, the cheap ones first.
+    """Return the settings to try, the cheap ones first.
 
-    The model has all of these parameters, and other values of them.
+    The model has all of these parameters, with other values.
     """
     parameters = model.get_params()
     longer = {}
@@ -135,10 +134,10 @@ def advised(case: Case, at_most: float, lower: Fraction) -> str:
 
 
 def trial(case: Case, change: Record, lower: Fraction) -> tuple[float, float]:
-    """Return the excess of a fit with other settings, and its seconds.
+    """Return the excess of a fit with other settings, and the seconds it took.
 
-    Without a change the rows are scaled instead. The excess is infinite if there is no
-    such fit, or if time runs out.
+    If `change` is empty, the rows are scaled instead. The excess is infinite if the fit
+    fails or the time runs out.
     """
     X = case.X
     base = case.base

@@ -57,7 +57,7 @@ SGD_LOSSES = {
 class Part(NamedTuple):
     """A stated problem: the header of a proof, the arrays of weights, rows and codes.
 
-    ``pair`` has the two classes that it separates, if the parts are pairs of classes.
+    If the parts are pairs of classes, ``pair`` has the two classes of this one.
     """
 
     header: Statement
@@ -163,7 +163,7 @@ def by_scikit(m: Given, problem: Problem, rows: np.ndarray, n: int) -> Iterator[
     ----------
     m : a fitted classifier of a class in :data:`STATED`
     problem : its training rows, each as often as its weight
-    rows, n : which of its n training rows these are
+    rows, n : the indices of the problem's rows among the n training rows
     """
     m._validate_params()  # they may have been set after the fit
     header = {"intercept": "free"} | STATED[type(m)](m)
@@ -185,7 +185,7 @@ def by_scikit(m: Given, problem: Problem, rows: np.ndarray, n: int) -> Iterator[
         W = W / 2
         b = (b + 1) / 2
     if header["loss"] == "crammer_singer":
-        # Of two classes LinearSVC keeps the difference.
+        # For two classes LinearSVC stores the difference of the weights only.
         W = of_outputs(W, k)
         b = of_outputs(b[None], k)[0]
     yield from by_class(problem, header, C, costs, W, b)
@@ -252,7 +252,8 @@ def by_class(
 ) -> Iterator[Part]:
     """Yield one part for all classes, or one for each class against the rest.
 
-    Against the rest, LIBLINEAR and SGDClassifier weight the rows of the one class only.
+    For a class against the rest, LIBLINEAR and SGDClassifier apply the class weight
+    only to the rows of that class.
     """
     if header["loss"] in JOINT or problem.k == 2:
         yield part(problem.X, problem.y, header, costs, {"W": W, "b": b})
@@ -278,7 +279,7 @@ def by_pair(
     has_kernel = "kernel" in header
     if has_kernel and not is_numbered:
         raise ValueError("sample_weight: must be positive, or SVC misnumbers its rows")
-    sign = 1.0 if k == 2 else -1.0  # scikit-learn turns the sign of two classes
+    sign = 1.0 if k == 2 else -1.0  # scikit-learn flips it for two classes
     pairs = list(combinations(range(k), 2))
     codes = np.repeat(np.arange(k), m.n_support_)
     dual = sign * matrix(m.dual_coef_, "dual_coef_", (k - 1, len(codes)))
@@ -312,7 +313,7 @@ def part(
     arrays: Arrays,
     pair: tuple[int, int] | None = None,
 ) -> Part:
-    """Return a part for the costs of its classes, weights W and intercepts b."""
+    """Return a part, given the costs of its classes, weights W and intercepts b."""
     C = [check_positive(cost, "C times class_weight") for cost in costs.tolist()]
     header = linear(header["loss"], over="sum") | header
     header |= {"format": 1, "outputs": arrays["W"].shape[1]}

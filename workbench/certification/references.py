@@ -1,7 +1,6 @@
-"""Find reference solutions of stated problems, which enclose their optima, in limited
-time.
+"""Find reference solutions, which bound the optima of stated problems, in limited time.
 
-Nothing depends on how a reference was found: a poor one gives a wide interval, never a
+It does not matter how a reference was found: a poor one gives a wide interval, never a
 false one.
 """
 
@@ -34,13 +33,12 @@ from workbench.proofs.writers import Statement, balanced, proof_of, sparse
 from workbench.runs.run import run
 from workbench.runs.worker import Worker
 
-EXACT = 1e-7  # a relative gap that makes another reference superfluous
-NEAR = 1e-6  # the relative gap of a reference by a solver of ours
-MAX_NEWTON_WEIGHTS = (
-    2_000  # up to which logistic regression is solved by Newton's method
-)
-OPERATIONS_PER_S = 5e8  # in estimates
-SOON_S = 1.0  # estimated seconds of a fit that this process makes itself
+EXACT = 1e-7  # the relative gap at which no other reference is needed
+NEAR = 1e-6  # the relative gap at which our solvers stop
+# With more weights, logistic regression is not solved by Newton's method.
+MAX_NEWTON_WEIGHTS = 2_000
+OPERATIONS_PER_S = 5e8  # of one core, assumed in estimates
+SOON_S = 1.0  # a fit with a larger estimate is made in another process
 # An interior point method begins if its estimate is at most this many times the limit.
 MAX_OVERRUN = 5.0
 SVM = *checker.STORED, "squared_hinge"
@@ -49,9 +47,9 @@ SVM = *checker.STORED, "squared_hinge"
 class Limit:
     """The time that a certificate has left, and the process in which models are fitted.
 
-    ``cut`` says whether a step had too little time. As a context it ends with Ctrl-C,
-    which leaves no time: what was proved stays. Compiled fits ignore Ctrl-C, so their
-    process is killed.
+    ``cut`` says whether a step had too little time. Ctrl-C ends the context of a limit
+    without an exception and leaves no time, so that the proofs so far are kept.
+    Compiled fits ignore Ctrl-C, so their process is killed.
     """
 
     def __init__(self, seconds: float) -> None:
@@ -82,11 +80,11 @@ class Limit:
         self.end = 0.0
 
     def reason(self) -> str:
-        """Return what cut a step short."""
+        """Return what ended a step early, in words."""
         return "Ctrl-C" if self.interrupted else f"the limit of {self.seconds:g} s"
 
     def left(self) -> float:
-        """Return the seconds of the next step: half of all, so that others follow."""
+        """Return the seconds for the next step, half of those that are left."""
         return max(0.0, self.end - perf_counter()) / 2
 
     def fit(
@@ -116,7 +114,7 @@ def by_ours(m: Classifier, problem: Problem, limit: Limit) -> Part:
 def by_stream(
     m: Classifier, X: Matrix, y: np.ndarray, limit: Limit, max_rounds: int = 10**9
 ) -> tuple[Statement, Arrays]:
-    """Return the proof of a state of the classifier's own solver, near the optimum."""
+    """Return the proof of a state, near the optimum, of the classifier's own solver."""
     rows = as_problem(m._widened(X), y)
     name, parameters = m._solver(rows)
     if name.startswith("cuts_"):
@@ -193,7 +191,7 @@ def references(part: Part, limit: Limit) -> Iterator[Arrays]:
 
 
 def in_parts(W: np.ndarray, header: Statement) -> Arrays:
-    """Return the arrays of weights; intercepts, if there are any, are the last row."""
+    """Return weights as arrays; the last row of `W` has the intercepts, if any."""
     if header["intercept"] is None:
         return {"W": W}
     return {"W": W[:-1], "b": W[-1]}
@@ -202,7 +200,7 @@ def in_parts(W: np.ndarray, header: Statement) -> Arrays:
 def by_libsvm(part: Part, costs: np.ndarray, limit: Limit) -> Iterator[Arrays]:
     """Yield the arrays of a kernel SVM's proofs.
 
-    LIBSVM may never reach the last tolerance.
+    LIBSVM may never reach the smaller tolerance.
     """
     X = part.X.astype(float)
     for tol in (1e-5, 1e-9):
@@ -253,9 +251,9 @@ def by_clarabel(
 ) -> Arrays:
     """Return the arrays of a linear SVM's proof, by Clarabel's interior point method.
 
-    It minimises alpha/2 |w|^2 + l1 |w|_1 + costs of slacks or of their squares, where
-    each slack is at least 0 and at least 1 - G w for the rows of G that belong to it.
-    With an l1 norm, w is the difference of two weights of at least 0.
+    It minimises alpha/2 |w|^2 + l1 |w|_1 plus the costs of the slacks or of their
+    squares, where each slack is at least 0 and at least 1 - G w for its rows of G. With
+    an l1 norm, w is the difference of two weights of at least 0.
     """
     n = len(y)
     K = header["outputs"]
@@ -366,7 +364,7 @@ class Bounds:
             self.given = self.best = scorer(part, W, part.arrays)
 
     def solve(self, solutions: Iterable[Arrays]) -> None:
-        """Take the bounds of reference solutions until they are close."""
+        """Improve the bounds by reference solutions until they are close."""
         for arrays in solutions:
             with suppress(ProofError):  # of a solver that failed
                 self.improve(arrays)
@@ -374,7 +372,7 @@ class Bounds:
                 return
 
     def improve(self, arrays: Arrays) -> None:
-        """Take the bounds of a reference solution where they are better."""
+        """Replace each bound by that of a reference solution if that is better."""
         part = self.part
         with stated(Proof(part.header, arrays), part.X, part.y) as problem:
             lower, W = problem.dual()
@@ -397,7 +395,7 @@ def total(bounds: Iterable[Bounds], name: str) -> Fraction:
 def scorer(part: Part, W: np.ndarray, arrays: Arrays) -> Callable[[Matrix], np.ndarray]:
     """Return the scores of weights, (n, K), as a function of rows.
 
-    For labels 0 and 1 they are less by 1/2.
+    For the labels 0 and 1 of the squared loss, 1/2 is subtracted.
     """
     header = part.header
     intercept = header.get("intercept")

@@ -1,4 +1,4 @@
-"""Scikit-learn classifiers over the streams: ``fit`` runs a solver to its end.
+"""Scikit-learn classifiers on top of the solvers: ``fit`` runs one to its end.
 
 All have the parameters ``max_iter``, ``max_seconds`` and ``random_state`` of
 :class:`workbench.estimators.base.Classifier`, and its attributes ``classes_``,

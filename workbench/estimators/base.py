@@ -1,4 +1,4 @@
-"""The base of the classifiers: checks of parameters and rows, a run of a solver."""
+"""The base class of the classifiers, which checks arguments and runs a solver."""
 
 from __future__ import annotations
 
@@ -97,34 +97,36 @@ class Classifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
 
     Features are not scaled: scale them first, for example with StandardScaler.
 
-    Scikit-learn's callbacks, which it calls experimental, see a fitted classifier after
-    each round, and none of their time counts: ``set_callbacks(ProgressBar())``. A
+    Scikit-learn's callbacks, which it calls experimental, receive a fitted classifier
+    after each round: ``set_callbacks(ProgressBar())``. Their time does not count. A
     callback that returns True from ``on_fit_task_end`` ends the fit.
 
     Parameters
     ----------
-    tol : float > 0. The fit stops when the objective is certified to be at most this
-        fraction of itself above its minimum
+    tol : float > 0. The fit stops when the objective is proved to be above its minimum
+        by at most this fraction of itself
     max_iter : int >= 1, the largest number of rounds of the solver
-    max_seconds : float > 0 or None, wall seconds of the solver, checked between rounds
-    random_state : int or None, the solver's seed; None draws one. Solvers without a
-        seed ignore it
+    max_seconds : float > 0 or None, the limit on the solver's wall seconds, checked
+        between rounds; None sets no limit
+    random_state : int or None, the solver's seed; with None it is drawn at random.
+        Solvers without a seed ignore it
 
     Attributes
     ----------
-    classes_ : (k,) labels
-    n_features_in_ : int, ``feature_names_in_`` : (d,) if the columns of X have names
-    n_iter_ : int, rounds of the solver
+    classes_ : (k,) the sorted labels
+    n_features_in_ : int d; if the columns of X have names, ``feature_names_in_`` (d,)
+        has them
+    n_iter_ : int, the number of the solver's rounds
     trace_ : :class:`workbench.core.trace.Trace` of the fit; its last row says by which
         rule the fit was ``stopped_by``
     upper_ : float, the objective at the fitted coefficients, rounding included
     lower_ : float, a lower bound of the objective for all coefficients; ``gap_`` is
         ``upper_ - lower_``
 
-    A subclass is a dataclass of its parameters. It has two methods: ``_solver`` names
-    the solver and its parameters, ``_keep`` sets the fitted attributes. If its `tol` is
-    not relative, it also has its own ``_goal`` and ``_distance``, the distance from the
-    optimum in the units of `tol`.
+    A subclass is a dataclass of its parameters. Its method ``_solver`` returns the
+    solver's name and parameters, and ``_keep`` sets the fitted attributes. If its `tol`
+    is not relative, it also has its own ``_goal`` and ``_distance``, the distance from
+    the optimum in the units of `tol`.
     """
 
     _measured = "relative gap"
@@ -138,20 +140,19 @@ class Classifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
     def fit(self, X: Given, y: Given):
         """Fit the classifier to rows `X` (n, d), dense or sparse, and labels `y` (n,).
 
-        What an earlier fit learnt is not used. Ctrl-C ends the fit early and keeps the
-        last iterate, with its bounds if it has any.
+        Each fit starts anew. Ctrl-C ends the fit early and keeps the last iterate, with
+        its bounds if it has any.
 
         Raises
         ------
         ValueError
-            For a parameter outside its range, features that are not finite numbers, a
-            single class, or rows that the solver cannot take.
+            If a parameter is outside its range, features are not finite numbers, there
+            is a single class, or the solver cannot take the rows.
 
         Warns
         -----
         ConvergenceWarning
-            If the fit ended before `tol` was reached, for whatever reason, or if all
-            coefficients are zero.
+            If the fit ended before `tol` was reached, or if all coefficients are zero.
         """
         return self._learn(X, y)
 
@@ -189,9 +190,10 @@ class Classifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
     def _keep(self, problem: Problem, state: Any, trace: Trace) -> None:
         """Set the fitted attributes except ``classes_``, ``trace_`` and ``n_iter_``.
 
-        Here the coefficients and intercepts of linear scores are set. The scores of the
-        origin are the intercepts, and the scores of unit vectors give the coefficients.
-        With `fit_intercept` the constant feature's coefficients are the intercepts.
+        This method sets the coefficients and intercepts of linear scores. The scores of
+        the origin are the intercepts, and the scores of unit vectors give the
+        coefficients. With `fit_intercept` the constant feature's coefficients are the
+        intercepts.
         """
         intercept = state.scores(np.zeros((1, problem.d)))[0]
         coef = (state.scores(sp.identity(problem.d, format="csr")) - intercept).T
@@ -203,7 +205,7 @@ class Classifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         self._keep_bounds(trace.last)
 
     def _goal(self) -> Rule | None:
-        """Return the rule that stops at `tol`; None if the solver stops itself."""
+        """Return the rule that stops at `tol`, or None if the solver stops there."""
         return certified(self.tol)
 
     def _distance(self) -> float:
@@ -211,7 +213,7 @@ class Classifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         return relative(self.lower_, self.upper_)
 
     def _fault(self) -> str | None:
-        """Return the text of a warning if a fit ended early, or learnt nothing."""
+        """Return a warning's text if the fit ended early or all coefficients are 0."""
         distance = self._distance()
         if not distance <= self.tol:  # nan is a fault, too
             return (
@@ -294,7 +296,7 @@ class Classifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
     def _weighed(self, X: Given, sample_weight: Given) -> np.ndarray:
         """Return the checked weights of the rows.
 
-        A ValueError says that their products with C overflow.
+        A ValueError is raised if their products with C underflow or overflow.
         """
         check_numbers(sample_weight, "sample_weight")
         weights = _check_sample_weight(
@@ -311,7 +313,7 @@ class Classifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         return weights
 
     def _scores(self, X: Given) -> np.ndarray:
-        """Return the (n, k) scores of rows; a ValueError unless they are numbers."""
+        """Return the (n, k) scores of rows; raise a ValueError if any is not finite."""
         check_is_fitted(self)
         with np.errstate(over="ignore", invalid="ignore"):
             scores = self._scored(self._rows(X, reset=False))
@@ -341,7 +343,7 @@ class Classifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
 
 
 class Reports:
-    """What a fit reports to scikit-learn's callbacks: a task for each round."""
+    """The reports of a fit to scikit-learn's callbacks, with a task for each round."""
 
     def __init__(self, classifier: Classifier, problem: Problem, X: Given, y: Given):
         self.classifier = classifier
@@ -356,12 +358,12 @@ class Reports:
         self.rules = [self.report] if hasattr(classifier, "_skl_callbacks") else []
 
     def measure(self, state: State) -> Record:
-        """Keep a state, which the rule needs; measure nothing."""
+        """Keep the state for `report`, and measure nothing."""
         self.state = state
         return {}
 
     def report(self, row: Record) -> str | None:
-        """Report a round, and stop if a callback says so."""
+        """Report a round, and stop the fit if a callback says so."""
 
         def fitted() -> Record:
             classifier = copy(self.classifier)
@@ -383,9 +385,9 @@ class WeightedClassifier(Classifier):
     def fit(self, X: Given, y: Given, sample_weight: Given = None):
         """Fit the classifier to rows and labels, as :meth:`Classifier.fit` does.
 
-        A row with a `sample_weight`, a number of at least 0 for each row or one for
-        all, counts as that many equal rows. A row of weight 0 is left out, and so is a
-        class that has no other rows.
+        `sample_weight` is a number of at least 0 for each row, or one for all; a row
+        counts as that many equal rows. Rows of weight 0 are left out, and so is a class
+        that has no other rows.
         """
         return self._learn(X, y, sample_weight)
 

@@ -1,4 +1,4 @@
-"""Estimators of the solvers that certify their results, and of sampled cuts.
+"""Classifiers of the solvers that certify their results, and of sampled cuts.
 
 References
 ----------
@@ -73,18 +73,18 @@ class MinimaxRiskClassifier(WeightedClassifier):
     with probability 1/2 or more where the mode is wrong; usually the mode has the
     smaller error.
 
-    It is for a bound that can be proved, and for many features: a few hundred kernel
-    features (scikit-learn's ``Nystroem`` or ``RBFSampler``), or gene expressions. It is
-    not for a few raw features: it minimises a worst case that knows the features by
-    their means only, and its predictions are then worse than those of ``LinearSVC``,
-    although the fit has converged. An ``upper_`` near ``1 - 1/k`` says that the
-    features separate little; one far below the error on held-out rows, that `lambda0`
-    is too small for so many features. The solver is ours, and not the paper's, unless
-    `solver` is "ccg".
+    Use it if you need a proved bound of the error and have many features: a few hundred
+    kernel features (scikit-learn's ``Nystroem`` or ``RBFSampler``), or gene
+    expressions. With a few raw features, its predictions are worse than those of
+    ``LinearSVC``, although the fit has converged: the worst case knows the features by
+    their means only. An ``upper_`` near ``1 - 1/k`` says that the features separate
+    little; one far below the error on held-out rows, that `lambda0` is too small for so
+    many features. The solver is ours, and not the paper's, unless `solver` is "ccg".
 
     There is one intercept per class. A feature that is zero in every training row of a
-    class has no spread there: it is left out for that class, its coefficient is 0 and
-    no bound counts it (see :attr:`workbench.mrc.risk.MinimaxRisk.active`).
+    class has no spread there: it is left out for that class, so its coefficient is 0
+    and the bounds do not include it (see
+    :attr:`workbench.mrc.risk.MinimaxRisk.active`).
 
     Parameters
     ----------
@@ -93,14 +93,15 @@ class MinimaxRiskClassifier(WeightedClassifier):
         "auto" takes "pdhg" for sparse rows or very many features, "splitting" for many
         features times classes, else "interior_point"; the last two are for dense rows
         only. "ccg" is the paper's constraint and column generation, "ccg_fast" the same
-        from a start of ours in large dense programs; "lp" hands the whole linear
-        program to HiGHS and is for small data. None has a seed
-    tol : float >= 0, stop when ``upper_ - lower_`` is at most this
+        from a start of ours in large dense programs; "lp" passes the whole linear
+        program to HiGHS and is for small data. No solver here has a seed
+    tol : float >= 0. The fit stops when ``upper_ - lower_`` is at most this
 
     Attributes
     ----------
     coef_ : (k, d), ``intercept_`` : (k,), also for two classes
-    phi_ : float, the largest psi of a training row, threshold of the randomised rule
+    phi_ : float, the largest psi of a training row, the threshold of the randomised
+        rule
     lower_, upper_ : float, certified bounds of R*
 
     Examples
@@ -168,13 +169,13 @@ class WestonWatkinsClassifier(WeightedClassifier):
     two classes this is the SVM of ``LinearSVC(loss="hinge")`` with 2C, whose intercept
     is regularised, too.
 
-    It is for up to about a hundred classes that one linear score each can separate;
-    scaled rows are solved fastest. It is not for a few features where some classes lie
-    between others and overlap: every wrong class counts, and
-    :class:`GeneralizedLeastSquares` often has a smaller error there. It is not for very
-    many classes either (:class:`WorkingSetClassifier`). The default solver is ours, not
-    the paper's. `tol` is a fraction of the objective; the paper divides the gap by the
-    gap after the first round, which is the trace's ``gap_ratio``.
+    Use it for up to about a hundred classes that linear scores can separate; it is
+    fastest on scaled rows. If there are few features, and some classes lie between
+    others and overlap, :class:`GeneralizedLeastSquares` often has a smaller error,
+    because here every wrong class counts. For very many classes there is
+    :class:`WorkingSetClassifier`. The default solver is ours, not the paper's. `tol` is
+    a fraction of the objective; the paper divides the gap by the gap after the first
+    round, which is the trace's ``gap_ratio``.
 
     Parameters
     ----------
@@ -182,17 +183,17 @@ class WestonWatkinsClassifier(WeightedClassifier):
         :func:`workbench.weston_watkins.tuning.certify_path` proves that no other value
         is much better
     solver : {"walrus_fast", "walrus", "shark"}. All solve the same problem. "walrus" is
-        the paper's block coordinate descent, "walrus_fast" is ours with fewer visits,
-        "shark" uses Shark's solver of the subproblem, which leaves violations of 1e-6
-        and gaps of that size
-    fit_intercept : bool, append a constant feature of 1. Its coefficients, the
-        intercepts, are regularised as all others are; the problem itself has no offset
-        (the paper's appendix A.1)
+        the paper's block coordinate descent, and "walrus_fast" is our variant with
+        fewer visits. "shark" uses Shark's solver of the subproblem, which leaves
+        violations of 1e-6 and gaps of that size
+    fit_intercept : bool, whether a constant feature of 1 is appended. Its coefficients,
+        the intercepts, are regularised like all others; the problem itself has no
+        offset (the paper's appendix A.1)
 
     Attributes
     ----------
-    coef_ : (k, d), ``intercept_`` : (k,), also for two classes. The intercepts are
-        zeros without `fit_intercept`
+    coef_ : (k, d), ``intercept_`` : (k,), also for two classes. Without `fit_intercept`
+        the intercepts are zero
 
     Examples
     --------
@@ -219,35 +220,36 @@ class WorkingSetClassifier(WeightedClassifier):
     It minimises ``P = 1/2 |W|^2 + l1 |W|_1 + C sum_i max_c ([c != y_i] + x_i.(w_c -
     w_{y_i}))`` by dual ascent on a short list of classes for each row.
 
-    It is for hundreds of classes and more, and for sparse rows of length 1, where a few
+    Use it for hundreds of classes or more and for sparse rows of length 1, where a few
     rounds already predict as well as the optimum: ``max_iter=3`` suits texts of fifty
-    words or more, 4 texts of a few words, and the warning states the gap that is left.
-    On tables of a few classes it takes a hundred rounds. Its error is close to that of
-    ``LinearSVC`` if the classes are nearly separable, and larger if they overlap: that
-    is Crammer and Singer's loss, and not the solver; take
+    words or more, and ``max_iter=4`` suits texts of a few words; the warning states the
+    gap that is left. Tables of a few classes take a hundred rounds. Its error is close
+    to that of ``LinearSVC`` if the classes are nearly separable. If they overlap, it is
+    larger because of Crammer and Singer's loss, not because of the solver; use
     :class:`GeneralizedLeastSquares` then. Raw counts need thousands of rounds: scale
     the rows.
 
     Parameters
     ----------
-    C : float > 0, weight of a row's loss, as in
-        ``LinearSVC(multi_class="crammer_singer")``; the one parameter that has to be
+    C : float > 0, the weight of a row's loss, as in
+        ``LinearSVC(multi_class="crammer_singer")``; the only parameter that has to be
         tuned
-    l1 : float >= 0, weight of the l1 norm; 0.02 to 0.05 make the model of unit rows two
-        to six times smaller and cost no accuracy. 0 is Crammer and Singer's SVM
-    working_set : int from 2 to 255, number of classes in a row's list, including its
-        own; each takes 6 bytes
+    l1 : float >= 0, the weight of the l1 norm. On rows of length 1, values from 0.02 to
+        0.05 make the model two to six times smaller without a loss of accuracy. 0 gives
+        Crammer and Singer's SVM
+    working_set : int from 2 to 255, the number of classes in a row's list, including
+        its own; each takes 6 bytes
     truncate : float from 0 to 1. At the end, weights below this fraction of their root
-        mean square are dropped; 0 keeps all, 0.25 makes models of text smaller. The
-        bounds hold before that: on dense tables, the objective of the remaining weights
-        may be several times as large
-    fit_intercept : bool, append a constant feature of 1; its coefficients are
-        regularised as all others are
-    tol : float > 0, stop when P is certified to be at most this fraction of itself
-        above its minimum. A list that is too short for the optimum can keep the gap
-        above it: raise `working_set`
-    max_iter : int >= 1, rounds, each a pass over all rows and classes after two passes
-        over the lists
+        mean square are dropped; 0 keeps all, and 0.25 makes models of text smaller. The
+        bounds are those before this step: on dense tables, the objective of the
+        remaining weights may be several times as large
+    fit_intercept : bool, whether a constant feature of 1 is appended; its coefficients
+        are regularised like all others
+    tol : float > 0. The fit stops when P is proved to be above its minimum by at most
+        this fraction of itself. If the lists are too short for the optimum, the gap may
+        stay above `tol`: raise `working_set`
+    max_iter : int >= 1, the largest number of rounds; each is two passes over the
+        lists, then one over all rows and classes
 
     Attributes
     ----------
@@ -289,7 +291,7 @@ class WorkingSetClassifier(WeightedClassifier):
         return scores(self._bounded(X), self._weights)
 
     def _bounded(self, X: Given):
-        """Return the widened rows; a ValueError says that their scores may overflow."""
+        """Return the widened rows; raise a ValueError if their scores may overflow."""
         largest = float(abs(X).max())
         score = largest * float(abs(self._weights).max()) * X.shape[1]
         if not score < float(np.finfo(np.float32).max):
@@ -327,14 +329,14 @@ class GeneralizedLeastSquares(WeightedClassifier):
     """A generalized linear model, fitted by least squares steps to a certified gap.
 
     It minimises P = mean_i loss(W'x_i, y_i) + alpha/2 |W|^2. Every round costs one pass
-    over the rows and two triangular solves with one Cholesky factor of their second
-    moment, so that the scaling of the features does not matter to the first order. It
-    runs ``ls_accelerated``: the paper names this variant in Section 4; the restart of
-    its momentum is ours.
+    over the rows and two triangular solves with the Cholesky factor of their second
+    moment, so that the scaling of the features hardly matters. The solver is
+    ``ls_accelerated``, which the paper mentions in Section 4; the restart of its
+    momentum is ours.
 
-    It is for dense tables of up to 20,000 features, where its predictions are like
+    Use it for dense tables of up to 20,000 features, where its predictions are like
     those of scikit-learn's classifiers with the same loss. The solver ``ls_stagewise``
-    takes more features. The class is not for large sparse text, because the second
+    takes more features. Large sparse text does not suit the class, because the second
     moment is dense.
 
     Parameters
@@ -342,12 +344,12 @@ class GeneralizedLeastSquares(WeightedClassifier):
     link : {"softmax", "identity", "squared_hinge"}: multinomial logistic regression;
         ridge regression, 1/2 |u - y|^2; or the L2-loss SVM of every class against the
         others
-    alpha : float > 0 or None, weight of the norm next to the mean loss of a row.
-        In scikit-learn ``LogisticRegression`` has ``C = 1 / (n alpha)`` and ``Ridge``
-        has ``n alpha``. None is 1 / n, their default, where n is the number of rows or
-        the sum of their weights
-    fit_intercept : bool, append a constant feature of 1; its coefficients are
-        regularised as all others are
+    alpha : float > 0 or None, the weight of the norm relative to the mean loss of a
+        row. It equals ``C = 1 / (n alpha)`` in scikit-learn's ``LogisticRegression``
+        and ``n alpha`` in ``Ridge``. None means 1 / n, their default, where n is the
+        number of rows or the sum of their weights
+    fit_intercept : bool, whether a constant feature of 1 is appended; its coefficients
+        are regularised like all others
 
     Attributes
     ----------
@@ -373,8 +375,8 @@ class GeneralizedLeastSquares(WeightedClassifier):
         if self.link == "softmax":
             return True
         raise AttributeError(
-            f"predict_proba: link={self.link!r} has no probabilities; link='softmax' "
-            "has"
+            f"predict_proba: link={self.link!r} has no probabilities; use "
+            "link='softmax'"
         )
 
     @available_if(_has_probabilities)
@@ -393,49 +395,49 @@ class SampledCutClassifier(Classifier):
 
     It minimises ``1/2 |w|^2 + C sum_i hinge_i``. For two classes the hinge is LIBSVM's,
     ``max(0, 1 - y_i f(x_i))``; for more it is Crammer and Singer's, ``max(0, max_{j !=
-    y_i} 1 - f_{y_i}(x_i) + f_j(x_i))``. There is no bias. There is no `sample_weight`,
-    as cuts sample all rows alike, and a weight could not stand for repeated rows.
+    y_i} 1 - f_{y_i}(x_i) + f_j(x_i))``. There is no bias, and no `sample_weight`: cuts
+    sample all rows alike, so a weight could not stand for repeated rows.
 
-    It is for some 1,000 to 100,000 dense rows that no linear score separates. It is not
-    for fewer, which scikit-learn's ``SVC`` solves exactly. All solvers but
-    "constant_time" are ours (``cuts_linear_time_fast``, ``cuts_exact_fast``,
-    ``cuts_nystroem``): they take a line search from the best iterate, which the paper's
-    algorithms do not.
+    Use it for some 1,000 to 100,000 dense rows that no linear score separates. With
+    fewer rows, scikit-learn's ``SVC`` is exact. All solvers but that of "constant_time"
+    are ours (``cuts_linear_time_fast``, ``cuts_exact_fast``, ``cuts_nystroem``): they
+    take a line search from the best iterate, which the paper's algorithms do not.
 
     Parameters
     ----------
-    C : float > 0, weight of a row's hinge, as in LIBSVM; the paper's C is n times as
-        large
+    C : float > 0, the weight of a row's hinge, as in LIBSVM; the paper's C is n times
+        as large
     kernel : {"rbf", "linear"}
-    gamma : "scale" or float > 0, of "rbf"; "scale" is 1 / (d times the variance of all
-        entries of X), as in SVC
-    basis : {"linear_time", "constant_time", "exact", "nystroem"} The rows of a cut: `r`
-        random rows among those that violate (Algorithm 3), `r` random rows, without a
-        look at the others (Algorithm 2), all rows that violate (Algorithm 1), or (ours)
-        all of them in the span of a few rows. Only "exact" has a lower bound: with few
-        landmarks the optimum of the span may be far above that of all rows
-    r : int >= 1 or None, rows of a cut for the first two, landmarks of "nystroem". None
-        is 1,000 for "constant_time" and 200 for "nystroem". For "linear_time" it is all
-        rows that violate for up to 20,000 rows of up to 25 classes, and else 400 times
-        the root of half the number of classes, which may be too few to reach `tol`
-    tol : float > 0, in units of the mean hinge: stop when the last cut is violated by
-        no more. "constant_time" requires this of ten samples in a row, and knows no
-        more of all rows; "linear_time" also ends, with a warning, when the violation no
-        longer decreases
+    gamma : "scale" or float > 0, the parameter of the kernel "rbf"; "scale" means 1 /
+        (d times the variance of all entries of X), as in SVC
+    basis : {"linear_time", "constant_time", "exact", "nystroem"}, the choice of the
+        rows of a cut. In this order, they are `r` random rows among those that violate
+        their margin (Algorithm 3); those that violate among `r` random rows (Algorithm
+        2); all that violate (Algorithm 1); or (ours) all that violate, with w in the
+        span of a few rows, the landmarks. Only "exact" has a lower bound, because the
+        optimum of the span may be far above that of all rows
+    r : int >= 1 or None, the number of rows for the first two, of landmarks for
+        "nystroem". None means 1,000 for "constant_time" and 200 for "nystroem". For
+        "linear_time" it means all rows that violate, up to 20,000 rows of up to 25
+        classes, and beyond that 400 times the root of half the number of classes, which
+        may be too few to reach `tol`
+    tol : float > 0, in units of the mean hinge. The fit stops when the last cut is
+        violated by no more than this. "constant_time" requires it of ten consecutive
+        samples, which proves nothing about all rows; "linear_time" also ends, with a
+        warning, when the violation no longer decreases
 
     Attributes
     ----------
-    support_ : (m,) indices of the training rows that predictions need; there are more
-        of them than in an exact solution. ``support_vectors_`` : (m, d), the rows
-        themselves
+    support_ : (m,) the indices of the training rows that predictions need, more than in
+        an exact solution. ``support_vectors_`` : (m, d), the rows themselves
     dual_coef_ : (k, m), f_j = sum_i dual_coef_[j, i] k(support_vectors_[i], .). For two
         classes it is (1, m), for the one f of the decision function, as in SVC
-    gamma_ : float, the value that was used
-    upper_ : float, the objective at the fitted w; in single precision for
-        "linear_time", and for "nystroem" if X is; nan for "constant_time", which only
-        estimates it
+    gamma_ : float, the value of `gamma` that was used
+    upper_ : float, the objective at the fitted w. It has single precision for
+        "linear_time", and for "nystroem" if X has; it is nan for "constant_time", which
+        only estimates it
     lower_ : float, a lower bound of the objective; nan if the basis is not "exact"
-    gap_ : float, at most C n tol unless a limit ended the fit
+    gap_ : float, for "exact" at most C n tol unless a limit ended the fit, else nan
 
     Examples
     --------

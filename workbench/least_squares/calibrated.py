@@ -92,7 +92,7 @@ def ls_calibrated(
     ----------
     alpha : float > 0, the ridge penalty of the fits (18) to the mean squared error of a
         row, weighted by the problem's weights
-    basis : int m >= 1; the functions are y, y^2, ..., y^m (m = 3 in section 3.1)
+    basis : int >= 1, the number m of functions y, y^2, ..., y^m (3 in section 3.1)
     hinges : bool, whether max(y - j/m, 0), j = 1..m-1, replace the powers above the
         first, which gives a piecewise linear link, as in isotonic regression. The paper
         does not say which functions G has

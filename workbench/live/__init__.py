@@ -34,24 +34,25 @@ def explore(
 ) -> Dashboard:
     """Return a dashboard on which solvers run live; show it as the last line of a cell.
 
-    The dashboard returned before is stopped, and releases its data.
+    The dashboard that an earlier call returned is stopped and releases its data.
 
     Parameters
     ----------
     solvers : names of the registry to choose from, or one name
-    problem : data as :func:`workbench.data.load` reads them, with a test error if they
-        have test rows; a list of such descriptions to choose from, or a mapping to the
-        parameters that suit each; or a Problem, such as ``load((X, y))``
+    problem : data as :func:`workbench.data.load` reads them (if they have test rows,
+        the test error is shown); a list of such descriptions to choose from, or a
+        mapping of each to the parameters that suit it; or a Problem, such as ``load((X,
+        y))``
     parameters : initial values of the sliders by the parameter's name (default: the
         solvers' defaults)
-    chosen : solvers that are chosen at first (default: the first one)
-    seconds : initial limit on the wall seconds of each solver, positive
+    chosen : the solvers that are selected at first (default: the first of `solvers`)
+    seconds : float > 0, the initial limit on the wall seconds of each solver
 
     Raises
     ------
     ValueError
-        For an unknown name, a parameter without a slider, seconds that are not
-        positive, and arguments in another order.
+        If a name is unknown, a parameter has no slider, `seconds` is not positive, or
+        the arguments are in another order.
     """
     global _shown
     check_data(problem, "explore(solvers, problem, parameters)")

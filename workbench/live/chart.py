@@ -31,21 +31,21 @@ class Curve:
     """The points of one run: seconds, round, best bounds and test error of its rows.
 
     The test error is NaN if a row was not evaluated. A solver without a certificate has
-    no lower bounds; its objective is drawn instead of the upper ones, unchanged: the
-    best of many estimates would be too good.
+    no lower bounds; its objective is drawn instead of the upper ones, and as it is,
+    because the best of many estimates would be too low.
 
     Attributes
     ----------
     number : number of the curve on the canvas, from 1
-    settings : words on the run, such as its parameters
+    settings : texts about the run, such as its data and parameters
     row : the latest row
     ended : why the run ended, empty if it has not
-    live : whether the run can go on
+    live : whether the run can be resumed
     lane : the run, or None once it is released
-    points : numbers of all points, :data:`SIZE` for each
-    latest : numbers of the latest row
-    sent : number of points that a page has for good
-    seen, evaluated : number of rows so far, and of those that were evaluated
+    points : the numbers of all points, :data:`SIZE` for each point
+    latest : the numbers of the latest row
+    sent : the number of points that have been sent and will not change
+    seen, evaluated : the numbers of rows so far and of evaluated rows
     """
 
     number: int
@@ -63,7 +63,7 @@ class Curve:
     evaluated: int = 0
 
     def add(self, rows: list[Row]) -> None:
-        """Add rows; only some of them stay as points when the next ones come."""
+        """Add rows; only some of them remain as points once later rows follow."""
         for row in rows:
             self.row = row
             self.latest = self._point(row)
@@ -129,16 +129,17 @@ INSIDE = _module("canvas", "inside")
 class Chart(anywidget.AnyWidget):
     """Curves over solver time, which take rows from any thread.
 
-    All pages get new points. They are sent as binary appends with their position, so
-    that none is drawn twice. A page that is opened later requests all of them.
-    Removals by a page, and `clear`, can be undone one after the other.
+    New points go to all pages, in binary and with their position, so that none is drawn
+    twice. A page that is opened later requests all of them. What a page or `clear` has
+    removed can be brought back, the latest first.
 
     Parameters
     ----------
-    pending : function that returns a line on changes that have no effect yet; called
-        before every message
+    pending : function that returns a line about changes that have no effect yet; it is
+        called before every message
     release : function that releases the run whose curve a page has removed
-    ask : function that does whatever else a page asks for, given its words
+    ask : function of a page's message, called for every message; it handles the buttons
+        and the saving of runs
     """
 
     _esm = CHART
@@ -161,7 +162,7 @@ class Chart(anywidget.AnyWidget):
         self.on_msg(self._answer)
 
     def begin(self, name: str, colour: str, settings: Sequence[str] = ()) -> Curve:
-        """Return a new curve; of those that are no longer live the latest are kept."""
+        """Return a new curve; drop the oldest ended ones beyond :data:`KEPT` curves."""
         with self._lock:
             if not self.curves:
                 self._gone = []  # their numbers are given again
@@ -175,7 +176,7 @@ class Chart(anywidget.AnyWidget):
             return new
 
     def add(self, curve: Curve, rows: list[Row], restart: bool = False) -> None:
-        """Draw new rows, or only these if the run has gone back."""
+        """Draw new rows; with `restart`, draw these instead of all earlier ones."""
         with self._lock:
             if restart:
                 curve.restart(rows)
@@ -186,7 +187,7 @@ class Chart(anywidget.AnyWidget):
     def say(self, **words: object) -> None:
         """Show a ``status``, ``error``, ``note`` or other field that chart.js knows.
 
-        It is sent within 0.1 s.
+        The message is sent within 0.1 s.
         """
         with self._lock:
             self._said |= words
@@ -215,9 +216,9 @@ class Chart(anywidget.AnyWidget):
             self.send(content, [points for _, points in news])
 
     def _answer(self, _: object, content: object, buffers: object) -> None:
-        """Do what a page asks for; send everything to a new page.
+        """Do what a page requests, and send everything to a new page.
 
-        It removes a curve, undoes this, or asks for something else.
+        A request removes a curve or undoes a removal; `ask` handles the others.
         """
         words = content if isinstance(content, dict) else {}
         self._ask(words)

@@ -100,7 +100,7 @@ class Dashboard(widgets.VBox):
         self.watched.tooltip = "the solver whose state is drawn below the chart"
 
     def _connect(self) -> None:
-        """Connect the controls with what they do."""
+        """Let every control call the method that acts on it."""
         self.data.observe(lambda _: self._suit(), "value")
         self.solvers.observe(lambda _: self._choose(), "value")
         self.watched.observe(lambda _: self._look(), "value")
@@ -110,8 +110,8 @@ class Dashboard(widgets.VBox):
             control.observe(lambda _: self.chart.say(), "value")
 
     def _page(self) -> list[widgets.DOMWidget]:
-        """Return the parts of the page; without a kernel it disables what is
-        ``live-controls``."""
+        """Return the parts of the page; without a kernel, ``live-controls`` are
+        disabled."""
         title = "<b>Problem and parameters</b>, at the next run or step"
         column = widgets.VBox(
             [
@@ -136,8 +136,8 @@ class Dashboard(widgets.VBox):
     def run(self) -> None:
         """Start or resume.
 
-        If controls have changed the runs branch or start again, and so do runs that
-        have ended.
+        If controls have changed, or all runs have ended, each run branches or starts
+        again.
         """
         self._ask()
         self.player.run(self._arrange)
@@ -174,7 +174,7 @@ class Dashboard(widgets.VBox):
         return data, values
 
     def _ask(self) -> None:
-        """Request what the controls show."""
+        """Store what the controls show as the requested runs."""
         self._target = self._shown()
         self.chart.say(note="")
 
@@ -217,7 +217,7 @@ class Dashboard(widgets.VBox):
     def _lane(
         self, lanes: list[Lane], solver: str, values: Record, problem: Problem
     ) -> Lane:
-        """Return the lane to resume unless all are over, a branch of it, or a new
+        """Return an unchanged lane unless all are over, else a branch of it or a new
         one."""
         for lane in lanes:
             if lane.solver != solver or lane.problem is not problem or lane.error:
@@ -233,7 +233,7 @@ class Dashboard(widgets.VBox):
         return Lane(solver, problem, values, measure)
 
     def _asked(self, words: Record) -> None:
-        """Do what a page's button does, or send what the page saves."""
+        """Carry out the button pressed on a page, or send the runs that it saves."""
         act = self._acts.get(words.get("press", ""))
         if act:
             act()
@@ -257,7 +257,7 @@ class Dashboard(widgets.VBox):
             self._look()
 
     def _on_rows(self, lane: Lane | None, rows: list[Row] | None) -> None:
-        """Draw what the player reports, see :class:`Player`."""
+        """Draw what the player reports (see :class:`Player`)."""
         if lane is None:
             self._status()
             return
@@ -330,7 +330,7 @@ class Dashboard(widgets.VBox):
         self._set_main()
 
     def _set_main(self) -> None:
-        """Put the test error above unless all objectives are one function."""
+        """Put the test error at the top unless all objectives are the same function."""
         lanes = [curve.lane for curve in self.chart.curves if curve.lane]
         solvers = [*self.solvers.value, *(lane.solver for lane in lanes)]
         functions = {(SAME.match(name) or [name])[0] for name in solvers}

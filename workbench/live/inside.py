@@ -51,11 +51,11 @@ def portrait(state: State, problem: Problem) -> Pictures:
 
 @portrait.register
 def minimax(state: Minimax, problem: Problem) -> Pictures:
-    """Return coefficients, decisions, and what proves the bounds.
+    """Return coefficients, decisions, and the proof of the bounds.
 
-    That is the constraints, or the worst distribution. A constraint is active if it has
-    a multiplier or is tight. The most violated constraint of a row has the slack ``nu -
-    1 - psi``: below 0, it may join.
+    The constraints or the worst distribution prove the bounds. A constraint is active
+    if it has a positive multiplier or is tight. The most violated constraint of a row
+    has the slack ``nu - 1 - psi``; if that is below 0, the constraint may join.
     """
     pictures: Pictures = [draw.weights(state.M[:, :-1].T, "Coefficients M")]
     if isinstance(state, MinimaxCutState):
@@ -82,8 +82,8 @@ def weston_watkins(state: WWState, problem: Problem) -> Pictures:
 
     A row's part is ``sum_j (C max(0, z_j) - b_j z_j)`` over the wrong classes j. A
     visit of it sets ``b = clip(v - root, 0, C)`` with the root of F, and v as in
-    Proposition 3.5. C is that of the problem in progress, smaller than the parameter C
-    while a continuation lasts.
+    Proposition 3.5. Here C is that of the current problem, which is smaller than the
+    parameter C while a continuation lasts.
     """
     rows = draw.evenly(problem.n, draw.MAX_ROWS)
     k = problem.k

@@ -1,4 +1,4 @@
-"""A run that advances round by round, goes back and branches: no threads, no widgets.
+"""A run that advances round by round, goes back and branches, without any thread.
 
 >>> lane = Lane("ww_walrus", problem, {"C": 0.25})   # doctest: +SKIP
 >>> lane.advance(), lane.advance(), lane.back()      # doctest: +SKIP
@@ -31,10 +31,10 @@ from workbench.runs.run import header, resolve, warm
 
 # Certified gap at which a run ends, relative to an upper bound above 1.
 TOLERANCE = 1e-9
-RECENT = 1000  # rows that are all kept; of the older ones, fewer and fewer
-TIME_FRACTION = 0.005  # fraction of wall time for evaluating, and for keeping states
+RECENT = 1000  # latest rows, all of them kept; older rows are thinned
+TIME_FRACTION = 0.005  # of the wall time, for evaluating, and for keeping states
 MIN_PAUSE_S = 0.05  # seconds between two evaluations, or two states
-# Seconds of evaluation without pauses: errors fall fastest in the beginning.
+# Seconds of evaluation that no pause follows: errors fall fastest at the beginning.
 FREE_S = 0.3
 MEMORY = 2**28  # bytes of states kept on the way
 
@@ -42,8 +42,8 @@ MEMORY = 2**28  # bytes of states kept on the way
 class Spare:
     """Limit work between rounds to a `fraction` of the wall time.
 
-    After each piece of work it waits for at least `pause` seconds. The first `free`
-    seconds of work are followed by no wait, as new runs change fast.
+    No work is due for at least `pause` seconds after the last. This does not apply to
+    the first `free` seconds of work, as a new run changes fast.
     """
 
     def __init__(self, fraction: float, pause: float, free: float = 0.0):
@@ -61,7 +61,7 @@ class Spare:
         self._next = 0.0
 
     def run_and_rest(self, work: Callable[..., Row | None], *arguments) -> Row | None:
-        """Return ``work(*arguments)``, and wait accordingly before the next time."""
+        """Return ``work(*arguments)``, and set the time when work is due again."""
         start = perf_counter()
         result = work(*arguments)
         end = perf_counter()
@@ -84,22 +84,23 @@ class Lane:
     solver : a name of the registry
     problem : Problem
     parameters : the solver's keyword parameters; the others keep their defaults
-    measure : evaluates a state, not timed, as often as that fraction allows
+    measure : function that evaluates a state, outside the timed rounds, as often as
+        that fraction allows
 
     Attributes
     ----------
-    parameters : values of all its parameters
-    state : the present iterate, on loan; None before the first
-    rows : rows of all recent rounds, and of ever fewer of the rounds before
+    parameters : the values of all parameters of the solver
+    state : the present iterate, which the solver changes in place; None before the
+        first round
+    rows : the rows of all recent rounds and, the older the rounds, of fewer of them
     ended : why the run ended, empty if it has not
-    error : exception that ended the run, or None
-    since : round in which this lane branched off another one, or None
+    error : the exception that ended the run, or None
+    since : the round in which this lane branched off another one, or None
 
     Raises
     ------
     ValueError
-        For a name that is not a solver, or a parameter that the solver does not
-        declare.
+        If the name is not that of a solver, or the solver does not declare a parameter.
     """
 
     def __init__(
@@ -155,8 +156,8 @@ class Lane:
     def advance(self, wait: bool = False) -> Row | None:
         """Go on by one round and return its row; None if the run has come to its end.
 
-        With `wait` the row is evaluated and the state kept, whatever that costs,
-        because the next round can wait.
+        With `wait` the row is evaluated and the state kept, however long that takes:
+        the next round can wait.
         """
         if wait:
             self._evaluating.now()
@@ -169,9 +170,9 @@ class Lane:
     ) -> list[Row]:
         """Go on for `seconds` of wall time, at least one round; return the rows.
 
-        It ends early if `go` returns False, or with the first row beyond a `budget` of
-        solver seconds. An exception of the solver ends the run and is kept as
-        ``error``.
+        Playing ends early if `go` returns False, or with the first row beyond a
+        `budget` of solver seconds. An exception of the solver ends the run and is kept
+        as ``error``.
         """
         rows: list[Row] = []
         end = perf_counter() + seconds
@@ -204,9 +205,9 @@ class Lane:
         return rows
 
     def evaluate_now(self) -> Row:
-        """Evaluate the present iterate if that was not done yet, and return its row.
+        """Evaluate the present iterate unless that was done, and return its row.
 
-        An exception of the measure ends the run, as one of the solver does.
+        An exception of the measure ends the run, as an exception of the solver does.
         """
         if self.last and not self.error and self._evaluated != self.state.round:
             try:
@@ -218,8 +219,9 @@ class Lane:
     def back(self) -> bool:
         """Go back by one row; return whether there was one to go back to.
 
-        The latest kept state before that row is resumed, not timed. Solvers repeat
-        themselves bit for bit, unless their docstrings say otherwise.
+        The solver resumes from the latest kept state up to that row, and its time does
+        not count. Solvers repeat themselves bit for bit, unless their docstrings say
+        otherwise.
         """
         if len(self.rows) < 2:
             return False
@@ -244,7 +246,7 @@ class Lane:
     def branch(self, parameters: Values) -> Lane:
         """Return a lane at the same iterate, with other values of ``live`` parameters.
 
-        It raises the solver's error if the solver does not accept a value.
+        If the solver refuses a value, its error is raised.
         """
         lane = Lane(self.solver, self.problem, parameters, self.measure)
         lane.since = self.state.round
@@ -272,8 +274,8 @@ class Lane:
         self._stream = None
 
     def _keep(self) -> None:
-        """Keep a copy of the state; if memory runs short, drop every other one in
-        between."""
+        """Keep a copy of the state; beyond :data:`MEMORY`, drop every other earlier
+        one."""
         self._states.append(copied(self.state, self.problem))
         if len(self._states) > max(4, MEMORY // size(self.state)):
             del self._states[-2:0:-2]

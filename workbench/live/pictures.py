@@ -1,7 +1,7 @@
 """Pictures of a method's inside as plain data, which ``inside.js`` draws.
 
-They hold no colours and no pixels. The functions below neither change a state nor take
-long: of a large problem they look at some rows, the same ones in every round.
+Pictures hold no colours and no pixels. The functions below do not change a state, and
+are fast: of a large problem they use some rows, the same in every round.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Bars(NamedTuple):
     """One bar per value, upwards or downwards from 0.
 
     ``values`` is (m,), ``labels`` are m names of the bars or none, and ``unit`` is that
-    of the axis; ``marked`` (m,) is not 0 where a bar stands out.
+    of the axis; ``marked`` (m,) is 1 where a bar stands out, else 0.
     """
 
     title: str
@@ -83,7 +83,7 @@ class Plane(NamedTuple):
 
     ``regions`` (h, w) are classes on a grid over ``extent`` (left, right, bottom, top),
     the first row at the bottom; ``points`` (p, 2) are rows of the data of these
-    ``classes`` (p,); ``marked`` (p,) is not 0 where a point stands out.
+    ``classes`` (p,); ``marked`` (p,) is 1 where a point stands out, else 0.
     """
 
     title: str
@@ -108,8 +108,8 @@ def decisions(
 
     Parameters
     ----------
-    marked : training rows that stand out among the regions, the foremost first
-    why : a few words on the marked rows
+    marked : the training rows to mark in the plane, the most important first
+    why : why they are marked, in a few words
     """
     rows = scored(state, problem)
     if problem.d == 2:
@@ -131,7 +131,7 @@ def scored(state: State, problem: Problem) -> Scored:
 
 
 def confusion(rows: Scored, k: int) -> Image:
-    """Return how often each class was predicted as each; of many, the most frequent.
+    """Return how often each class was predicted as each, for the most frequent classes.
 
     The shades end at twice the most frequent mistake, to show mistakes next to the
     diagonal.
@@ -199,8 +199,8 @@ def weights(W: Matrix, title: str) -> Image:
     """Return (d, k) `W` as one small image per class or, if d is not a square, one row
     per class.
 
-    If there are many classes it shows the first ones; if the rows are features and
-    there are many, it shows those with the largest weights.
+    Of many classes the first are shown. Of many features the image of one row per class
+    shows those with the largest weights.
     """
     d, k = W.shape
     if k > MAX_BARS:
@@ -261,9 +261,9 @@ def ranked(
     unit: str = "",
     marked: np.ndarray | None = None,
 ) -> Bars:
-    """Return `values`, the largest first; of many, those at evenly spaced ranks.
+    """Return `values` from the largest down; of many, those at evenly spaced ranks.
 
-    Bars are named by their ranks, from 1; the title says how many there are of `what`.
+    Bars are named by their ranks, from 1; the title says how many of `what` there are.
     """
     ranks = evenly(len(values), MAX_BARS)
     order = np.argsort(-values, kind="stable")[ranks]
@@ -279,19 +279,19 @@ def evenly(n: int, limit: int) -> np.ndarray:
 
 
 def some(shown: np.ndarray, n: int, what: str) -> str:
-    """Return how many of n are shown in words, such as "500 of 3,000 test rows"."""
+    """Say how many of `n` are shown, such as "500 of 3,000 test rows"."""
     return f"{len(shown)} of {n:,} {what}" if len(shown) < n else f"{n:,} {what}"
 
 
 def finite(values: np.ndarray) -> np.ndarray:
-    """Return the nearest numbers that single precision holds; 0 for NaN."""
+    """Return the values, at most :data:`LARGEST` in size, and 0 instead of NaN."""
     numbers = np.nan_to_num(values, posinf=LARGEST, neginf=-LARGEST)
     return np.clip(numbers, -LARGEST, LARGEST)
 
 
 def pack(pictures: Iterable[Picture]) -> tuple[list[Record], list[bytes]]:
-    """Return the pictures' texts, with names and shapes of their arrays, and these in
-    float32."""
+    """Return the pictures' texts with their arrays' names and shapes, and float32
+    arrays."""
     words = []
     buffers = []
     for picture in pictures:

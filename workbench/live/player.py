@@ -1,4 +1,4 @@
-"""Lanes played in a thread of their own: run, pause, step, back, stop; no widgets."""
+"""The thread that plays lanes: run, pause, step, back and stop, without widgets."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from workbench.live.lane import Lane
 
 # Two dashboards that play together would spoil both clocks.
 ONE_AT_A_TIME = threading.Lock()
-# Wall seconds that a lane plays before others do, or its view is updated.
+# Wall seconds that a lane plays before another one does or its view is updated.
 SLICE_S = 0.02
 PLAYING = ("starting", "running")
 AT_REST = ("paused", "finished", "failed", "stopped")
@@ -19,33 +19,32 @@ Arrange = Callable[[list[Lane]], list[Lane]]
 
 
 class Player:
-    """Play lanes, the one with the least solver seconds first: all under one clock.
+    """Play lanes by turns: next is always the one with the least solver seconds.
 
     The thread runs while rounds are requested: any number of them after `run`, one per
     lane after `step`. Nothing interrupts a round: a request that comes during a round
-    is carried out at its end. A lane that fails ends alone. All methods return
-    immediately and may be called from any thread.
+    is carried out at its end. A lane that fails ends, and the others go on. All methods
+    return immediately and may be called from any thread.
 
     If several ``arrange`` functions are given before one is called, only the last one
-    is called. So each must bring about all changes that were requested, and not only
-    the latest.
+    is called. So each must make all changes that were requested, and not only the
+    latest.
 
     Parameters
     ----------
     on_rows : ``on_rows(lane, rows)`` for new rows of a lane, an empty list if it has
         ended or paused; ``on_rows(lane, None)`` for a lane that has gone back;
-        ``on_rows(None, None)`` if only the status or `lanes` have changed, which must
-        return quickly
+        ``on_rows(None, None)``, which must return quickly, if only the status or
+        `lanes` have changed
 
     Attributes
     ----------
     status : ready, starting, running, pausing, paused, stopping, stopped, finished or
         failed
-    error : the exception that kept lanes from being made, or of the last one that
-        failed, or None
-    lanes : those that `run` resumes
-    budget : solver seconds that a lane may take
-    pause_between : seconds to wait after every round, for eyes to follow
+    error : the exception that kept lanes from being made, the latest of a lane, or None
+    lanes : the lanes that `run` resumes
+    budget : the solver seconds that a lane may take
+    pause_between : seconds to wait after every round, so that it can be watched
     """
 
     def __init__(self, on_rows: Callable[[Lane | None, list[Row] | None], None]):
@@ -134,7 +133,7 @@ class Player:
                     return
 
     def _arranged(self, arrange: Arrange | None, lanes: list[Lane]) -> list[Lane]:
-        """Return the lanes to play, and evaluate those that play no longer."""
+        """Return the lanes to play, and evaluate those that are no longer played."""
         arranged = arrange(self.lanes) if arrange else self.lanes
         self._evaluate(lane for lane in lanes if lane not in arranged)
         with self._change:
@@ -144,7 +143,7 @@ class Player:
         return arranged
 
     def _play(self, lanes: list[Lane], rounds: float) -> str:
-        """Play these rounds, or a slice of time if they are infinitely many.
+        """Play `rounds` rounds, or a slice of time if `rounds` is infinite.
 
         Return the status that follows if no further rounds are due.
         """

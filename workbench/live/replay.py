@@ -71,7 +71,8 @@ class Replay:
     Raises
     ------
     ValueError
-        For a trace without rows, without ascending seconds, or of an unknown solver.
+        If a trace has no rows, has seconds that do not ascend, or is of an unknown
+        solver.
     """
 
     def __init__(self, *recordings: Recording | Trace):
@@ -105,12 +106,12 @@ def record(
     problem : Problem
     rules : rules of :mod:`workbench.core.stream`, such as ``rounds(50)``; an endless
         solver needs one
-    parameters : parameters that are not at their defaults
+    parameters : values by name; the other parameters keep their defaults
 
     Raises
     ------
     ValueError
-        As :func:`workbench.runs.run.resolve`, and errors of the solver.
+        As for :func:`workbench.runs.run.resolve`; errors of the solver are raised, too.
     """
     measure = nothing if problem.X_test is None else held_out(problem)
     lane = Lane(solver, problem, parameters or {}, measure)
@@ -137,7 +138,7 @@ def embedded(data: Values | None) -> str:
 
 
 def hashed(script: str) -> str:
-    """Return a script's hash, for a content security policy that allows no other."""
+    """Return a script's hash, for a content security policy that allows only it."""
     return f"sha256-{_base64(hashlib.sha256(script.encode()).digest())}"
 
 

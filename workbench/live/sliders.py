@@ -48,8 +48,7 @@ DEFAULT = "default"
 
 
 class Sliders:
-    """One control per parameter, or one per solver and parameter if the solvers'
-    defaults differ.
+    """One control per parameter, or per solver and parameter if their defaults differ.
 
     Parameters
     ----------
@@ -64,7 +63,7 @@ class Sliders:
     Raises
     ------
     ValueError
-        For a start that no solver has a parameter or a slider for, or that is a word
+        If a start is for a parameter that no solver or no slider has, or is a word
         instead of a number.
     """
 
@@ -101,7 +100,7 @@ class Sliders:
         return values
 
     def differ(self, solver: str, old: Values, new: Values) -> list[str]:
-        """Return the controls of the parameters whose value in `new` is another one."""
+        """Return the controls of the parameters whose values differ."""
         keys = self._keys[solver].items()
         return [key for name, key in keys if old[name] != new[name]]
 
@@ -119,7 +118,7 @@ class Sliders:
 
 
 def _check_starts(starts: Values, defaults: dict[str, Record]) -> None:
-    """Refuse initial values of parameters without a slider, and of another type."""
+    """Refuse an initial value of a parameter without a slider, or of another type."""
     for name, value in starts.items():
         declared = any(name in values for values in defaults.values())
         if name not in SLIDERS or not declared:
@@ -139,9 +138,9 @@ class Knob(anywidget.AnyWidget):
     Attributes
     ----------
     description : the name
-    options : numbers in ascending order, with words among them or without
-    value : one of them, or another number; it is given their type
-    tooltip : help in one line
+    options : the numbers in ascending order, and possibly words
+    value : one of the options, or another number, which is converted to their type
+    tooltip : the help text, in one line
     """
 
     _esm = Path(__file__).with_name("knob.js").read_text(encoding="utf-8")
@@ -160,7 +159,7 @@ class Knob(anywidget.AnyWidget):
 def control_for(
     name: str, values: Sequence, value: object, words: str
 ) -> widgets.DOMWidget:
-    """Return a check box for a switch, a menu for words, a slider for numbers."""
+    """Return a check box for a switch, a menu for words, or a slider for numbers."""
     about = {"description": name, "tooltip": words}
     if isinstance(value, bool):
         return widgets.Checkbox(value=value, **about)

@@ -64,8 +64,8 @@ def memoir_l2(
 
     Parameters
     ----------
-    eta0, eta_step : float > 0, the scale of the step sizes, and float >= 0, how fast
-        they shrink
+    eta0, eta_step : float > 0, the size of the first step, and float >= 0, how fast the
+        steps shrink
     lam : float >= 0, the weight of the regularisation; lam eta_1 must be below 1
     batch_size : int >= 1, the number of rows per step, drawn independently; by default
         100 sqrt(C), or n if that is less

@@ -80,8 +80,8 @@ def cuts_linear_time_fast(
         violate, or at most 2 r if rows of the kernel matrix are cached, all of them are
         taken
     eps : float > 0, the tolerance in units of the loss
-    p : int >= 1; the stream also ends after p rounds that together lowered the
-        violation by less than eps / 5
+    p : int >= 1, the number of rounds after which the stream also ends if they together
+        lowered the violation by less than eps / 5
     cache_mb : float >= 0, the megabytes for the scores of all rows by cuts. At least
         half of them is for rows of the kernel matrix, if at least a quarter of these
         rows fit

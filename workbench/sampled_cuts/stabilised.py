@@ -78,8 +78,9 @@ def stabilised_cuts(
     ----------
     choose : a function of answers that returns the units of the next cut and their
         weight
-    p : int >= 1; the stream also ends after p rounds that together lowered the smallest
-        violation by less than eps / 5, since the violation need not become small if
+    p : int >= 1, the number of rounds after which the stream also ends if they together
+        lowered the smallest violation by less than eps / 5, since the violation need
+        not become small if
         cuts are sampled or numbers are rounded. At w = 0 the first decrease may need a
         cut for each class, so there p is at least :data:`STALLED`
     """
