@@ -1,13 +1,13 @@
-"""Find what got slower: measure a few ratios and compare them with those committed.
+"""Find what got slower: measure some ratios and compare them with the committed ones.
 
-Each case is a method of ours and the one that it is to be faster than, on generated
-rows and such as ship with scikit-learn. Both run in turn, in fresh processes of one
-thread. A ratio is the rival's CPU seconds over ours; its spread is that over the turns.
-It ends with 1 where a ratio is less than the committed one by more than both spreads
-and a tenth. ``--update`` commits the new ones to ``ratios.json``: on an idle machine. A
-case whose data are not available says so and is skipped. Two threads are compared with
-one in wall seconds. The case of all quick figures is run once, and only if it is named:
-its times are wall seconds, too, its rival a loop of plain Python.
+Each case has one of our methods and a rival that it should be faster than. Both run in
+turn, in fresh processes of one thread. A ratio is the rival's CPU seconds divided by
+ours; its spread is the range over the turns. The exit code is 1 if a ratio is smaller
+than the committed one by more than both spreads and a tenth. ``--update`` writes the
+new ratios to ``ratios.json``, which should be done on an idle machine. A case whose
+data are not available is skipped with a message. The case of all quick figures runs
+once, and only if it is named; its times are wall seconds, and its rival is a loop of
+plain Python.
 """
 
 from __future__ import annotations
@@ -36,15 +36,14 @@ from workbench.runs.run import machine, run, versions
 from workbench.runs.worker import ONE_THREAD
 
 RATIOS = Path(__file__).with_name("ratios.json")
-NOISE = 0.1  # by which the same code moves between two days on one machine
-BUSY = 0.2  # cores that others may use before the table is warned of
+NOISE = 0.1  # by how much the ratio of the same code changes from day to day
+BUSY = 0.2  # cores that other processes may use before a warning is printed
 BOARD = {"gamma": 30.0}
 SATIMAGE = "satimage @ standard", {"C": 10.0, "gamma": 0.1}
 
 
 def solver(name: str, data: str, stop: dict[str, float], **parameters: Any) -> float:
-    """Return the CPU seconds of a solver of the registry to where it is told to
-    stop."""
+    """Return the CPU seconds until a solver of the registry meets its stopping rule."""
     trace, _ = run(name, load(data), *stopping(stop | LIMIT), parameters=parameters)
     if trace.stopped_by.startswith(f"{LIMIT['cpu']:g} "):
         raise TimeoutError(
@@ -71,8 +70,7 @@ def product(arm: str) -> float:
 
 
 def figures() -> float:
-    """Return the wall seconds of all quick figures, nothing of which was there
-    before."""
+    """Return the wall seconds of all quick figures, with no result stored before."""
     command = [sys.executable, "-m", "workbench.cli", "figures", "--again", "--out"]
     with TemporaryDirectory() as folder:
         own = {"WORKBENCH_RUNS": folder, "WORKBENCH_DATA": ""}
@@ -93,11 +91,11 @@ def loop() -> float:
 
 
 class Case(NamedTuple):
-    """The two sides of a comparison: names for the table, and functions that return CPU
+    """The two sides of a comparison: their names, and functions that return CPU
     seconds.
 
-    A case with its own number of turns is run only if it is named, one with `data` only
-    where these are available.
+    A case with its own number of `turns` runs only if it is named, and a case with
+    `data` only if they are available.
     """
 
     ours: str
@@ -120,7 +118,7 @@ def case(data: str, stop: dict, ours: str, rival: str, own: dict, other: dict) -
 
 
 def classes(name: str, own: dict[str, float], other: dict[str, float]) -> Case:
-    """Return a case of `memoir.py`, both arms with one setting of its grids."""
+    """Return a case of `memoir.py`, each arm with one setting of its grid."""
     of = memoir.CASES[name]
 
     def arm(which: str, parameters: dict[str, float]) -> float:
@@ -148,7 +146,7 @@ CASES = {
         LOSS,
         LOSS,
     ),
-    "MEMOIR": Case(  # both within 1 of the optimum: LIBLINEAR's seventh fit is
+    "MEMOIR": Case(  # to within 1 of the optimum: LIBLINEAR's seventh fit
         "cs_working_set",
         "liblinear_cs",
         lambda: solver(
@@ -198,7 +196,7 @@ CASES = {
 
 
 def main() -> int:
-    """Measure, compare and print; return 1 where something got slower."""
+    """Measure, compare and print; return 1 if something got slower."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n\n")[0])
     parser.add_argument("cases", nargs="*", metavar="CASE", help="; ".join(CASES))
     parser.add_argument(
@@ -253,19 +251,18 @@ def main() -> int:
 
 
 def missing(data: str | None) -> str | None:
-    """Return why the data of a case cannot be had, or None."""
+    """Return why the data of a case are not available, or None."""
     try:
         if data:
             load(data)
-    # a name of the data folder, without it
+    # a name that only the data folder has, without that folder
     except (FileNotFoundError, ValueError) as error:
         return str(error).partition(";")[0]
     return None
 
 
 def measured(name: str, runs: int) -> dict[str, float]:
-    """Return the medians of both sides, their ratio, and the least and the largest of a
-    turn."""
+    """Return both medians, their ratio, and the smallest and the largest of a turn."""
     runs = CASES[name].turns or runs
     turns = [[seconds(name, side) for side in ("own", "other")] for _ in range(runs)]
     own, other = (median(turn[side] for turn in turns) for side in (0, 1))
@@ -276,8 +273,7 @@ def measured(name: str, runs: int) -> dict[str, float]:
 
 
 def seconds(name: str, side: str) -> float:
-    """Return the CPU seconds of one side of a case, in a fresh process of one
-    thread."""
+    """Return the CPU seconds of one side, in a fresh process of one thread."""
     command = [sys.executable, __file__, "--child", name, side]
     done = subprocess.run(
         command,
@@ -290,14 +286,14 @@ def seconds(name: str, side: str) -> float:
 
 
 def is_slower(now: dict[str, float], before: dict[str, float] | None) -> bool:
-    """Whether the ratio fell by more than both spreads and :data:`NOISE`."""
+    """Return whether the ratio fell by more than both spreads and :data:`NOISE`."""
     if before is None:
         return False
     return now["high"] < before["low"] and now["ratio"] < (1 - NOISE) * before["ratio"]
 
 
 def compared(name: str, now: dict[str, float], before: dict[str, float] | None) -> str:
-    """Return the line of a case."""
+    """Return the line of a case in the table."""
     case = CASES[name]
     line = (
         f"{name}: {case.ours} {now['ours']:.3g} CPU s, {case.rival} "

@@ -1,10 +1,9 @@
-"""Measure two Dask workers next to this process, and compute a round on a hundred
-workers.
+"""Measure two Dask workers against this process, and compute a round on a hundred.
 
 ``python benchmarks/cluster.py [--rows 1000000]`` writes rows of 100 float32 features
-and ten classes into a temporary folder, which it removes, and gives wall and CPU
-seconds of a round, of all processes together, with rounds in turn. ``--computed``
-prints the README's table without a run.
+and ten classes into a temporary folder, which it removes. It prints the wall seconds of
+a round and the CPU seconds of all processes together; rounds here and on the cluster
+alternate. ``--computed`` prints the README's table without a run.
 """
 
 from __future__ import annotations
@@ -47,7 +46,7 @@ def main() -> None:
     given = parser.parse_args()
     if given.computed:
         return print("\n".join(computed()))
-    # with it, each buffer's pages are made again whenever rows are read
+    # With it, the pages of a buffer are allocated anew whenever rows are read.
     if not given.dask:
         dask.config.get("distributed.nanny.pre-spawn-environ").pop(
             "MALLOC_TRIM_THRESHOLD_"
@@ -66,8 +65,8 @@ def main() -> None:
 
 
 def measured(solver: str, path: Path, client: Client, rounds: int) -> None:
-    """Print the median seconds of a round here and on the cluster, after three that
-    compile."""
+    """Print the median seconds of a round here and on the cluster, after three
+    rounds."""
     here = load(path)
     steps = SOLVERS[solver].steps
     times = ([], [])
@@ -89,16 +88,14 @@ def measured(solver: str, path: Path, client: Client, rounds: int) -> None:
 
 
 def used(client: Client) -> float:
-    """Return the CPU seconds of this process, with its scheduler, and of the
-    workers."""
+    """Return the CPU seconds of this process with its scheduler, and of the workers."""
     return time.process_time() + sum(client.run(time.process_time).values())
 
 
 def computed() -> list[str]:
-    """Return a table of a round of `ls_accelerated` on 100 workers, from bytes and
-    operations.
+    """Return a table of `ls_accelerated` on 100 workers, from bytes and operations.
 
-    All bytes pass through the link of the one process, next to the scheduler.
+    All bytes pass through the network link of this process.
     """
     names = "rows | classes | GB sent | network s | work s | worker GB | here GB"
     lines = [f"| {names} | breaks first |", "|---" * 8 + "|"]
@@ -117,9 +114,9 @@ def computed() -> list[str]:
 
 
 def costs(n: int, k: int) -> tuple[float, float, float, float]:
-    """Return bytes sent, operations of a worker, bytes of a worker and of this process.
+    """Return bytes sent, operations and bytes of a worker, and bytes of this process.
 
-    A round sends W and gets X'R, both float64.
+    A round sends W and receives X'R, both in float64.
     """
     d = FEATURES
     own = 4 * n / WORKERS * d * k

@@ -1,12 +1,11 @@
-"""A long sweep under memory pressure whose processes are killed at random: nothing may
-be lost.
+"""A long sweep whose processes are killed at random and which must lose nothing.
 
-``python benchmarks/endurance.py [--minutes 60]`` sweeps ever new points. Meanwhile it
-kills a worker every few seconds, and now and then the whole sweep, which is started
-again; some points ask for more memory than they may have. In the end every finished
-point must still be as it was written, all that can be done is done, a sample is run
-again alone and must give the same trace, and the resident memory of the longest
-undisturbed sweep must be flat.
+``python benchmarks/endurance.py [--minutes 60]`` sweeps one new set of points after
+another. Meanwhile it kills a worker every few seconds and sometimes the whole sweep,
+which is then started again; some points need more memory than they are allowed. In the
+end every finished point must be as it was written, every point that can be done must be
+done, and the first three sets must give the same traces when they are run alone. It
+also prints the resident memory of the longest sweep.
 """
 
 from __future__ import annotations
@@ -44,11 +43,11 @@ DATA = ("iris", "wine", "breast_cancer", "digits")
 GREEDY = "synthetic 200000x200x4 @ given"  # 320 MB of rows
 MEMORY = 0.2  # GB that a point may take
 CLOCKS = ("seconds", "cpu")
-MARK = "WORKBENCH_ENDURANCE"  # in the environment of all that a sweep starts
+MARK = "WORKBENCH_ENDURANCE"  # in the environment of all processes that a sweep starts
 
 
 def main() -> int:
-    """Torment sweeps for the time asked for; return 1 where anything was lost."""
+    """Disturb sweeps for the given time; return 1 if anything was lost."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n\n")[0])
     parser.add_argument("--minutes", type=float, default=60.0, help="how long (60)")
     parser.add_argument(
@@ -61,7 +60,7 @@ def main() -> int:
     if given.child:
         return sweeping(given.child, given.jobs)
     with tempfile.TemporaryDirectory() as folder:
-        compiled = Path(folder) / "compiled"  # by a sweep that nothing disturbs
+        compiled = Path(folder) / "compiled"  # by a sweep that is not disturbed
         sweep(points(0), jobs=given.jobs, folder=compiled, say=quiet)
         chance = random.Random(given.seed)
         return torment(
@@ -72,7 +71,7 @@ def main() -> int:
 def torment(
     folder: Path, minutes: float, every: float, jobs: int, chance: random.Random
 ) -> int:
-    """Start sweeps, kill them and their workers, and look at what is left."""
+    """Start sweeps, kill them and their workers, and check what is left."""
     end = time.monotonic() + 60 * minutes
     kills = 0
     starts = 0
@@ -123,8 +122,7 @@ def torment(
 
 
 def sweeping(folder: Path, jobs: int) -> int:
-    """Sweep one set of points after another, and note how much memory this process
-    has."""
+    """Sweep one set of points after another, and record this process's memory."""
     for n in range(sys.maxsize):
         sweep(points(n), jobs=jobs, memory=MEMORY, folder=folder, say=quiet)
         row = {
@@ -137,8 +135,7 @@ def sweeping(folder: Path, jobs: int) -> int:
 
 
 def points(n: int) -> list[Point]:
-    """Return the points of one round: new random splits, and one that asks for too
-    much."""
+    """Return the points of one round: new random splits, and one that is too large."""
     stop = {"cpu": 1.0, "rounds": 40}
     found = grid(SOLVERS, list(DATA), stop=stop, test=0.3, seeds=[n])
     return found + (grid("ridge", GREEDY, stop=stop, seeds=[n]) if n % 5 == 0 else [])
@@ -156,7 +153,7 @@ def workers(parent: int) -> list[int]:
 
 
 def asked(question: Callable):
-    """Return the status of a process; empty if it has ended."""
+    """Return the answer about a process; empty if the process has ended."""
     try:
         return question()
     except psutil.Error:
@@ -173,8 +170,7 @@ def dead(pid: int) -> bool:
 
 
 def changed(folder: Path, known: dict[Path, str]) -> set[str]:
-    """Return the finished points that are not as they were first seen; learn the new
-    ones."""
+    """Return the finished points that have changed, and add the new ones to `known`."""
     strange = {str(path) for path in known if not path.exists()}
     for path in folder.glob("??/*.jsonl"):
         digest = hashlib.sha256(path.read_bytes()).hexdigest()
@@ -196,7 +192,7 @@ def noted(folder: Path) -> list[dict]:
 
 
 def unlike(done: Sweep) -> list[str]:
-    """Return the labels of points whose trace an undisturbed run does not give."""
+    """Return the labels of points whose traces differ from undisturbed ones."""
     from workbench.data import load
 
     found = []
@@ -230,7 +226,7 @@ def leftovers(folder: Path) -> list[int]:
 
 
 def flat(folder: Path) -> str:
-    """Return a sentence on the memory of the longest process, after its first third."""
+    """Describe the memory of the longest process, after its first third."""
     rows = noted(folder)
     if not rows:
         return "no sweep ended"
@@ -243,7 +239,7 @@ def flat(folder: Path) -> str:
 
 
 def quiet(line: str) -> None:
-    """Say nothing: the kills make many lines."""
+    """Print nothing, because the kills would give many lines."""
 
 
 if __name__ == "__main__":

@@ -1,10 +1,10 @@
-"""Stagewise least squares against the machine: its products, a second core, its memory.
+"""Compare the speed of stagewise least squares with that of the machine's products.
 
 ``python benchmarks/least_squares.py [--runs 3] [--data SPEC] [--out results.json]``
-runs every arm in a fresh process, the arms in turn, and prints medians. Peers at equal
-error are the figure `ls_vs_solvers`. ``--recipe`` instead fits the two models of the
-recipe for deskewed MNIST, a seed a run: its last 10,000 training rows judge, then the
-test rows.
+runs the arms in turn, each in a fresh process, and prints medians. The figure
+`ls_vs_solvers` compares with peers at equal error. Instead, ``--recipe`` fits the two
+models of the recipe for deskewed MNIST with another seed in each run, and evaluates
+them first on the last 10,000 training rows, then on the test rows.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ def main() -> None:
 
 
 def measure(arm: str, rows: Path, features: int) -> dict:
-    """Run one arm in a fresh process, BLAS with one thread."""
+    """Run one arm in a fresh process of one thread."""
     others = psutil.cpu_percent(interval=1.0) / 100 * os.cpu_count()
     command = [
         sys.executable,
@@ -123,8 +123,7 @@ def measure(arm: str, rows: Path, features: int) -> dict:
 
 
 def measured(arm: str, problem: Problem, features: int) -> dict:
-    """Run one arm in this process: its seconds, operations, and memory above rows and
-    code."""
+    """Run one arm here, and return its seconds, operations and additional memory."""
     work, operations = WORK.get(arm, fit)(problem, ARMS[arm], features)
     forget_peak()
     before = psutil.Process().memory_info().rss / 1e6
@@ -134,15 +133,14 @@ def measured(arm: str, problem: Problem, features: int) -> dict:
         "seconds": clock.seconds,
         "cpu": clock.cpu,
         "operations": operations,
-        "memory_mb": max(0.0, peak_memory() - before),  # Linux counts pages in batches
+        "memory_mb": max(0.0, peak_memory() - before),  # Linux counts in batches
     }
 
 
 def products(
     problem: Problem, parameters: None, features: int
 ) -> tuple[Callable, float]:
-    """Return products of single precision as large as those of a block, and their
-    operations."""
+    """Return float32 products as large as those of a block, and their operations."""
     rng = np.random.default_rng(0)
     A = rng.standard_normal((GRAM_ROWS, BLOCK), np.float32)
     B = rng.standard_normal((BLOCK, BLOCK), np.float32)
@@ -157,7 +155,7 @@ def products(
 
 
 def grams(problem: Problem, parameters: None, features: int) -> tuple[Callable, float]:
-    """Return the Gram matrix of a block whose features are there: n p^2 operations."""
+    """Return the Gram matrix of a block of given features, and its n p^2 operations."""
     g = fitted(problem, "fourier", BLOCK, BLOCK)
     F = np.zeros((problem.n, problem.k), np.float32)
     rows = TrainingRows(problem, F, g, "identity")
@@ -169,8 +167,8 @@ def grams(problem: Problem, parameters: None, features: int) -> tuple[Callable, 
 def fit(problem: Problem, parameters: dict, features: int) -> tuple[Callable, float]:
     """Return a fit, and the operations of its products.
 
-    The Gram matrix of a block is computed in the first pass only. Every visit makes the
-    features again, and every step of a visit has two thin products.
+    The Gram matrix of a block is computed in the first pass only. Every visit computes
+    the features again, and every step of a visit has two thin products.
     """
     settings = parameters | {"n_features": features, "block": BLOCK}
     for _ in islice(
@@ -186,8 +184,8 @@ def fit(problem: Problem, parameters: dict, features: int) -> tuple[Callable, fl
 def predict(
     problem: Problem, parameters: dict, features: int
 ) -> tuple[Callable, float]:
-    """Return the scores of all rows from their seeds, and the operations of its
-    products."""
+    """Return the prediction of all rows, with features from seeds, and its
+    operations."""
     settings = parameters | {"n_features": features, "block": BLOCK}
     tiny = last(
         islice(ls_stagewise_passes(problem, **settings | {"n_features": BLOCK}), 2)
@@ -200,7 +198,7 @@ def predict(
 
 
 def recipe(seed: int, judged: str) -> dict:
-    """Return errors (%) on the validation or the test rows, and CPU seconds of all but
+    """Return errors (%) on the validation or test rows, and CPU seconds after
     loading."""
     sys.path.append(str(Path(__file__).parents[1] / "notebooks" / "figures"))
     from upright import deskewed
@@ -231,13 +229,13 @@ WORK = {"sgemm": products, "gram": grams, "predict": predict}
 
 
 def last(steps):
-    """Run a stream to its end."""
+    """Run a stream to its end, and return its last state."""
     *_, state = steps
     return state
 
 
 def print_table(runs: dict[str, list[dict]], problem: Problem, features: int) -> None:
-    """Print medians, and what they are of the rate of sgemm in the same runs."""
+    """Print medians, and the rates as fractions of that of sgemm in the same runs."""
     middle = {
         arm: {key: median(run[key] for run in done) for key in done[0]}
         for arm, done in runs.items()

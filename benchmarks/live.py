@@ -1,9 +1,9 @@
-"""Measure what a dashboard costs a solver: time to the same round, watched and alone.
+"""Measure how much a dashboard slows a solver: the time to a round, with and without.
 
 ``python benchmarks/live.py [CASE ...] [--runs 5]`` runs both arms in turn, each in a
 fresh process with one thread: the stream alone, and the same stream on a dashboard that
-judges, keeps states, draws portraits and sends ten updates a second, packed as a kernel
-packs them. It prints medians.
+evaluates, keeps states, draws portraits and sends ten updates a second in a kernel's
+format. It prints medians.
 """
 
 from __future__ import annotations
@@ -45,8 +45,7 @@ CASES = {
 
 
 def alone(solver: str, data: str, parameters: dict, last: int | None) -> dict:
-    """Play the stream to round `last`, or for SECONDS or to its end where that is
-    None."""
+    """Run the stream to round `last`; if that is None, for SECONDS or to its end."""
     problem = load(data)
     steps, parameters = resolve(solver, parameters)
     warm(steps, problem, parameters)
@@ -59,7 +58,7 @@ def alone(solver: str, data: str, parameters: dict, last: int | None) -> dict:
 
 
 def watched(solver: str, data: str, parameters: dict, last: int) -> dict:
-    """Play it on a dashboard, from the moment that the solver starts."""
+    """Run the stream on a dashboard, timed from the solver's start."""
     sent = []
     for view in (Chart, Inside):
         view.send = lambda self, content, buffers=(): sent.append(
@@ -83,7 +82,7 @@ def watched(solver: str, data: str, parameters: dict, last: int) -> dict:
     if not over.wait(PATIENCE):
         raise RuntimeError(f"round {last} was not reached: {dashboard.player.error}")
     (begin, first), (end, seconds) = times[0], times[-1]
-    # judging the first row, which is always done, is left out
+    # The evaluation of the first row, which always happens, is not counted.
     wall = end - begin + first
     return {
         "wall": wall,

@@ -1,7 +1,8 @@
-"""Measure both arms of a benchmark alike: one clock, one limit, one memory gauge, one
-file format.
+"""The clock, time limit, memory gauge and file format that all arms of benchmarks
+share.
 
-Only NumPy, SciPy and the standard library: the peers' environment has no workbench.
+It imports only NumPy, SciPy and the standard library, because the peers' environment
+has no workbench.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ class Clock:
 
 
 def limit_cpu(seconds: float) -> None:
-    """Let the system end this process after `seconds` more CPU seconds, also inside C
+    """Let the system end this process after `seconds` more CPU seconds, even in C
     code."""
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     _, hard = resource.getrlimit(resource.RLIMIT_CPU)
@@ -40,16 +41,15 @@ def limit_cpu(seconds: float) -> None:
 def peak_memory() -> float:
     """Return the largest resident size of this process so far in MB (10^6 bytes).
 
-    Linux hands ``ru_maxrss`` of the parent down to its children; VmHWM is this process
-    alone.
+    On Linux a child inherits ``ru_maxrss`` of its parent, while VmHWM is of this
+    process alone.
     """
-    # In bytes on macOS, which has no such status.
+    # On macOS, which has no such status, ru_maxrss is in bytes.
     return status("VmHWM") or resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
 
 
 def status(name: str) -> float | None:
-    """Return a size in MB from Linux's status of this process; None on other
-    systems."""
+    """Return a size in MB from Linux's status of this process, or None elsewhere."""
     try:
         lines = Path("/proc/self/status").read_text(encoding="ascii").splitlines()
     except OSError:
@@ -59,10 +59,9 @@ def status(name: str) -> float | None:
 
 
 class PeakMemory:
-    """The largest memory of this process in MB (10^6 bytes), without the pages of
-    mapped files.
+    """The largest memory of this process in MB (10^6 bytes), without mapped files.
 
-    A thread looks every 10 ms, because no system counts this.
+    A thread samples it every 10 ms, because no system records it.
     """
 
     def __init__(self):
@@ -79,7 +78,7 @@ class PeakMemory:
         self.largest = max(self.largest, status("RssAnon") or peak_memory())
 
     def stop(self) -> float:
-        """Return the largest memory so far, and look no longer."""
+        """Return the largest memory so far, and stop sampling."""
         self._look()
         self._ended.set()
         self._thread.join()
@@ -87,13 +86,13 @@ class PeakMemory:
 
 
 def forget_peak() -> None:
-    """Let :func:`peak_memory` start again from the memory in use now, if Linux can."""
+    """Reset :func:`peak_memory` to the memory in use now, where Linux allows it."""
     with suppress(OSError):
         Path("/proc/self/clear_refs").write_text("5", encoding="ascii")
 
 
 def save_rows(path: Path, X, y: np.ndarray) -> None:
-    """Save the rows and labels that every arm of a case starts from."""
+    """Save the rows and labels for all arms of a case."""
     if sp.issparse(X):
         np.savez(
             path, y=y, data=X.data, indices=X.indices, indptr=X.indptr, shape=X.shape

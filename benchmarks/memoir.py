@@ -1,11 +1,10 @@
-"""MEMOIR: exact search against graphs and products, working sets against LIBLINEAR,
-many classes.
+"""MEMOIR's exact search against graphs, and our working sets against LIBLINEAR.
 
 ``python benchmarks/memoir.py [CASE ...] [--runs 3] [--out results.json]`` chooses the
-parameters of every arm that has any to choose on rows held out of the training rows,
-then runs the arms in turn, each in a fresh process with one thread, and prints medians.
-README.md in this folder says what is on the clock. Without names it runs the cases that
-together end within five minutes.
+parameters of every arm that has a grid on rows held out of the training rows. Then it
+runs the arms in turn, each in a fresh process with one thread, and prints medians.
+README.md in this folder says what is timed. Without names it runs the cases that
+together take less than five minutes.
 """
 
 from __future__ import annotations
@@ -38,12 +37,12 @@ from workbench.memoir.working_set import truncated
 from workbench.peers.centroid import centroid
 from workbench.runs.run import machine, run, versions, warm
 
-QUERIES = 2_000  # rows that are searched for
-JUDGED = 10_000  # test rows, at most
+QUERIES = 2_000  # rows whose best wrong class is searched
+JUDGED = 10_000  # at most this many test rows
 TRUNCATE = (
     0.25  # weights below this times their root mean square are not part of a model
 )
-SLACK = 0.5  # standard errors of the validation error that a faster setting may cost
+SLACK = 0.5  # standard errors by which a faster setting may be worse
 ONE_THREAD = dict.fromkeys(
     ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS"),
     "1",
@@ -51,7 +50,7 @@ ONE_THREAD = dict.fromkeys(
 
 
 class Linear(NamedTuple):
-    """Weights (d, k), as a judge wants them."""
+    """Weights (d, k) as a state, for the measures."""
 
     W: sp.csr_array | np.ndarray
 
@@ -66,7 +65,7 @@ def centroids(problem: Problem) -> sp.csr_array:
 
 
 def search(problem: Problem, *, mips: str, **options: Any) -> dict:
-    """Look for the best wrong class of some rows under the centroids."""
+    """Search the best wrong class of some rows, with the centroids as weights."""
     W, rows, y = searched(problem)
     small = make_oracle(mips, k=5, d=problem.d, **options)  # compiles
     small.update(W[:, :5])
@@ -80,7 +79,7 @@ def search(problem: Problem, *, mips: str, **options: Any) -> dict:
 
 
 def multiply(problem: Problem) -> dict:
-    """Look for them with SciPy's product of sparse matrices."""
+    """Search the same classes with SciPy's product of sparse matrices."""
     W, rows, y = searched(problem)
     with Clock() as clock:
         S = (problem.X[rows] @ W).toarray()
@@ -90,14 +89,13 @@ def multiply(problem: Problem) -> dict:
 
 
 def searched(problem: Problem) -> tuple[sp.csr_array, np.ndarray, np.ndarray]:
-    """Return the weights, and the rows and labels that are searched for."""
+    """Return the weights, and the rows and labels of the search."""
     rows = np.random.default_rng(0).permutation(problem.n)[:QUERIES]
     return centroids(problem), rows, problem.y[rows]
 
 
 def costs_of_search(problem: Problem, build: float, query: float) -> dict:
-    """Return milliseconds a query, alone and with its share of an index for 100 sqrt(k)
-    rows."""
+    """Return milliseconds per query, alone and with its share of building the index."""
     once = 1e3 * query / min(QUERIES, problem.n)
     return {
         "cpu": once,
@@ -114,8 +112,7 @@ def memoir(problem: Problem, *, solver: str, count: int, **parameters: Any) -> d
 def working_sets(
     problem: Problem, *, count: int, balance: float = 0.0, **parameters: Any
 ) -> dict:
-    """Train ours for `count` rounds, rows weighted by (rows of their
-    class)^-balance."""
+    """Train our solver, with rows weighted by (rows of their class)^-balance."""
     weights = np.bincount(problem.y)[problem.y] ** -balance
     problem = replace(problem, weights=weights / weights.mean())
     return trained(
@@ -143,8 +140,7 @@ def trained(
 
 
 def liblinear(problem: Problem, *, C: float, tol: float) -> dict:
-    """Train LIBLINEAR's Crammer-Singer SVM through scikit-learn, without an
-    intercept."""
+    """Train scikit-learn's Crammer-Singer SVM (LIBLINEAR), without an intercept."""
     from sklearn.svm import LinearSVC
 
     settings = {
@@ -162,7 +158,7 @@ def liblinear(problem: Problem, *, C: float, tol: float) -> dict:
 
 
 def nothing_learnt(problem: Problem) -> dict:
-    """Take the centroids."""
+    """Use the centroids as the model."""
     warm(centroid, problem, {})
     before = begin()
     with Clock() as clock:
@@ -172,21 +168,20 @@ def nothing_learnt(problem: Problem) -> dict:
 
 
 def begin() -> float:
-    """Forget the largest size so far, and return the present one, in MB."""
+    """Reset the peak memory, and return the present size in MB."""
     forget_peak()
     return psutil.Process().memory_info().rss / 1e6
 
 
 def grown(before: float) -> float:
-    """Return by how many MB the process has been larger than it was before, at most."""
+    """Return by how many MB the process has grown beyond `before`, at its peak."""
     return max(0.0, peak_memory() - before)
 
 
 def judged(problem: Problem, W: sp.csr_array | np.ndarray) -> dict:
-    """Return accuracies in percent, and the megabytes of a list of weights at 8 bytes
-    each.
+    """Return accuracies in percent, and the model's megabytes at 8 bytes per weight.
 
-    Every arm's weights are cut alike, at :data:`TRUNCATE`.
+    The weights of every arm are truncated at :data:`TRUNCATE`.
     """
     W = truncated(sp.csr_array(W, dtype=np.float32, copy=True), TRUNCATE)
     found = macro(problem)(Linear(W))
@@ -198,8 +193,7 @@ def judged(problem: Problem, W: sp.csr_array | np.ndarray) -> dict:
 
 
 class Case(NamedTuple):
-    """Data as `load` reads them, the arms, what each may choose from, and whose time is
-    1."""
+    """Data as `load` reads them, the arms, their grids, and the arm whose time is 1."""
 
     data: str
     arms: dict[str, Callable[..., dict]]
@@ -294,8 +288,7 @@ def main() -> None:
 
 
 def measure_case(name: str, case: Case, runs: int) -> list[dict]:
-    """Tune all arms of a case, run them in turn, print its table and return the
-    runs."""
+    """Tune the arms of a case, run them in turn, print a table and return the runs."""
     try:
         problem = load(case.data, test=case.test)
         held = (
@@ -327,7 +320,7 @@ def measure_case(name: str, case: Case, runs: int) -> list[dict]:
 
 
 def choose(held: Problem, fit: Callable[..., dict], grid: list[dict]) -> dict:
-    """Return the fastest point of a grid whose validation error is near the least."""
+    """Return the fastest point of a grid with a validation error near the best."""
     found = [fit(held, **point) for point in grid]
     best = max(one["accuracy"] for one in found) / 100
     level = 100 * (best - SLACK * np.sqrt(best * (1 - best) / len(held.y_test)))
@@ -356,7 +349,7 @@ def load_split(folder: Path) -> Problem:
 
 
 def print_case(records: list[dict], rival: str) -> None:
-    """Print medians over the runs, and CPU times over that of the rival."""
+    """Print medians over the runs, and the ratios of CPU times to that of the rival."""
     skipped = ("case", "arm", "chosen", "load")
     columns = [
         key

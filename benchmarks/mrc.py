@@ -1,9 +1,8 @@
-"""Minimax risk classifiers against the published code and against our own baselines.
+"""Compare minimax risk classifiers with the published code and with our baselines.
 
-``python benchmarks/mrc.py [CASE ...] [--runs 3] [--out results.json]`` measures every
-arm of a case in a fresh process with one thread, the arms in turn (A B A B ...), and
-prints medians. What is on the clock, and what the peer is given, is in README.md in
-this folder.
+``python benchmarks/mrc.py [CASE ...] [--runs 3] [--out results.json]`` runs the arms of
+a case in turn (A B A B ...), each in a fresh process with one thread, and prints
+medians. README.md in this folder says what is timed and what the peer receives.
 """
 
 from __future__ import annotations
@@ -38,12 +37,12 @@ ONE_THREAD = dict.fromkeys(
     ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS"),
     "1",
 )
-BUSY = 0.2  # cores that others may use before a table is warned of
+BUSY = 0.2  # cores that other processes may use before a warning is printed
 MARKS = (1e-1, 5e-2, 2e-2, 1e-2, 5e-3, 1e-3, 1e-4, 1e-5, 1e-6)
 
 
 def main() -> None:
-    """Measure the cases named on the command line, all by default."""
+    """Measure the cases named on the command line, or all if none is named."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n\n")[0])
     parser.add_argument("cases", nargs="*", metavar="CASE", help=", ".join(CASES))
     parser.add_argument(
@@ -71,7 +70,7 @@ def main() -> None:
 
 
 def measure_case(name: str, case: Case, runs: int) -> list[dict]:
-    """Run all arms of a case in turn, `runs` times, print its table and return the
+    """Run the arms of a case in turn, `runs` times, print a table and return the
     runs."""
     try:
         problem = case.problem()
@@ -97,15 +96,14 @@ def measure_case(name: str, case: Case, runs: int) -> list[dict]:
 
 
 def measure(arm: Arm, rows: Path, folder: Path) -> dict:
-    """Run one arm in a fresh process with one thread; return what it cost and why it
-    ended."""
+    """Run one arm in a fresh process with one thread; return its costs and its end."""
     folder.mkdir()
     (folder / "arm.json").write_text(json.dumps(asdict(arm) | {"rows": str(rows)}))
     if arm.solver == "MRCpy":
         script = [MRCPY.python(), HERE / "mrcpy_fit.py"]
     else:
         script = [sys.executable, HERE / "mrc.py", "--child"]
-    # This process sleeps meanwhile: whatever is busy now will compete with the
+    # This process waits meanwhile, so whatever is busy now competes with the
     # measurement.
     others = psutil.cpu_percent(interval=1.0) / 100 * os.cpu_count()
     record = {"load": round(os.getloadavg()[0], 2), "others": round(others, 2)}
@@ -127,7 +125,7 @@ def measure(arm: Arm, rows: Path, folder: Path) -> dict:
 
 
 def child(folder: Path) -> None:
-    """Run one of our arms in this process; what :func:`measure` starts."""
+    """Run one of our arms in this process, which :func:`measure` started."""
     arm = json.loads((folder / "arm.json").read_text(encoding="utf-8"))
     problem = as_problem(*load_rows(Path(arm["rows"])), name=folder.name)
     settings = {"parameters": arm["parameters"], "warm_up": False}
@@ -151,8 +149,7 @@ def coefficients(state: State, d: int) -> np.ndarray:
 
 
 def read_certificates(path: Path) -> dict:
-    """Return costs and bounds of a trace, and the CPU second at which each gap was
-    certified."""
+    """Return costs and bounds of a trace, and the CPU seconds to each certified gap."""
     trace = read_trace(path)
     gaps = trace.column("gap")
     cpu = trace.column("cpu")
@@ -167,8 +164,8 @@ def read_certificates(path: Path) -> dict:
 
 
 def judge(problem: Problem, folder: Path) -> dict:
-    """Return U(mu) and the test error of the coefficients that an arm left: one judge
-    for all."""
+    """Return U(mu) and the test error of an arm's coefficients, in one way for all
+    arms."""
     if not (folder / "M.npy").exists():
         return {}
     M = np.load(folder / "M.npy")
@@ -179,8 +176,8 @@ def judge(problem: Problem, folder: Path) -> dict:
 
 
 def summarise(case: Case, records: list[dict]) -> list[dict]:
-    """Return one row an arm: medians, and the ratio of its CPU time to that of the
-    first."""
+    """Return a row for each arm: medians, and its CPU time over that of the first
+    arm."""
     # Every certified lower bound holds for the problem, whichever arm found it.
     lower = max((r["lower"] for r in records if "lower" in r), default=0.0)
     rows = []
@@ -205,13 +202,13 @@ def summarise(case: Case, records: list[dict]) -> list[dict]:
 
 
 def middle(records: list[dict], key: str) -> float | None:
-    """Return the median of what the records hold under `key`, None where none does."""
+    """Return the median of `key` over the records that have it, or None."""
     values = [r[key] for r in records if key in r]
     return median(values) if values else None
 
 
 def print_case(case: Case, records: list[dict]) -> None:
-    """Print the table of a case and, where it has targets, how they were met."""
+    """Print the table of a case and how its targets, if any, were met."""
     rows = summarise(case, records)
     print(
         "| arm | U(mu) - R* at most | CPU s (range) | wall s | peak MB | CPU ratio | "
@@ -254,7 +251,7 @@ def print_case(case: Case, records: list[dict]) -> None:
 
 
 def number(value: float | None, how: str) -> str:
-    """Return a number as text, a dash for none."""
+    """Return a number as text, or a dash for None."""
     return "-" if value is None else format(value, how)
 
 

@@ -1,7 +1,7 @@
-"""The cases of `mrc.py`: data, arms and targets of every case.
+"""The cases of `mrc.py`, with their data, arms and targets.
 
-The paper's ResNet18 features could not be downloaded here, so pixels through random
-ReLU features, of the paper's n, d and k, stand in for its image sets.
+The paper's ResNet18 features could not be downloaded, so random ReLU features of
+pixels, with the paper's n, d and k, replace its image sets.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from workbench.data import features
 
 @dataclass(frozen=True)
 class Arm:
-    """One solver with its parameters, run until it certifies `gap` or `limit` CPU
-    seconds pass.
+    """A solver with its parameters, which runs to a certified `gap` or `limit` CPU
+    seconds.
 
-    `solver` is a name of our registry, or MRCpy, which stops by a rule of its own.
+    `solver` is a name of our registry, or MRCpy, which has its own stopping rule.
     """
 
     solver: str
@@ -39,11 +39,10 @@ class Arm:
 
 @dataclass(frozen=True)
 class Case:
-    """The first arm is ours, the others are its rivals; `targets` are CPU seconds to a
-    gap.
+    """The first arm is ours, the others are rivals; `targets` are CPU seconds by gap.
 
-    `ratio` is the target for the median CPU time of the best rival over ours, `memory`
-    the target for the peak of our process in MB.
+    `ratio` is the target for the median CPU time of the best rival divided by ours, and
+    `memory` is the target for the peak memory of our process in MB.
     """
 
     problem: Callable[[], Problem]
@@ -54,15 +53,15 @@ class Case:
 
 
 def tabular(name: str, fourier: int = 0) -> Problem:
-    """Return 80 % of the rows, columns standardised, followed by random Fourier
-    features."""
+    """Return 80 % of the rows, standardised, with `fourier` random features
+    appended."""
     problem = data.load(name, test=0.2, scale="standard")
     return features.fourier(problem, fourier) if fourier else problem
 
 
 def relu(problem: Problem, n_features: int) -> Problem:
-    """Return random ReLU features sqrt(2 / n_features) max(0, w_j x), w_j ~ N(0, I);
-    dense."""
+    """Return dense ReLU features sqrt(2 / n_features) max(0, w_j x) with w_j ~ N(0,
+    I)."""
     rng = np.random.default_rng(0)
     weights = rng.standard_normal((problem.d, n_features), problem.X.dtype)
     weights *= problem.X.dtype.type(np.sqrt(2 / n_features))
@@ -71,18 +70,17 @@ def relu(problem: Problem, n_features: int) -> Problem:
 
 
 def mnist_sized() -> Problem:
-    """MNIST pixels in [0, 1] through 512 random ReLU features, standardised: 56000 x
-    512 x 10."""
+    """Return 512 standardised ReLU features of MNIST's pixels: 56000 x 512 x 10."""
     problem = data.load("mnist @ given", test=0.2)
     unit = replace(problem, X=problem.X / 255, X_test=problem.X_test / 255)
     return features.standardise(relu(unit, 512))
 
 
 def hundred_classes() -> Problem:
-    """MNIST and Fashion-MNIST, each split by k-means into 50 classes: 48000 x 512 x
-    100.
+    """Return MNIST and Fashion-MNIST in 50 k-means clusters each: 48000 x 512 x 100.
 
-    As many rows, features and classes as the paper's CIFAR-100, of which it uses 80 %.
+    These are the rows, features and classes of the paper's CIFAR-100, of which it uses
+    80 %.
     """
     pixels = []
     labels = []
@@ -101,13 +99,13 @@ OURS = "mrc_interior_point"
 CASES = {
     "satellite_peer": Case(
         lambda: tabular("satellite"),
-        # MRCpy at its default tolerance, and as near to our accuracy as it comes.
+        # MRCpy at its default tolerance, and as close to our accuracy as possible.
         (Arm(OURS), Arm("MRCpy"), Arm("MRCpy", {"eps1": 1e-6, "max_iters": 5000})),
         ratio=10,
     ),
     "optdigits_peer": Case(
         lambda: tabular("optdigits"),
-        # At its default of 150 rounds MRCpy ends far from any solution here.
+        # With its default of 150 rounds MRCpy ends far from a solution here.
         (Arm(OURS), Arm("MRCpy", {"max_iters": 5000}, limit=200)),
         targets={1e-6: 5},
         ratio=40,
@@ -120,8 +118,8 @@ CASES = {
         ),
         ratio=2,
     ),
-    # The paper's own algorithm and setting, to its own end; its times with Gurobi are
-    # the targets.
+    # The paper's algorithm and setting, to the algorithm's end; the paper's times with
+    # Gurobi are the targets.
     "satellite_paper": Case(
         lambda: tabular("satellite", fourier=400),
         (Arm("mrc_ccg", {"columns": False}, gap=0.0, limit=600),),

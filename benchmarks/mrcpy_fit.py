@@ -1,5 +1,4 @@
-"""One fit of MRCpy in a process of its own, run by the interpreter of
-``benchmarks/.peers``.
+"""Fit MRCpy once, in a process with the interpreter of ``benchmarks/.peers``.
 
 ``mrcpy_fit.py FOLDER`` reads the folder's ``arm.json`` and the rows that it names; it
 writes ``result.json`` and the coefficients ``M.npy``, (k, d + 1) with the intercept
@@ -18,20 +17,19 @@ from MRCpy import MRC
 
 
 def fit(X: np.ndarray, y: np.ndarray, lambda0: float, **options) -> MRC:
-    """Return MRCpy fitted to the paper's problem: 0-1 loss, all rows, ``lambda0 *
-    std``.
+    """Return MRCpy fitted to the paper's problem, with 0-1 loss and ``lambda0 * std``.
 
-    MRCpy divides `s` by sqrt(n), and optimises over 5000 rows at most unless `X_` is
-    given. `deterministic` concerns prediction alone.
+    MRCpy divides `s` by sqrt(n), and optimises over at most 5000 rows unless `X_` is
+    given. `deterministic` affects predictions only.
     """
     model = MRC(loss="0-1", s=lambda0 * np.sqrt(len(X)), deterministic=False, **options)
     return model.fit(X, y, X_=X)
 
 
 def main(folder: Path) -> None:
-    """Fit, timed from loaded arrays to coefficients."""
-    # Gurobi takes all cores and has no thread variable, but reads this file where it
-    # starts.
+    """Fit MRCpy, timed from loaded arrays to coefficients."""
+    # Gurobi uses all cores and obeys no environment variable, but reads this file in
+    # the working directory.
     Path("gurobi.env").write_text("Threads 1\n", encoding="ascii")
     arm = json.loads((folder / "arm.json").read_text(encoding="utf-8"))
     options = {"solver": "ccg", "lambda0": 0.01} | arm["parameters"]

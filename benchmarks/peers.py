@@ -1,9 +1,8 @@
-"""Make the environments of the systems that we are measured against: ``make peers``.
+"""Make the environments of the systems that we compare with: ``make peers``.
 
-Each runs in an environment of its own, as it comes from the package index: no file of
-it is changed and none of its imports is replaced. MRCpy 3.0.0 is in
-``benchmarks/.peers``, all that ``benchmarks/rivals.py`` measures in
-``benchmarks/.rivals``.
+Each system runs as it comes from the package index: no file of it is changed and none
+of its imports is replaced. MRCpy 3.0.0 is in ``benchmarks/.peers``, and the systems of
+``benchmarks/rivals.py`` are in ``benchmarks/.rivals``.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from typing import NamedTuple
 
 
 class Environment(NamedTuple):
-    """Pinned packages, those that are installed without their requirements, and a
+    """An environment: pinned packages, those without their requirements, and a
     check."""
 
     folder: Path
@@ -34,12 +33,12 @@ class Environment(NamedTuple):
 
     @property
     def ready(self) -> bool:
-        """Whether it is there and passed its check with exactly these pins."""
+        """Whether the environment passed its check with exactly these pins."""
         done = self.folder / ".ok"
         return done.exists() and done.read_text(encoding="utf-8") == self.pins
 
     def python(self) -> Path:
-        """Return its interpreter.
+        """Return the path of the environment's interpreter.
 
         Raises
         ------
@@ -52,7 +51,7 @@ class Environment(NamedTuple):
         return self.folder / "bin" / "python"
 
     def make(self) -> None:
-        """Make it unless it is there already."""
+        """Make the environment unless it is ready."""
         where = f"benchmarks/{self.folder.name}"
         if self.ready:
             return print(where, "is up to date")
@@ -79,24 +78,24 @@ class Environment(NamedTuple):
         print(where, "is ready")
 
 
-# as in our own environment: both run on the same BLAS
+# as in our own environment, so that both use the same BLAS
 NUMPY = "numpy==2.4.6", "scipy==1.17.1"
 
 MRCPY = Environment(
     Path(__file__).parent / ".peers",
     (
         *NUMPY,
-        # from 1.7 its feature maps are warned about, from 1.8 refused
+        # MRCpy's feature maps cause warnings from 1.7 on and errors from 1.8 on
         "scikit-learn==1.6.1",
         "cvxpy==1.9.3",
-        # MRCpy's LP solver; the size-limited licence ends on 2027-11-29
+        # MRCpy's LP solver, whose size-limited licence ends on 2027-11-29
         "gurobipy==13.0.3",
     ),
-    # The packages above are all that MRCpy imports when its solvers run. Its other
-    # requirements (the torch classifier with its gigabytes of CUDA, and pandas, pyarrow
-    # and tqdm) serve modules that `import MRCpy` never loads.
+    # MRCpy's solvers import the packages above only. Its other requirements (torch with
+    # gigabytes of CUDA, pandas, pyarrow and tqdm) are for modules that `import MRCpy`
+    # never loads.
     ("MRCpy==3.0.0",),
-    # An expired licence shows when a model is made, not when gurobipy is imported.
+    # An expired licence is noticed when a model is made, not when gurobipy is imported.
     "import gurobipy; gurobipy.Model(); from MRCpy import MRC; MRC(solver='ccg')",
 )
 RIVALS = Environment(
@@ -128,7 +127,7 @@ class Programs(NamedTuple):
     programs: dict[str, tuple[str, ...]]
 
     def make(self) -> Path:
-        """Return the folder of the programs, which are fetched and compiled once."""
+        """Return the folder of the programs; download and compile them if needed."""
         if all((self.folder / name).exists() for name in self.programs):
             return self.folder
         self.folder.mkdir(exist_ok=True)
@@ -148,7 +147,7 @@ class Programs(NamedTuple):
         return self.folder
 
 
-# free for scientific use only
+# SVMlight is free for scientific use only.
 SVMLIGHT = Programs(
     Path(__file__).parent / ".svmlight",
     "svmlight==0.4",

@@ -1,14 +1,14 @@
-"""Measure proofs: what verification takes of the solve, and how large the files are.
+"""Measure proofs: the time of verification relative to the solve, and the file sizes.
 
     WORKBENCH_DATA=... python benchmarks/proofs.py [SOLVER or DATA ...] [--seconds 60]
     [--gap 1e-6]
 
-Every case is solved to a relative gap of 1e-6 by the solver's own bounds, or as far as
-the time goes; its proof is written, read and verified, and the shorter of two
-verifications counts. All times are CPU seconds of this process on one thread;
-verification includes reading the file and the checksum of the rows. The targets are at
-most a tenth of the solve where that takes a second or more, and 300 KiB in the median;
-the cases that miss them are named at the end.
+Every case is solved until the solver's bounds have a relative gap of 1e-6 or the time
+is up. Its proof is written, read and verified twice, and the shorter verification
+counts. All times are CPU seconds of this process on one thread; verification includes
+reading the file and the checksum of the rows. The targets are a tenth of the solve, if
+that takes a second or more, and 300 KiB in the median; the cases that miss the first
+are named at the end.
 """
 
 import os
@@ -32,7 +32,7 @@ from workbench.data import load
 from workbench.proofs import verify, write
 from workbench.runs.run import load_average, run
 
-# The targets.
+# Targets: fraction of a solve of at least SOLVE seconds, and median KiB.
 SHARE = 0.1
 SOLVE = 1.0
 KIB = 300.0
@@ -71,7 +71,7 @@ CASES = [  # solver, parameters, data
 def measured(
     solver: str, parameters: dict, spec: str, gap: float, limit: float, path: Path
 ) -> dict:
-    """Solve, prove and verify one case; return its row of the table."""
+    """Solve one case, write its proof and verify it; return its row of the table."""
     problem = replace(load(spec), X_test=None, y_test=None)
 
     def close(row) -> str | None:
@@ -156,7 +156,7 @@ def main() -> None:
 
 
 def summary(rows: list[dict]) -> str:
-    """Return how the targets were met, and which cases missed them."""
+    """Return how the targets were met, and which cases missed that of the time."""
     long = [row for row in rows if row["solve"] >= SOLVE]
     missed = [f"{r['solver']} on {r['data']}" for r in long if r["share"] > SHARE]
     size = statistics.median(row["kib"] for row in rows)

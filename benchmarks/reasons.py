@@ -1,4 +1,4 @@
-"""What was run to explain differences from printed numbers, or to decide a claim.
+"""The runs that explain differences from printed numbers, or decide a claim.
 
     python benchmarks/reasons.py minimax dry_bean
     python benchmarks/reasons.py svm house16
@@ -6,12 +6,12 @@
     python benchmarks/reasons.py waves 4000
     python benchmarks/reasons.py compact letter 3 4
 
-`minimax` prints R* and test errors for columns, features and lambda, and `svm` errors
-of the L1-norm SVM; `rounds` prints average errors of MRC-CCG, `waves` Table 1 of least
-squares on mnist, and `compact` MRC-LP as a small program and by HiPO.
-data/reference/tried.csv has the outcomes. A case takes some minutes. Only `compact` is
-timed, with HiGHS's interior point method HiPO, too, if the package highspy-extras is
-installed.
+`minimax` prints R* and test errors for several columns, features and lambdas, and `svm`
+prints test errors of the L1-norm SVM. `rounds` prints average errors of MRC-CCG,
+`waves` reproduces Table 1 of least squares on mnist, and `compact` solves MRC-LP as a
+small program and by HiPO. data/reference/tried.csv has the outcomes. A case takes some
+minutes. Only `compact` is timed; HiGHS's interior point method HiPO takes part if the
+package highspy-extras is installed.
 """
 
 from __future__ import annotations
@@ -45,14 +45,13 @@ FEATURES = "+ 400 fourier", "| 400 fourier", "| 400 mrcpy"
 
 
 def prepared(name: str, scale: str, features: str, seed: int = 0) -> Problem:
-    """Return 80 % of the rows with random Fourier features appended, or with these
-    alone."""
+    """Return 80 % of the rows, with random Fourier features appended or these alone."""
     return load(f"{name} @ {scale} {features}", test=0.2, seed=seed)
 
 
 def confidence(problem: Problem, lambda0: float, equal: bool) -> MinimaxRisk:
-    """Return the problem with lambda = `lambda0` times the deviation of Phi, or for all
-    alike."""
+    """Return the problem; with `equal`, lambda is `lambda0` and not times the
+    deviation."""
     risk = minimax_risk(problem, lambda0)
     return replace(risk, lam=np.where(risk.active, lambda0, 0.0)) if equal else risk
 
@@ -67,7 +66,7 @@ def ended(
 
 
 def minimax(name: str) -> Iterator[str]:
-    """Yield the minimax risk and the test error for columns, features and lambda."""
+    """Yield minimax risks and test errors by columns, features and lambda."""
     for scale, features, equal in product(SCALES, FEATURES, (False, True)):
         problem = prepared(name, scale, features)
         with patch.object(
@@ -81,7 +80,7 @@ def minimax(name: str) -> Iterator[str]:
 
 
 def svm(name: str) -> Iterator[str]:
-    """Yield the test error of the L1-norm SVM; lambda is for mean or sum of losses."""
+    """Yield test errors of the L1-norm SVM, with lambda for the mean or the sum."""
     for scale, features in product(SCALES, FEATURES):
         problem = prepared(name, scale, features)
         for against, lam in (("mean", 0.01), ("sum", 0.01 / problem.n)):
@@ -91,8 +90,8 @@ def svm(name: str) -> Iterator[str]:
 
 
 def rounds(name: str) -> Iterator[str]:
-    """Yield the average errors |R^k - R*| at which MRC-CCG ends, for its settings and
-    columns."""
+    """Yield the errors |R^k - R*| at which MRC-CCG ends, by settings, columns and
+    split."""
     settings = {
         "as printed": {},
         "eps1 = 1e-3": {"eps1": 1e-3},
@@ -113,7 +112,7 @@ def rounds(name: str) -> Iterator[str]:
 
 
 def waves(m: str) -> Iterator[str]:
-    """Yield the errors of least squares and the logistic method on `m` random Fourier
+    """Yield the test errors of both methods of Table 1 on `m` random Fourier
     features."""
     m = int(m)
     problem = load("mnist @ maximum | 50 pca")
@@ -126,7 +125,7 @@ def waves(m: str) -> Iterator[str]:
     for kind, width in kinds:
         W = normal.standard_normal((50, m)) * np.sqrt(2 / (width * median**2))
         b = normal.uniform(0, 2 * np.pi, m)
-        if kind == "pairs":  # a cosine and a sine of each
+        if kind == "pairs":  # a cosine and a sine of each frequency
             W[:, m // 2 :] = W[:, : m // 2]
             b = np.repeat((0, -np.pi / 2), m // 2)
 
@@ -174,12 +173,11 @@ def logistic(
 
 
 def compact(name: str, *classes: str) -> Iterator[str]:
-    """Yield the CPU seconds of MRC-LP, of its compact program and of MRC-CCG, to a gap
-    of 0.01.
+    """Yield the CPU seconds of MRC-LP, its compact program and MRC-CCG (gap 0.01).
 
-    With nu, max_S (sum_S v_y - 1) / |S| <= nu - 1 is sum_y (v_y - nu + 1)_+ <= 1: k + 1
-    rows for each x instead of 2^k - 1. Each program is solved as it is and as its dual,
-    60 s at most.
+    The constraint max_S (sum_S v_y - 1) / |S| <= nu - 1 is equivalent to sum_y (v_y -
+    nu + 1)_+ <= 1, which takes k + 1 rows for each x instead of 2^k - 1. Each program
+    is solved as it is and as its dual, for at most 60 s.
     """
     methods = "simplex", *["hipo"] * (find_spec("highspy_extras") is not None)
     for k in classes:

@@ -1,10 +1,9 @@
-"""Classifiers that a user would pick instead, next to ours: equal rows, equal search,
-one thread.
+"""Compare ours with other popular classifiers: equal rows, equal search, one thread.
 
-Each system is tuned on a fifth of the training rows, at its defaults first and then at
-random settings of its ranges, until a budget of CPU seconds is spent; the best setting
-is fitted to all training rows and judged on the test rows. ``benchmarks/rivals.csv``
-holds what was measured, and what it already holds is not measured again.
+Each system is tuned with a fifth of the training rows held out, first at its defaults
+and then at random settings, until a budget of CPU seconds is spent. The best setting is
+fitted to all training rows and evaluated on the test rows. ``benchmarks/rivals.csv``
+has the results, and what it has is not measured again.
 """
 
 from __future__ import annotations
@@ -64,7 +63,7 @@ def main() -> None:
 
 
 def measured(name: str, budget: float, done: list[dict]) -> Iterator[tuple[str, dict]]:
-    """Yield the systems that are missing for a data set, and what each has come to."""
+    """Yield each system that is missing for a data set, and its outcome."""
     try:
         problem = with_test_rows(name, 0.3, SEED)
     except FileNotFoundError as error:
@@ -98,7 +97,7 @@ def measured(name: str, budget: float, done: list[dict]) -> Iterator[tuple[str, 
 
 
 def fit(name: str, folder: str, budget: float) -> dict:
-    """Return the outcome of a system's search, and its last fit if there is one."""
+    """Return the outcome of a system's search and, if there is one, of its last fit."""
     package = SYSTEMS[name].package
     ours = package in OURS
     try:
@@ -142,8 +141,7 @@ def fit(name: str, folder: str, budget: float) -> dict:
 
 
 def pin(package: str) -> str:
-    """Return the version of a package in the rivals' environment, empty if it is not
-    from there."""
+    """Return the version of a package in the rivals' environment, or an empty text."""
     pins = dict(line.split("==") for line in RIVALS.packages)
     return pins.get(package, pins.get(f"{package}-cpu", ""))
 

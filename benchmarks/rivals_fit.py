@@ -1,5 +1,4 @@
-"""Tune, fit and judge one system on one data set, in a process and an environment of
-its own.
+"""Tune, fit and evaluate one system on one data set, in its own environment.
 
 ``rivals_fit.py FOLDER`` reads the folder's ``arm.json`` and the rows ``search.npz``,
 ``held.npz``, ``train.npz`` and ``test.npz``; it prints one line of JSON per trial and
@@ -27,16 +26,16 @@ import scipy.sparse as sp
 from measuring import forget_peak, load_rows, peak_memory
 from sklearn.datasets import dump_svmlight_file
 
-LOSS = (1e-4, 1e2)  # C of a row's loss; all ranges are searched on a log scale
+LOSS = (1e-4, 1e2)  # C of a row's loss; all ranges have a log scale
 BOOSTS = {"learning_rate": (0.02, 0.5), "reg_lambda": (1e-3, 1e3)}
 AUTHORS = "the authors' code"  # not from a package index
-# gamma times the features' variance and number
+# This gamma is multiplied by the features' variance and number.
 KERNEL = {"C": (1e-2, 1e4), "gamma": (1e-3, 1e3)}
 
 
 class System(NamedTuple):
-    """A system to measure: its package, its rows, and its searched and fixed
-    settings."""
+    """A system to measure: its package, its rows, its searched ranges and its
+    factory."""
 
     package: str
     rows: str  # "dense" or "sparse"
@@ -45,8 +44,7 @@ class System(NamedTuple):
 
 
 def of(path: str, **fixed: Any) -> Callable[..., Any]:
-    """Return a factory of an estimator like scikit-learn's, imported on the first
-    call."""
+    """Return a factory of scikit-learn-like estimators, imported on the first call."""
     module, _, name = path.rpartition(".")
     return lambda **setting: getattr(import_module(module), name)(**fixed, **setting)
 
@@ -69,8 +67,7 @@ class LibSVM:
 
 
 class Liblinear:
-    """LIBLINEAR's Crammer-Singer SVM, multicore edition, with one thread as all others
-    have."""
+    """The Crammer-Singer SVM of LIBLINEAR's multicore edition, with one thread."""
 
     def __init__(self, C: float = 1.0) -> None:
         self.options = f"-s 4 -c {C} -B 1 -q"
@@ -87,7 +84,7 @@ class Liblinear:
 
 
 class NapkinXC:
-    """A probabilistic label tree, or one classifier per class, of napkinXC."""
+    """The probabilistic label tree of napkinXC, or its classifier for each class."""
 
     def __init__(self, kind: str, **setting: float) -> None:
         self.model = getattr(import_module("napkinxc.models"), kind)(
@@ -104,7 +101,7 @@ class NapkinXC:
 
 
 class Omikuji:
-    """Omikuji's three balanced label trees; it reads its rows from a file."""
+    """Omikuji's three balanced label trees, which read the rows from a file."""
 
     def __init__(self, c: float | None = None) -> None:
         self.c = c
@@ -134,10 +131,9 @@ class Omikuji:
 
 
 class PDSparse:
-    """The authors' programs of PD-Sparse, in the folder that PDSPARSE names; with its
-    post-solve.
+    """The authors' programs of PD-Sparse in the folder PDSPARSE, with their post-solve.
 
-    A tenth of the rows is its held-out file, which its early stop needs.
+    A tenth of the rows is held out in a file for the early stop.
     """
 
     def __init__(self, c: float = 1.0, l1: float = 0.1) -> None:
@@ -177,8 +173,7 @@ class PDSparse:
 
 
 def fourier_risk(**setting: float):
-    """Return a minimax risk classifier on as many Fourier features as its paper
-    takes."""
+    """Return a minimax risk classifier on as many Fourier features as in its paper."""
     from sklearn.kernel_approximation import RBFSampler
     from sklearn.pipeline import make_pipeline
 
@@ -189,8 +184,7 @@ def fourier_risk(**setting: float):
 
 
 class Streamed:
-    """A solver of ours without an estimator: some rounds, and the scores of its last
-    state."""
+    """A solver of ours without an estimator, which predicts after some rounds."""
 
     def __init__(
         self, solver: str, rounds: int, scale: str = "given", **parameters: Any
@@ -218,8 +212,7 @@ class Streamed:
 
 
 def stages(**setting: float) -> Streamed:
-    """Return three passes of stagewise least squares on standardised columns, in 24
-    blocks."""
+    """Return three passes of stagewise least squares on standardised columns."""
     sizes = {
         "features": "orthogonal_fourier",
         "n_features": 8192,
@@ -337,14 +330,14 @@ SYSTEMS = {
 
 
 def cpu() -> float:
-    """Return the CPU seconds of this process and of the programs that it has run."""
+    """Return the CPU seconds of this process and of the programs that it ran."""
     return sum(os.times()[:4])
 
 
 def trial(
     system: System, setting: Mapping[str, float], rows: str, judges: str
 ) -> dict[str, Any]:
-    """Fit on the rows of one file, timed, and count the errors on those of another."""
+    """Fit on the rows of one file, timed, and compute the error on those of another."""
     X, y = load_rows(Path(rows))
     known, y = np.unique(y, return_inverse=True)
     forget_peak()
@@ -356,7 +349,7 @@ def trial(
     spent = cpu() - spent
     programs = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024 / 1e6
     X, y = load_rows(Path(judges))
-    # a class never seen
+    # A class without training rows gets a code that is never predicted.
     y = np.where(np.isin(y, known), np.searchsorted(known, y), len(known))
     if hasattr(model, "error"):
         error = model.error(X, y)
@@ -372,7 +365,7 @@ def trial(
 
 
 def settings(system: System, unit: float):
-    """Yield the system's defaults, then random settings; gamma is in units of
+    """Yield the system's defaults, then random settings, with gamma in units of
     `unit`."""
     yield {}
     rng = np.random.default_rng(0)
@@ -393,7 +386,7 @@ def main(folder: Path) -> None:
     X, y = load_rows(Path("search.npz"))
     square = X.multiply(X) if sp.issparse(X) else X * X
     unit = float(1 / (X.shape[1] * (square.mean() - X.mean() ** 2)))
-    with np.load("few.npz") as few:  # a warm-up: lazy imports and kernels
+    with np.load("few.npz") as few:  # a warm-up for lazy imports and kernels
         rows = few["rows"]
     system.make().fit(X[rows], np.unique(y[rows], return_inverse=True)[1])
     best = None

@@ -1,10 +1,9 @@
-"""Measure solvers on a memory-mapped file of rows, in a process whose memory is
-limited.
+"""Measure solvers on a memory-mapped file of rows, in a process of limited memory.
 
 ``python benchmarks/rows.py [--gb 20] [--memory-gb 2] [--cold]`` writes float32 rows
-into a temporary folder, which it removes. A round is given as a multiple of reading the
-file once, in wall and in CPU seconds, with readings and rounds in turn; ``--cold``
-drops the file from the system's cache before each.
+into a temporary folder, which it removes. The time of a round is given as a multiple of
+reading the file once, in wall and in CPU seconds; readings and rounds alternate.
+``--cold`` drops the file from the system's cache before each.
 """
 
 from __future__ import annotations
@@ -35,8 +34,7 @@ CHUNK = 10_000  # rows that are made together
 
 
 def main() -> None:
-    """Write the file, measure each solver in a process of its own, and print a
-    table."""
+    """Write the file, measure each solver in a fresh process, and print a table."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n\n")[0])
     parser.add_argument(
         "--gb", type=float, default=2.0, help="size of the file (default 2)"
@@ -97,7 +95,7 @@ def main() -> None:
 
 
 def write(path: Path, n: int, d: int, k: int) -> None:
-    """Write rows around one centre per class, and their labels, chunk by chunk."""
+    """Write rows around one centre per class and their labels, chunk by chunk."""
     rng = np.random.default_rng(0)
     y = rng.integers(k, size=n)
     centres = rng.standard_normal((k, d), np.float32) / 8
@@ -109,11 +107,11 @@ def write(path: Path, n: int, d: int, k: int) -> None:
             X = rng.standard_normal((rows.stop - rows.start, d), np.float32)
             (X + centres[y[rows]]).tofile(file)
         file.flush()
-        os.fsync(file.fileno())  # the cache drops what is written, nothing else
+        os.fsync(file.fileno())  # `forget` drops only what is written
 
 
 def measured(solver: str, path: str, rounds: int, cold: bool) -> dict:
-    """Return the wall and CPU seconds of reading and of a round, and the peak memory in
+    """Return wall and CPU seconds of reading and of a round, and the peak memory in
     MB."""
     steps = SOLVERS[solver].steps
     settings = SETTINGS.get(solver, {})

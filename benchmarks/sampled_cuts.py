@@ -1,15 +1,14 @@
-"""Sampled cuts against LIBSVM: the same problems, tuned alike, to the end that each
-comes to.
+"""Compare sampled cuts with LIBSVM on the same problems, tuned alike.
 
 ``python benchmarks/sampled_cuts.py [CASE ...] [--runs 3] [--out results.json]`` tunes C
 and gamma of every arm on rows held out of the training rows, then runs the arms in
 turn, each in a fresh process with one thread, and prints medians. README.md in this
-folder says what is on the clock.
+folder says what is timed.
 
-Two more cases are asked for by name. ``sets`` runs LIBSVM and the line search on all
-data sets, in one process and in turn: one row per set, which is whole or has at most
-``--rows`` training rows. ``flat`` runs the constant time algorithm with the same
-parameters on 10,000, 100,000 and 1,000,000 rows.
+Two more cases run only by name. ``sets`` runs LIBSVM and the line search in turn, in
+one process, on all data sets with at most ``--rows`` training rows each. ``flat`` runs
+the constant time algorithm with the same parameters on 10,000, 100,000 and 1,000,000
+rows.
 """
 
 from __future__ import annotations
@@ -52,7 +51,7 @@ ARMS = {
 RIVAL = "LIBSVM"
 PLAIN = "linear time"
 OURS = "linear time, line search"
-ALIKE = "LIBSVM, same C and gamma"  # as the arm that it is compared with
+ALIKE = "LIBSVM, same C and gamma"  # as those of the arm it is compared with
 ARMS[ALIKE] = ARMS[RIVAL]
 GRID = {"C": (1.0, 10.0), "gamma": None}
 # Rows, at most.
@@ -66,8 +65,7 @@ ONE_THREAD = dict.fromkeys(
 
 
 class Case(NamedTuple):
-    """Training and test rows, the widths to try, and the arms that would take too
-    long."""
+    """Training and test rows, the widths to try, and the arms that take too long."""
 
     load: Callable[[], Problem]
     gammas: tuple[float, ...]
@@ -87,7 +85,7 @@ def adult() -> Problem:
     return load("a9a @ given | 70 % rows")
 
 
-# Constants were tuned on the sets of the first half, if at all; the others judge.
+# If constants were tuned, then on the sets of the first half; the others evaluate.
 TUNING = (
     "digits, breast_cancer, dna, letter, ijcnn1, mnist, optdigits, pulsar, news20 @ "
     "tfidf, onet_titles @ tfidf | 100 classes, a9a @ given, satimage, covtype_10k"
@@ -97,8 +95,8 @@ JUDGING = (
     "sector @ tfidf, rcv1_ce_g @ given, icd10 @ tfidf | 100 classes, omniglot | 100 "
     "classes, checkers 10000"
 )
-SET_ROWS = 20_000  # training rows of a set, at most: of more, LIBSVM takes minutes
-SLOW = 10.0  # CPU seconds of both arms from which a set is run once
+SET_ROWS = 20_000  # training rows of a set, at most; with more, LIBSVM takes minutes
+SLOW = 10.0  # CPU seconds of both arms above which a set is run only once
 SET_TUNED_ON = 1_500
 SET_VALIDATED_ON = 1_500
 WIDTHS = (0.3, 1.0, 3.0)  # multiples of scikit-learn's "scale"
@@ -165,8 +163,7 @@ def main() -> None:
 
 
 def measure_case(name: str, case: Case, runs: int) -> list[dict]:
-    """Tune all arms of a case, run them in turn, print its table and return the
-    runs."""
+    """Tune the arms of a case, run them in turn, print a table and return the runs."""
     try:
         problem = case.load()
     except FileNotFoundError as missing:
@@ -194,8 +191,7 @@ def measure_case(name: str, case: Case, runs: int) -> list[dict]:
 def measure_sets(
     runs: int, most: int = SET_ROWS, only: tuple[str, ...] = ("",)
 ) -> list[dict]:
-    """Tune and time both arms on every set; print a row for each, and medians of both
-    halves."""
+    """Tune and time both arms on every set; print a row for each, and medians."""
     records = []
     warned = 0.0
     print(
@@ -250,19 +246,17 @@ def measure_sets(
 
 
 def capped(problem: Problem, most: int) -> Problem:
-    """Return a problem with a stratified part of the training rows, if they are
-    more."""
+    """Return a problem with at most this many training rows, a stratified part."""
     return problem.subset(most / problem.n, 0) if problem.n > most else problem
 
 
 def widths_of(problem: Problem) -> tuple[float, ...]:
-    """Return the gammas to try, by scikit-learn's "scale"."""
+    """Return the gammas to try, multiples of scikit-learn's "scale"."""
     return tuple(factor * scale(problem) for factor in WIDTHS)
 
 
 def measure_flat(runs: int) -> list[dict]:
-    """Time the constant time algorithm on ever more rows, C the same and then C n the
-    same."""
+    """Time the constant time algorithm by number of rows, with C constant, then C n."""
     records = []
     for kept in ("C", "C n"):
         first = None
@@ -292,14 +286,13 @@ def tune(
     most: int = TUNED_ON,
     held_out: int = VALIDATED_ON,
 ) -> dict[str, float]:
-    """Return the C and gamma of least error on rows held out of (some of) the training
-    rows."""
+    """Return the C and gamma of smallest error on held-out training rows."""
     rng = np.random.default_rng(0)
     rows = rng.permutation(problem.n)
     fitted = rows[: min(most, problem.n // 2)]
     held = rows[len(fitted) : len(fitted) + held_out]
     X, y = problem.X, problem.y
-    held = held[np.isin(y[held], y[fitted])]  # the fit knows no other classes
+    held = held[np.isin(y[held], y[fitted])]  # of classes with fitted rows
     part = as_problem(X[fitted], y[fitted], X_test=X[held], y_test=y[held])
     grid = [{"C": C, "gamma": gamma} for C, gamma in product(GRID["C"], gammas)]
     return min(grid, key=lambda parameters: fit(part, arm, parameters)["error"])
@@ -330,8 +323,7 @@ def load_split(folder: Path) -> Problem:
 
 
 def fit(problem: Problem, arm: str, parameters: dict[str, float]) -> dict:
-    """Run one arm to its end in this process; the share of its small quadratic
-    programs, too."""
+    """Run one arm to its end in this process, and time its small quadratic programs."""
     name, own = ARMS[arm]
     spent = [0.0]
     solve = model.solve_qp
@@ -362,8 +354,7 @@ def fit(problem: Problem, arm: str, parameters: dict[str, float]) -> dict:
 
 
 def print_case(records: list[dict], n: int) -> None:
-    """Print medians over the runs, and their ratios to LIBSVM and to the paper's
-    algorithm."""
+    """Print medians, and their ratios to LIBSVM and to the paper's algorithm."""
     arms = list(dict.fromkeys(record["arm"] for record in records))
     middle = {
         arm: {

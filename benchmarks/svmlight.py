@@ -1,8 +1,8 @@
-"""SVMlight, the yardstick of the paper on sampled cuts, next to the paper's algorithms.
+"""Compare the algorithms of the paper on sampled cuts with SVMlight.
 
-``python benchmarks/svmlight.py [CASE ...]`` builds SVMlight's two programs, runs the
-cases that ``benchmarks/svmlight.csv`` does not contain yet, each method alone and on
-one thread, and appends a row for each run. Every method gets the same rows, C and
+``python benchmarks/svmlight.py [CASE ...]`` builds SVMlight's two programs and makes
+the runs that ``benchmarks/svmlight.csv`` does not contain yet, one after the other on
+one thread. It appends a row for each run. Every method gets the same rows, C and
 kernel. README.md in this folder says what is timed, and the terms of SVMlight.
 """
 
@@ -32,9 +32,9 @@ from workbench.runs.worker import one_thread
 
 TABLE = Path(__file__).with_suffix(".csv")
 QUALITY = Path(__file__).parents[1] / "results" / "cuts_quality.parquet"
-CACHE_MB = 512  # of kernel values, as LIBSVM's
+CACHE_MB = 512  # of kernel values, as for LIBSVM
 EPS = 5e-3  # of the sampled cuts, as in both notebooks
-SCORES_MB = 4096.0  # of scores by cuts, linear time, as in cuts_scaling
+SCORES_MB = 4096.0  # of scores by cuts for linear time, as in cuts_scaling
 TEST = 0.3  # fraction of test rows, for data without a split of its own
 COLUMNS = (
     "data,method,r,n,C,gamma,repetition,cpu,cut,train_error,test_error,rounds,machine,"
@@ -43,7 +43,7 @@ COLUMNS = (
 
 
 class Method(NamedTuple):
-    """What a solver is called in the table, and its rows of a cut or of a subspace."""
+    """A method's name in the table, its solver, and its rows of a cut or subspace."""
 
     label: str
     solver: str
@@ -75,7 +75,7 @@ TABLE_1 += (PEER, LIBSVM)
 
 
 class Case(NamedTuple):
-    """Rows, their C and kernel, methods, a limit in CPU seconds, and runs of each."""
+    """Rows, C, kernel and methods of a case, its limit in CPU seconds, and its runs."""
 
     spec: str
     C: float
@@ -105,18 +105,18 @@ NAMES[-1:] = [*SETS, NAMES[-1]]  # the slowest is last
 
 
 def case(name: str) -> Case:
-    """Return a case: a checkerboard, or a data set as LIBSVM has it in cuts_quality."""
+    """Return a checkerboard, or a data set with LIBSVM's setting in cuts_quality."""
     if name not in SETS:
         n = int(name.split()[1])
         return board(n, LIMITS[n])
     rows = pd.read_parquet(QUALITY, columns=["data", "solver", "n", "p_C", "p_gamma"])
     rows = rows[(rows["solver"] == "libsvm") & (rows["data"] == SETS[name])]
-    last = rows.loc[rows["n"].idxmax()]  # the others are for the choice of C and gamma
+    last = rows.loc[rows["n"].idxmax()]  # runs on fewer rows chose C and gamma
     return Case(name, last["p_C"], last["p_gamma"], TABLE_1, SET_LIMIT)
 
 
 def main() -> None:
-    """Run what is missing of the cases named on the command line, all by default."""
+    """Make the missing runs of the named cases, or of all if none is named."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n\n")[0])
     parser.add_argument("cases", nargs="*", metavar="CASE", help="; ".join(NAMES))
     given = parser.parse_args()
@@ -137,9 +137,10 @@ def main() -> None:
 
 
 def missing(of: Case, done: list[dict]) -> Iterator[dict]:
-    """Make the runs of a case that are not done, each repetition on rows of its own.
+    """Make the runs of a case that are not done; each repetition has its own rows.
 
-    A method that the clock ended is not repeated: the bound would be the same.
+    A method that reached the time limit is not repeated, because the bound would be the
+    same.
     """
     for repetition in range(of.runs):
         problem = None
@@ -184,7 +185,8 @@ def by_solver(method: Method, problem: Problem, of: Case, seed: int) -> dict:
 def by_programs(problem: Problem, of: Case, seed: int) -> dict:
     """Run svm_learn on a file of the rows and, if it ended, svm_classify.
 
-    The CPU seconds are those of the whole process svm_learn, with reading the file.
+    The CPU seconds are those of the whole process svm_learn, including the reading of
+    the file.
     """
     programs = SVMLIGHT.make()
     with TemporaryDirectory() as name:

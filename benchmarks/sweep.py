@@ -1,9 +1,8 @@
-"""Measure what the sweep engine adds to the work, and how fast finished points are read
-again.
+"""Measure the overhead of the sweep engine, and the reading of finished points.
 
 ``python benchmarks/sweep.py [--runs 5]`` times whole processes and prints medians. A
-point is `mrc_subgradient` on iris stopped at round 0, so that next to nothing but the
-engine is seen.
+point is `mrc_subgradient` on iris, stopped at round 0, so that nearly all of the time
+is the engine's.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ from workbench.runs.sweep import planned, solve, sweep, task
 from workbench.runs.worker import ONE_THREAD, Limits
 
 FEW = 200
-MANY = 1200  # points; the start of processes drops out of the difference
+MANY = 1200  # points; the difference to FEW excludes the start of processes
 FINISHED = 10_000
 ROUNDS = 30  # rows of a finished point that is read again
 COST = 5.0
@@ -38,7 +37,7 @@ RELOAD = 10.0  # targets: COST in ms per point, RELOAD in seconds
 
 
 def main() -> None:
-    """Measure both and print them with their targets."""
+    """Measure both, and print them with their targets."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n\n")[0])
     parser.add_argument(
         "--runs", type=int, default=5, help="runs of every process (default 5)"
@@ -75,8 +74,7 @@ def main() -> None:
 
 
 def timed(kind: str, count: int, folder: str | None = None) -> float:
-    """Return the wall seconds of a fresh process, in a fresh folder unless one is
-    given."""
+    """Return the wall seconds of a fresh process, by default in a fresh folder."""
     own = folder or tempfile.mkdtemp()
     command = [sys.executable, __file__, "--child", kind, str(count), own]
     tic = time.perf_counter()
@@ -88,12 +86,12 @@ def timed(kind: str, count: int, folder: str | None = None) -> float:
 
 
 def points(count: int, rounds: int = 0) -> list[Point]:
-    """Return points that differ in their repetition alone."""
+    """Return points that differ only in their repetition."""
     return grid("mrc_subgradient", "iris", stop={"rounds": rounds}, repetitions=count)
 
 
 def loop(count: int, folder: Path) -> None:
-    """Solve and judge the points one after the other, and keep nothing."""
+    """Solve and evaluate the points one after the other, and keep nothing."""
     problem = load("iris")
     judge = errors(problem)
     for point in points(count):
@@ -116,8 +114,7 @@ def engine(count: int, folder: Path) -> None:
 
 
 def fill(count: int, folder: Path) -> None:
-    """Write finished points: one is run, the others are the same trace under their own
-    keys."""
+    """Write finished points: the trace of one run, under the key of each point."""
     chosen = points(count, ROUNDS)
     trace, _ = run("mrc_subgradient", load("iris"), *stopping(chosen[0].stop))
     for point in planned(chosen, False):
@@ -130,14 +127,14 @@ def fill(count: int, folder: Path) -> None:
 
 
 def reload(count: int, folder: Path) -> None:
-    """Sweep over what is finished, and read it as one table."""
+    """Sweep over finished points, and read them as one table."""
     said: list[str] = []
     frame = sweep(points(count, ROUNDS), folder=folder, say=said.append).frame()
     assert said[-1].endswith("0 to run") and len(frame) == count
 
 
 def spread(values: list[float]) -> str:
-    """Return median and range as text."""
+    """Return the median and the range as text."""
     return f"{median(values):.1f} ({min(values):.1f}-{max(values):.1f})"
 
 

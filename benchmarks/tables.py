@@ -1,9 +1,9 @@
-"""Compare estimators on ordinary tables: accuracy on held-out rows, and the fit's time.
+"""Compare the accuracy and the fit times of estimators on ordinary tables.
 
 ``python benchmarks/tables.py [DATA...]`` prints the table of guides/tables.md. Each
-estimator has its defaults and standardised features in double precision. It is fitted
-to a tenth of the training rows first, which compiles our solvers, and then to all of
-them. The time is the CPU seconds of one thread; a star marks a fit that warned that it
+estimator has its defaults and standardised features in double precision. It is first
+fitted to a tenth of the training rows, which compiles our solvers, and then to all of
+them. The time is in CPU seconds of one thread; a star marks a fit that warned that it
 did not converge.
 """
 

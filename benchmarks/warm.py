@@ -19,10 +19,10 @@ from workbench.runs.run import warm
 KEPT_DAYS = 60  # older machine code is deleted
 ROWS = ("digits", "text 300x9")  # dense and sparse
 # The solvers of a folder share kernels, so one process compiles all of them. Those of
-# these folders (peers use kernels of sampled cuts) take as long as the others together.
+# these folders take as long as all others together; peers use kernels of sampled cuts.
 FIRST_HALF = ("memoir", "sampled_cuts", "peers")
-# What commands import. uv writes no bytecode: these imports write it for the modules
-# that are used, in a third of the time that it would take for all installed ones.
+# The modules that commands import. uv writes no bytecode; these imports write it for
+# the modules in use, in a third of the time that all installed ones would take.
 IMPORTED = (
     "ipykernel.kernelapp papermill nbconvert jupyterlab.labapp voila.app "
     "workbench.figures.plots matplotlib.backends.backend_pdf hypothesis "
@@ -33,8 +33,8 @@ IMPORTED = (
 def warm_all() -> None:
     """Compile the kernels of every solver for dense and for sparse rows.
 
-    Two processes do so at once. What a solver compiles for other rows (another
-    precision, another number of lanes) or parameters is compiled when it first runs.
+    Two processes work at once. Kernels for other rows (another precision, another
+    number of lanes) or other parameters are compiled when a solver first needs them.
     """
     delete_old_code()
     halves: tuple[list[str], list[str]] = [*IMPORTED], []
@@ -53,7 +53,7 @@ def warm_all() -> None:
 
 
 def delete_old_code() -> None:
-    """Delete the machine code that has not been written for :data:`KEPT_DAYS` days."""
+    """Delete machine code that was written more than :data:`KEPT_DAYS` days ago."""
     oldest = time.time() - KEPT_DAYS * 86400
     for path in folder().glob("*.nb[ci]") if folder() else ():
         if path.stat().st_mtime < oldest:

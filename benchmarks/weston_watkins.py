@@ -1,10 +1,8 @@
-"""Weston-Watkins SVMs: our fast solver against the plain methods of the paper, and
-paths.
+"""Compare our fast Weston-Watkins solver and path with the methods of the paper.
 
-``python benchmarks/weston_watkins.py [CASE ...] [--runs 3] [--out results.json]``
-measures every solver in a fresh process with one thread, the solvers in turn (A B A B
-...), and prints the median CPU seconds to each gap ratio. README.md in this folder says
-what is on the clock.
+``python benchmarks/weston_watkins.py [CASE ...] [--runs 3] [--out results.json]`` runs
+the solvers in turn (A B A B ...), each in a fresh process with one thread, and prints
+the median CPU seconds to each gap ratio. README.md in this folder says what is timed.
 """
 
 from __future__ import annotations
@@ -42,7 +40,7 @@ ONE_THREAD = dict.fromkeys(
 
 
 class Case(NamedTuple):
-    """Training rows as :func:`workbench.data.load` reads them, and C; None for the
+    """Training rows as :func:`workbench.data.load` reads them, and C, or None for a
     path."""
 
     data: str
@@ -67,7 +65,7 @@ CASES = {
 
 @dataclass
 class Record:
-    """One process: CPU seconds to each mark, None if it was not reached."""
+    """The result of one process, with the CPU seconds to each mark that it reached."""
 
     case: str
     arm: str
@@ -79,7 +77,7 @@ class Record:
 
 
 def main() -> None:
-    """Measure the cases named on the command line, all by default."""
+    """Measure the cases named on the command line, or all if none is named."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n\n")[0])
     parser.add_argument("cases", nargs="*", metavar="CASE", help="; ".join(CASES))
     parser.add_argument(
@@ -109,7 +107,7 @@ def main() -> None:
 
 
 def measure_case(name: str, case: Case, runs: int, limit: float) -> list[Record]:
-    """Run all arms of a case in turn, `runs` times, print its table and return the
+    """Run the arms of a case in turn, `runs` times, print a table and return the
     runs."""
     try:
         problem = load(case.data)
@@ -151,8 +149,8 @@ def measure(name: str, arm: str, C: float | None, rows: Path, limit: float) -> R
 
 
 def child(rows: str, arm: str, C: str, limit: float) -> None:
-    """Run one arm in this process and print what it cost; what :func:`measure`
-    starts."""
+    """Run one arm in this process, which :func:`measure` started, and print its
+    costs."""
     problem = as_problem(*load_rows(Path(rows)))
     if arm in ("path", "cold"):
         found = whole_path(problem, arm)
@@ -176,8 +174,8 @@ def child(rows: str, arm: str, C: str, limit: float) -> None:
 
 
 def whole_path(problem: Problem, arm: str) -> dict:
-    """Return the cost of the ten C to a gap ratio of 1e-3: one path, or a cold run
-    each."""
+    """Return the cost of ten values of C to a gap ratio of 1e-3, as a path or cold
+    runs."""
     list(ww_path(problem.tiny(), PATH[-2:]))
     visits = 0.0
     with Clock() as clock:
@@ -195,8 +193,7 @@ def whole_path(problem: Problem, arm: str) -> dict:
 
 
 def print_case(arms: tuple[str, ...], records: list[Record]) -> None:
-    """Print medians of CPU seconds to each mark, and their ratios to those of the first
-    arm."""
+    """Print median CPU seconds to each mark, and their ratios to the first arm's."""
     marks = sorted(
         {mark for record in records for mark in record.marks}, key=float, reverse=True
     )

@@ -1,4 +1,4 @@
-"""A solver of your own in one file; CONTRIBUTING.md says where it goes."""
+"""An example of your own solver in one file; CONTRIBUTING.md says where it goes."""
 
 from dataclasses import dataclass
 
@@ -41,7 +41,7 @@ def frank_wolfe(
 
     Parameters
     ----------
-    alpha : float > 0, weight of the squared weights
+    alpha : float > 0, the weight of the squared norm of W
     seed : int >= 0, seeds the order of the rows
     """
     problem.refuse_weights()
