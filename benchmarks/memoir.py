@@ -149,7 +149,7 @@ def liblinear(problem: Problem, *, C: float, tol: float) -> dict:
         "random_state": 0,
     }
     svm = LinearSVC(C=C, tol=tol, **settings)
-    X = problem.X.astype(float)  # as it wants them
+    X = problem.X.astype(float)  # the type that LIBLINEAR needs
     before = begin()
     with Clock() as clock:
         svm.fit(X, problem.y)

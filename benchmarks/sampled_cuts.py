@@ -246,7 +246,7 @@ def measure_sets(
 
 
 def capped(problem: Problem, most: int) -> Problem:
-    """Return a problem with at most this many training rows, a stratified part."""
+    """Return the problem, or a stratified part of it with `most` training rows."""
     return problem.subset(most / problem.n, 0) if problem.n > most else problem
 
 
@@ -292,7 +292,7 @@ def tune(
     fitted = rows[: min(most, problem.n // 2)]
     held = rows[len(fitted) : len(fitted) + held_out]
     X, y = problem.X, problem.y
-    held = held[np.isin(y[held], y[fitted])]  # of classes with fitted rows
+    held = held[np.isin(y[held], y[fitted])]  # rows of fitted classes
     part = as_problem(X[fitted], y[fitted], X_test=X[held], y_test=y[held])
     grid = [{"C": C, "gamma": gamma} for C, gamma in product(GRID["C"], gammas)]
     return min(grid, key=lambda parameters: fit(part, arm, parameters)["error"])

@@ -58,7 +58,7 @@ def search(
     Parameters
     ----------
     steps : the solver
-    fixed : its other parameters
+    fixed : the solver's other parameters
     ranges : {parameter: (low, high)}, the ranges to search on a log scale
     problem : training rows alone; a fraction :data:`VALIDATION` of them becomes
         validation rows

@@ -91,7 +91,7 @@ def certify(
         or SGDClassifier of scikit-learn, one of our classifiers that has a certificate,
         a pipeline that ends in one, or a search that found one; or weights W, (d,) or
         (d, k), with a `loss`
-    X, y : (n, d) rows and (n,) labels that it was fitted to, before a pipeline's
+    X, y : (n, d) rows and (n,) labels that the model was fitted to, before a pipeline's
         scalers; the columns of a frame must be the same, in the same order
     held_out : rows and labels on which errors are compared, too
     sample_weight : (n,) whole numbers, if the model was fitted with them: each row is

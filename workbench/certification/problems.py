@@ -162,7 +162,7 @@ def by_scikit(m: Given, problem: Problem, rows: np.ndarray, n: int) -> Iterator[
     Parameters
     ----------
     m : a fitted classifier of a class in :data:`STATED`
-    problem : its training rows, each as often as its weight
+    problem : the classifier's training rows, each as often as its weight
     rows, n : the indices of the problem's rows among the n training rows
     """
     m._validate_params()  # they may have been set after the fit

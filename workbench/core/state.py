@@ -146,7 +146,7 @@ def checked(
     A parameter, problem or solver that differs from the state's run raises a
     ValueError.
     """
-    origin = getattr(state, "origin", None)  # a broken state refuses this
+    origin = getattr(state, "origin", None)  # a broken state may have none
     if not isinstance(origin, Origin):
         raise ValueError(
             f"state: must be one that a solver has yielded, got {shown(state)}"

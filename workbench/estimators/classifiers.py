@@ -179,7 +179,7 @@ class WestonWatkinsClassifier(WeightedClassifier):
 
     Parameters
     ----------
-    C : float > 0, to be tuned by ``GridSearchCV``;
+    C : float > 0, the weight of the loss, to be tuned by ``GridSearchCV``;
         :func:`workbench.weston_watkins.tuning.certify_path` proves that no other value
         is much better
     solver : {"walrus_fast", "walrus", "shark"}. All solve the same problem. "walrus" is
@@ -345,9 +345,9 @@ class GeneralizedLeastSquares(WeightedClassifier):
         ridge regression, 1/2 |u - y|^2; or the L2-loss SVM of every class against the
         others
     alpha : float > 0 or None, the weight of the norm relative to the mean loss of a
-        row. It equals ``C = 1 / (n alpha)`` in scikit-learn's ``LogisticRegression``
-        and ``n alpha`` in ``Ridge``. None means 1 / n, their default, where n is the
-        number of rows or the sum of their weights
+        row. In scikit-learn it corresponds to ``C = 1 / (n alpha)`` in
+        ``LogisticRegression`` and to ``n alpha`` in ``Ridge``. None means 1 / n, their
+        default, where n is the number of rows or the sum of their weights
     fit_intercept : bool, whether a constant feature of 1 is appended; its coefficients
         are regularised like all others
 
@@ -414,10 +414,11 @@ class SampledCutClassifier(Classifier):
         rows of a cut. In this order, they are `r` random rows among those that violate
         their margin (Algorithm 3); those that violate among `r` random rows (Algorithm
         2); all that violate (Algorithm 1); or (ours) all that violate, with w in the
-        span of a few rows, the landmarks. Only "exact" has a lower bound, because the
-        optimum of the span may be far above that of all rows
-    r : int >= 1 or None, the number of rows for the first two, of landmarks for
-        "nystroem". None means 1,000 for "constant_time" and 200 for "nystroem". For
+        span of a few rows, the landmarks. Only "exact" has a lower bound of the
+        objective; with landmarks, the optimum of the span may be far above that of all
+        rows
+    r : int >= 1 or None, the number of random rows or, for "nystroem", of landmarks.
+        None means 1,000 for "constant_time" and 200 for "nystroem". For
         "linear_time" it means all rows that violate, up to 20,000 rows of up to 25
         classes, and beyond that 400 times the root of half the number of classes, which
         may be too few to reach `tol`

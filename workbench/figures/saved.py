@@ -110,7 +110,7 @@ class Figures:
                 f"{notebook}: parameters {missing} are not set; run their cell first"
             )
         self.parameters = self.notebook.check({name: namespace[name] for name in names})
-        # `workbench figures` has made the key already.
+        # If `workbench figures` runs the notebook, it has computed the key.
         handed_on = os.environ.get("WORKBENCH_KEY")
         self.key = handed_on or notebook_key(self.notebook, self.parameters)
         # A key of PAPER_SIZES, or None.

@@ -100,8 +100,8 @@ def ls_calibrated(
     Raises
     ------
     ValueError
-        For an `alpha` or `basis` out of its range, or more features than one Gram
-        matrix can hold.
+        If `alpha` or `basis` is out of its range, or there are too many features for
+        one Gram matrix.
     """
     alpha = check_positive(alpha, "alpha")
     X = problem.X

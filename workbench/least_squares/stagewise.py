@@ -96,7 +96,7 @@ def ls_stagewise(
     Raises
     ------
     ValueError
-        For a parameter out of its range, or features that are not finite.
+        If a parameter is out of its range, or features are not finite.
     """
     check_stages(alpha, link, inner=inner)
     check_flags(calibrate=calibrate)

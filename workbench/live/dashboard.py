@@ -217,7 +217,7 @@ class Dashboard(widgets.VBox):
     def _lane(
         self, lanes: list[Lane], solver: str, values: Record, problem: Problem
     ) -> Lane:
-        """Return an unchanged lane unless all are over, else a branch of it or a new
+        """Return the lane if it can go on unchanged, else a branch of it or a new
         one."""
         for lane in lanes:
             if lane.solver != solver or lane.problem is not problem or lane.error:

@@ -84,15 +84,15 @@ class Lane:
     solver : a name of the registry
     problem : Problem
     parameters : the solver's keyword parameters; the others keep their defaults
-    measure : function that evaluates a state, outside the timed rounds, as often as
-        that fraction allows
+    measure : function that evaluates a state; it is called as often as a small fraction
+        of the time allows, and its time does not count
 
     Attributes
     ----------
     parameters : the values of all parameters of the solver
     state : the present iterate, which the solver changes in place; None before the
         first round
-    rows : the rows of all recent rounds and, the older the rounds, of fewer of them
+    rows : the rows of all recent rounds and of some of the earlier ones
     ended : why the run ended, empty if it has not
     error : the exception that ended the run, or None
     since : the round in which this lane branched off another one, or None

@@ -41,7 +41,8 @@ class Player:
     ----------
     status : ready, starting, running, pausing, paused, stopping, stopped, finished or
         failed
-    error : the exception that kept lanes from being made, the latest of a lane, or None
+    error : the exception that kept lanes from being made, or else the latest one of a
+        lane, or None
     lanes : the lanes that `run` resumes
     budget : the solver seconds that a lane may take
     pause_between : seconds to wait after every round, so that it can be watched

@@ -130,7 +130,7 @@ def record(
 
 
 def embedded(data: Values | None) -> str:
-    """Return the element that holds these recordings, deflated, if there are any."""
+    """Return the HTML element with these recordings, deflated; empty without any."""
     if not data:
         return ""
     packed = _base64(zlib.compress(json.dumps(data).encode(), 9))

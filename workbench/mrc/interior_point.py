@@ -370,7 +370,7 @@ def certify(risk: MinimaxRisk, s: InteriorPointState) -> tuple[np.ndarray, np.nd
 
 
 def violated_rows(s: InteriorPointState, scores: np.ndarray, gap: float) -> np.ndarray:
-    """Return the rows outside I with the largest psi - phi > 0.3 `gap`."""
+    """Return the rows outside I with the largest psi - phi above 0.3 `gap`."""
     excess = psi(scores) - s.phi
     excess[s.I] = -np.inf
     return largest(excess, 0.3 * gap, max(20, len(s.I) // 8))

@@ -18,7 +18,7 @@ one, and the objective counts both.
 
 Parameters
 ----------
-C, alpha : float > 0, the weight of a row's loss, or of the squared weights
+C, alpha : float > 0, the weight of a row's loss (C) or of the squared weights (alpha)
 tol : float > 0, the tolerance on the quantity that each solver's description names
 seed : int >= 0, seeds the random order, which is the same for every fit
 

@@ -140,7 +140,7 @@ def parameters_in(source: str) -> dict[str, Parameter]:
         try:
             default = ast.literal_eval(value)
             json.dumps(default)
-        except (ValueError, TypeError):  # the value is computed, or a set
+        except (ValueError, TypeError):  # the value is an expression or a set
             continue
         last = lines[(statement.end_lineno or 0) - 1].encode()
         comment = last[statement.end_col_offset :].decode()

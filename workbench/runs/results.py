@@ -177,7 +177,7 @@ def _array(values: list[object]) -> pa.Array:
     import pyarrow as pa
 
     plain = [v.item() if isinstance(v, np.generic) else v for v in values]
-    # Mixed types are refused, and so is an integer that is too large.
+    # pyarrow refuses mixed types and an integer that is too large.
     with suppress(OverflowError, pa.ArrowException):
         array = pa.array(plain)
         if not pa.types.is_nested(array.type):

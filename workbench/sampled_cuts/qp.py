@@ -28,7 +28,7 @@ def solve_qp(
     ----------
     G : (T, T) symmetric and positive semidefinite matrix
     h : (T,) linear term
-    C : positive bound on the sum
+    C : float > 0, the bound on the sum
     alpha : (T,) feasible point, which is changed in place
     tolerance : float >= 0, the largest accepted violation of optimality; the objective
         of the result is at most C times the tolerance below the optimum

@@ -51,7 +51,7 @@ def cuts_exact(
     ----------
     C : float > 0, the weight of the loss of a row or a sequence; the paper's C is n
         times as large. A given `state` keeps its own C
-    eps : positive tolerance, in units of the loss
+    eps : float > 0, the tolerance in units of the loss
     kernel : "linear", x'z; "rbf", exp(-gamma |x - z|^2); or "cubic", (1 + gamma x'z)^3
     gamma : float > 0, the parameter of the kernel; None means 1 / (d times the variance
         of all entries)
@@ -95,7 +95,7 @@ def cuts_linear_time(
         them are taken
     cache_mb : float >= 0, the megabytes for the scores of all rows by cuts (A_ki);
         scores that do not fit are computed again in each round
-    seed : int, seeds the samples
+    seed : int >= 0, seeds the samples
 
     Raises
     ------
@@ -136,7 +136,7 @@ def cuts_constant_time(
         ends
     eps : float > 0, the tolerance in units of the loss: a sample is satisfied if its
         cut is violated by at most eps
-    seed : int, seeds the samples
+    seed : int >= 0, seeds the samples
 
     Raises
     ------

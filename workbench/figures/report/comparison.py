@@ -101,8 +101,8 @@ def compare(
         return Verdict("context", "other unit", caveat="the units cannot be converted")
     if paper.value is None or ours.value is None:
         return Verdict("none")
-    half = math.inf  # half of the interval: a single run need not tell
-    if ours.spread is not None:  # it is 0 if nothing is random
+    half = math.inf  # half of the interval, which a single run does not give
+    if ours.spread is not None:  # a spread of 0 means that nothing is random
         half = half_interval(ours.spread, runs)
     if quantity in FACTORS and paper.unit != "%":
         if min(paper.value, ours.value) <= 0:

@@ -63,7 +63,7 @@ def threshold(words: str) -> tuple[float, float]:
     Raises
     ------
     ValueError
-        For words that the law does not have.
+        If the law does not define these words.
     """
     numbers = [float(number) for number in re.findall(NUMBER, words)]
     match re.sub(NUMBER, "N", words):

@@ -275,8 +275,8 @@ def side_by_side(printed: pd.DataFrame, measured: Iterable[Measurement]) -> list
 
     Returns
     -------
-    rows : in the order of print; our numbers that no table prints follow those of their
-        table
+    rows : the rows in the order of print; our numbers that no table prints follow those
+        of their table
     """
     by_cell: dict[tuple, list[Measurement]] = {}
     for measurement in measured:
