@@ -74,7 +74,7 @@ def figures() -> float:
     command = [sys.executable, "-m", "workbench.cli", "figures", "--again", "--out"]
     with TemporaryDirectory() as folder:
         own = {"WORKBENCH_RUNS": folder, "WORKBENCH_DATA": ""}
-        for name in ONE_THREAD:  # as a user calls it
+        for name in ONE_THREAD:  # as users have no such limits
             os.environ.pop(name, None)
         tic = perf_counter()
         subprocess.run(
@@ -146,7 +146,7 @@ CASES = {
         LOSS,
         LOSS,
     ),
-    "MEMOIR": Case(  # to within 1 of the optimum: LIBLINEAR's seventh fit
+    "MEMOIR": Case(  # both end within 1 of the optimum, LIBLINEAR at its 7th fit
         "cs_working_set",
         "liblinear_cs",
         lambda: solver(
@@ -255,7 +255,7 @@ def missing(data: str | None) -> str | None:
     try:
         if data:
             load(data)
-    # a name that only the data folder has, without that folder
+    # a name of the data folder, which is not available
     except (FileNotFoundError, ValueError) as error:
         return str(error).partition(";")[0]
     return None

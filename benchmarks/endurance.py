@@ -201,7 +201,7 @@ def unlike(done: Sweep) -> list[str]:
             continue
         kept = done.trace(point)
         if "processor" in kept.stopped_by:
-            continue  # where it ended depends on the machine
+            continue  # its end depends on the machine
         problem = load(point.data, seed=point.seed, test=point.test)
         again, _ = run(
             point.solver, problem, *stopping(point.stop), parameters=point.parameters

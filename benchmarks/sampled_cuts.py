@@ -51,7 +51,7 @@ ARMS = {
 RIVAL = "LIBSVM"
 PLAIN = "linear time"
 OURS = "linear time, line search"
-ALIKE = "LIBSVM, same C and gamma"  # as those of the arm it is compared with
+ALIKE = "LIBSVM, same C and gamma"  # those of the arm that it is compared with
 ARMS[ALIKE] = ARMS[RIVAL]
 GRID = {"C": (1.0, 10.0), "gamma": None}
 # Rows, at most.
@@ -85,7 +85,7 @@ def adult() -> Problem:
     return load("a9a @ given | 70 % rows")
 
 
-# If constants were tuned, then on the sets of the first half; the others evaluate.
+# Constants, if tuned, were tuned on the first sets, and are judged on the others.
 TUNING = (
     "digits, breast_cancer, dna, letter, ijcnn1, mnist, optdigits, pulsar, news20 @ "
     "tfidf, onet_titles @ tfidf | 100 classes, a9a @ given, satimage, covtype_10k"

@@ -29,7 +29,7 @@ from workbench.proofs import checker
 from workbench.proofs.checker import above, below, words
 from workbench.proofs.verification import least_excess, most_excess
 
-MAX_VALUES = 3 * 10**8  # in repeated rows, where each row counts 100 more
+MAX_VALUES = 3 * 10**8  # of repeated rows; each row counts as 100 more
 
 
 @dataclass(frozen=True)

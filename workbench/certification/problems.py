@@ -165,7 +165,7 @@ def by_scikit(m: Given, problem: Problem, rows: np.ndarray, n: int) -> Iterator[
     problem : the classifier's training rows, each as often as its weight
     rows, n : the indices of the problem's rows among the n training rows
     """
-    m._validate_params()  # they may have been set after the fit
+    m._validate_params()  # parameters may be set after the fit
     header = {"intercept": "free"} | STATED[type(m)](m)
     if not getattr(m, "fit_intercept", True):
         header["intercept"] = None

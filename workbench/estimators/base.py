@@ -409,7 +409,7 @@ def certified(tol: float) -> Rule:
     """Stop when this iterate, not the best one, has a relative gap of at most `tol`."""
 
     def rule(row) -> str | None:
-        upper = max(row["primal"], row["upper"])  # which has room for rounding
+        upper = max(row["primal"], row["upper"])  # `upper` allows for rounding
         return rule.__name__ if relative(row["lower"], upper) <= tol else None
 
     rule.__name__ = f"relative gap <= {tol:g}"

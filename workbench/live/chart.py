@@ -165,7 +165,7 @@ class Chart(anywidget.AnyWidget):
         """Return a new curve; drop the oldest ended ones beyond :data:`KEPT` curves."""
         with self._lock:
             if not self.curves:
-                self._gone = []  # their numbers are given again
+                self._gone = []  # their numbers are used again
             known = [curve.number for curve in sum(self._gone, self.curves)]
             new = Curve(1 + max(known, default=0), name, colour, settings)
             old = [curve for curve in self.curves if not curve.live]

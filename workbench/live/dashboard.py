@@ -189,7 +189,7 @@ class Dashboard(widgets.VBox):
                 self.player.pause()
                 self.chart.say(note="paused: no page showed this; press run to resume")
             self.chart.unanswered += 1
-            self.chart.say(ping=self._loop.time())  # a page answers each only once
+            self.chart.say(ping=self._loop.time())  # a page answers each ping once
             self._loop.call_later(PING_S, self._watch)
 
     def _arrange(self, lanes: list[Lane]) -> list[Lane]:

@@ -22,7 +22,7 @@ from workbench.sampled_cuts.state import CutState
 from workbench.weston_watkins.dual import WWState
 from workbench.weston_watkins.walrus import sweep
 
-# Mass of a row that counts as part of the worst distribution: averages leave traces.
+# The smallest mass of a row that is drawn, since averages leave tiny masses.
 MIN_MASS = 1e-9
 MAX_BREAKPOINTS = 200  # drawn in one F
 MAX_ENTRIES = 2**22  # of weights that are drawn

@@ -42,8 +42,8 @@ MEMORY = 2**28  # bytes of states kept on the way
 class Spare:
     """Limit work between rounds to a `fraction` of the wall time.
 
-    No work is due for at least `pause` seconds after the last. This does not apply to
-    the first `free` seconds of work, as a new run changes fast.
+    After a piece of work, none is due for at least `pause` seconds. This does not apply
+    to the first `free` seconds of work, as a new run changes fast.
     """
 
     def __init__(self, fraction: float, pause: float, free: float = 0.0):

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from workbench.core.stream import Row
 from workbench.live.lane import Lane
 
-# Two dashboards that play together would spoil both clocks.
+# Two dashboards that play together would disturb each other's times.
 ONE_AT_A_TIME = threading.Lock()
 # Wall seconds that a lane plays before another one does or its view is updated.
 SLICE_S = 0.02
@@ -19,7 +19,7 @@ Arrange = Callable[[list[Lane]], list[Lane]]
 
 
 class Player:
-    """Play lanes by turns: next is always the one with the least solver seconds.
+    """Play lanes in turn; the one with the least solver seconds is always next.
 
     The thread runs while rounds are requested: any number of them after `run`, one per
     lane after `step`. Nothing interrupts a round: a request that comes during a round

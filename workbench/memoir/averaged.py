@@ -1,4 +1,4 @@
-"""Averaged steps (ours): MEMOIR without everything that is unnecessary.
+"""Averaged steps (ours), a simplification of MEMOIR.
 
     W := 0
     for t = 1, 2, ..., over the rows in a new random order in each pass:

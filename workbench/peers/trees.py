@@ -1,4 +1,4 @@
-"""scikit-learn's ensembles of trees as streams, which most people try first on a table.
+"""Streams of scikit-learn's tree ensembles, which many try first on a table.
 
 The rounds have 1, 2, 3, 4, 6, 8, 11, 16, ... trees; in boosting, these are the numbers
 of iterations, each with a tree for each class. A state holds scikit-learn's model,

@@ -1,8 +1,8 @@
-"""Run what the claims that are not decided lack.
+"""Run what the undecided claims lack.
 
-Each run is the profile ``decide`` of a figure notebook. It goes to
-:func:`workbench.runs.mill.decided_folder`, goes on where it was stopped, and the claims
-are judged again with it.
+Each run is the profile ``decide`` of a figure notebook. Its results go to
+:func:`workbench.runs.mill.decided_folder`, a stopped run continues, and the claims are
+judged again with the results.
 """
 
 from __future__ import annotations

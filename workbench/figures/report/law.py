@@ -135,7 +135,7 @@ def interval(values: np.ndarray, *, ratio: bool, timed: bool) -> tuple[float, fl
     """Return the interval of a cell's mean: Student's, of logarithms for ratios.
 
     Fewer than three values have no spread of their own: times get a factor of
-    :data:`NOISE` either way, and other numbers are what they are.
+    :data:`NOISE` either way, and other numbers count as exact.
     """
     low = values.min()
     high = values.max()
