@@ -164,7 +164,8 @@ def pca(problem: Problem, d: int, seed: int = 0) -> Problem:
     Parameters
     ----------
     d : int
-        From 1 to min(n, problem.d), or to one less for sparse rows.
+        The number of components, from 1 to min(n, problem.d), or to one less for sparse
+        rows.
     seed : int
         Seeds scikit-learn's randomised or iterative solver, if it chooses one.
     """
@@ -197,7 +198,7 @@ def fourier(
     Parameters
     ----------
     n_features : int
-        Even, at least 2.
+        The number of new features, which is even and at least 2.
     seed : int
         Seeds the frequencies and the sample for the median.
     append : bool

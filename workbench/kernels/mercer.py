@@ -95,7 +95,7 @@ class Kernel:
     kind : str
         "linear", x.z; "rbf", exp(-gamma |x - z|^2); or "cubic", (1 + gamma x.z)^3.
     gamma : float
-        Positive; the linear kernel does not use it.
+        The positive parameter of "rbf" and "cubic"; the linear kernel does not use it.
     dtype : float32 or float64
     centre : (d,) array
         The vector that is subtracted from dense rows; empty if there is none.

@@ -102,7 +102,7 @@ def record(
 
     Parameters
     ----------
-    solver : name of the registry
+    solver : a name of the registry
     problem : Problem
     rules : rules of :mod:`workbench.core.stream`, such as ``rounds(50)``; an endless
         solver needs one

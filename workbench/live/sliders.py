@@ -43,7 +43,7 @@ SLIDERS = {
     "l1": (0.0, *series(-3, 0, 1, 2, 5)),
     "working_set": (2, 4, 8, 16, 32, 64),
 }
-# Instead of None, which a slider cannot hold: the value depends on the data.
+# A slider shows this word for None, which means that the value depends on the data.
 DEFAULT = "default"
 
 
@@ -52,7 +52,7 @@ class Sliders:
 
     Parameters
     ----------
-    solvers : names of the registry
+    solvers : the names of solvers in the registry
     starts : initial values by the parameter's name (default: the solvers' defaults)
 
     Attributes

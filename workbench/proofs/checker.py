@@ -1071,7 +1071,7 @@ def stated(proof: Proof, X: Given, y: Given) -> Iterator[MinimaxRisk | Regularis
                 yield RegularisedRisk(proof, rows)
     except ProofError:
         raise
-    except (ArithmeticError, ValueError) as error:  # of Fraction and fsum, for inf, NaN
+    except (ArithmeticError, ValueError) as error:  # Fraction and fsum refuse inf, NaN
         message = f"its numbers leave the range of double precision ({error})"
         raise ProofError(message) from None
 

@@ -118,7 +118,8 @@ def run(
             rows = until(rows, *rules, held.stop)
             for _, held.state in record(rows, trace, path, rules):
                 if proof is not None and len(trace.rows) == earlier_rows + 1:
-                    # This raises now if the solver has no proof.
+                    # If the solver has no proof, this raises an error before the work
+                    # is done.
                     proof_of(problem, held.state, parameters)
     except KeyboardInterrupt:
         pass

@@ -41,10 +41,10 @@ class Task(Protocol):
 
     Attributes
     ----------
-    n : number of units
+    n : int, the number of units
     parts : (N,) the rows of X that are this task's parts, in the order of its scores
-    K : number of labels of a part
-    explicit : number of explicit weights, for features that have no kernel
+    K : int, the number of labels of a part
+    explicit : int, the number of explicit weights, for features that have no kernel
     """
 
     n: int
@@ -79,8 +79,8 @@ class Binary:
 
     Attributes
     ----------
-    parts : (n,) rows
-    signs : (n,) -1 or 1
+    parts : (n,) the row of X of each unit
+    signs : (n,) the labels, -1 or 1
     """
 
     parts: np.ndarray
@@ -114,9 +114,9 @@ class Multiclass:
 
     Attributes
     ----------
-    parts : (n,) rows
-    y : (n,) codes 0..K-1
-    K : number of labels
+    parts : (n,) the row of X of each unit
+    y : (n,) the labels, codes 0..K-1
+    K : int, the number of labels
     """
 
     parts: np.ndarray
@@ -201,10 +201,10 @@ class Chain:
 
     Attributes
     ----------
-    parts : (N,) rows, the positions of one sequence after another
-    y : (N,) codes 0..K-1
+    parts : (N,) the row of X of each position, one sequence after another
+    y : (N,) the labels, codes 0..K-1
     starts : (n + 1,) sequence i is ``starts[i]:starts[i + 1]``, which is not empty
-    K : number of labels
+    K : int, the number of labels
     mean_length : float, the mean length of all sequences, even if these are a sample
     """
 

@@ -43,8 +43,8 @@ class SmallWorld(Oracle):
 
     Parameters
     ----------
-    k, d : numbers of classes and features
-    seed : integer or random number generator, for the random classes
+    k, d : int, the numbers of classes and of features
+    seed : int or random number generator, for the random classes
     ef, links, ef_build : int, the numbers of candidates that a query keeps (nmslib's
         efSearch), of links of each new vector (NN or M), and of candidates while the
         graph is built (efConstruction). The paper prints none of these numbers

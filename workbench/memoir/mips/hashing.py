@@ -53,8 +53,8 @@ class SimpleLSH(Oracle):
 
     Parameters
     ----------
-    k, d : numbers of classes and features
-    seed : integer or random number generator, for the hyperplanes, which are drawn once
+    k, d : int, the numbers of classes and of features
+    seed : int or random number generator, for the hyperplanes, which are drawn once
     bits : int >= 1, the number of bits of a hash; the hyperplanes take 4 (d + 1) `bits`
         bytes
     rerank : None, or int >= 1, the number of nearest classes among which exact inner

@@ -32,7 +32,7 @@ class Oracle:
 
     Attributes
     ----------
-    k, d : int, numbers of classes and of features
+    k, d : int, the numbers of classes and of features
     rng : np.random.Generator, made from `seed`, or `seed` itself if it is a generator
     build_seconds, query_seconds : float, CPU seconds of the last update and of the last
         query
