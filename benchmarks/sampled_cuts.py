@@ -292,7 +292,7 @@ def tune(
     fitted = rows[: min(most, problem.n // 2)]
     held = rows[len(fitted) : len(fitted) + held_out]
     X, y = problem.X, problem.y
-    held = held[np.isin(y[held], y[fitted])]  # rows of fitted classes
+    held = held[np.isin(y[held], y[fitted])]  # the fit knows no other class
     part = as_problem(X[fitted], y[fitted], X_test=X[held], y_test=y[held])
     grid = [{"C": C, "gamma": gamma} for C, gamma in product(GRID["C"], gammas)]
     return min(grid, key=lambda parameters: fit(part, arm, parameters)["error"])

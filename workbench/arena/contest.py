@@ -223,7 +223,7 @@ def contest(
             for name, e in chosen.items()
         ]
         matches = [replace(match, key=_call(match)) for match in matches]
-        if entries is None:  # some were not installed when the results were made
+        if entries is None:  # the results may lack peers that were not installed
             matches = [match for match in matches if match.key in results]
         return Contest(tuple(matches), Path(), results=results)
     matches, unfinished = planned(splits, chosen, make, test, say)

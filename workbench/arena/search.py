@@ -169,7 +169,7 @@ def _run(steps: Callable, parameters: Values, split: Problem, fit: float) -> _Ru
     except TimeoutError:
         run = run._replace(cut=True)
         row = row | {"cpu": max(row["cpu"], OVERRUN * fit)}  # it took at least this
-    except Exception as error:  # of any kind; the earlier rounds count
+    except Exception as error:  # the solver failed, but its earlier rounds count
         text = " ".join(str(error).split())[:500]
         run = run._replace(reason=f"{type(error).__name__}: {text}")
     reason = ""

@@ -36,8 +36,9 @@ class L1SVM:
     the second score equals the score of the machine with the hinge loss and twice the
     `lam`.
 
-    The dual problem maximises the sum of alpha / n over (n, k) ``0 <= alpha <= 1`` that
-    are zero at the labels, have the same sum in every column, and satisfy ``max_c g_jc
+    The dual problem maximises the sum of alpha / n over the (n, k) matrices alpha with
+    entries in [0, 1] that are zero at the labels, have the same sum in every column,
+    and satisfy ``max_c g_jc
     - min_c g_jc <= 2 n lam`` for ``g = X'alpha``. Then some multiplier of ``sum_c w_cj
     = 0`` brings every g_jc to within n lam. alpha has the scale of the sum of the
     losses, in which the absolute tolerances of a simplex method mean the same for every
