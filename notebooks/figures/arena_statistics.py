@@ -1,8 +1,8 @@
 """Performance profiles of a contest, and how ``arena_error`` draws its fits.
 
-The statistics take costs, an array (sets, partitions, entries): less is better, and
-infinity means that an entry never got there: it was refused, failed, was cut by the
-clock or was not good enough.
+The statistics take costs, an array (data sets, splits, entries). A cost is infinite if
+an entry did not reach the target: it was refused, failed, hit the time limit or was not
+good enough.
 """
 
 from __future__ import annotations
@@ -25,20 +25,26 @@ def table(
 
     Parameters
     ----------
-    frame : of :meth:`workbench.arena.contest.Contest.frame`: a row for each data set,
-        partition and entry
-    where : the rows that count; in all others the cost is infinite, as it is where it
-        is missing
+    frame : DataFrame
+        The frame of a :class:`workbench.arena.contest.Contest`, with one row for each
+        data set, split and entry.
+    column : str
+        The column of the costs.
+    where : Series of bool, optional
+        The rows that count. The cost of all other rows, and a missing cost, is
+        infinite.
 
     Returns
     -------
-    entries, sets : in the order of the frame
-    costs : (sets, partitions, entries)
+    entries, sets : list of str
+        Their names, in the order of the frame.
+    costs : (data sets, splits, entries) array
 
     Raises
     ------
     ValueError
-        For two rows of one match, or if sets have different partitions.
+        If two rows have the same data set, split and entry, or if data sets have
+        different splits.
     """
     values = frame[column] if where is None else frame[column].where(where)
     values = values.astype(float).fillna(np.inf)
@@ -56,22 +62,27 @@ def table(
 
 
 def until_there(frame: pd.DataFrame, traces: Sequence[Trace]) -> pd.DataFrame:
-    """Return the frame with the target of each set and partition, and when each entry
-    reached it.
+    """Return the frame with the target of each data set and split, and the time at
+    which each entry reached it.
 
-    A fit that the clock cut is not a result: it sets no target and never gets there.
+    A fit that hit the time limit is not a result: it defines no target and does not
+    reach one.
 
     Parameters
     ----------
-    frame, traces : of a contest; the traces are those of the rows that are done, in
-        their order
+    frame : DataFrame
+        The frame of a contest.
+    traces : sequence of Trace
+        The traces of the rows that are done, in their order.
 
     Returns
     -------
-    frame : with ``whole``, done and not cut; ``target``, the least test error of any
-        entry plus its standard error, NaN if there is none; ``there``, whole and at the
-        target; and ``since``, see :func:`stays`, times ``fit_cpu`` over the trace's,
-        infinite for those that are not whole
+    frame : DataFrame
+        New columns are ``whole``, whether a fit is done and did not hit the limit;
+        ``target``, the lowest test error of any whole fit plus its standard error, NaN
+        if there is none; ``there``, whether a whole fit reaches the target; and
+        ``since``, the CPU seconds of :func:`stays`, scaled to the median time of the
+        fit, infinite for fits that are not whole.
     """
     places, done = ["data", "partition"], frame["status"] == "done"
     frame = frame.assign(whole=done & ~frame["cut"].eq(True), since=np.inf)
@@ -82,7 +93,7 @@ def until_there(frame: pd.DataFrame, traces: Sequence[Trace]) -> pd.DataFrame:
     for row, trace in zip(frame.index[done], traces, strict=True):
         if frame.loc[row, "whole"]:
             since, whole = stays(trace, frame.loc[row, "target"]), trace.last["cpu"]
-            # of one fit, whose time may be too short for the clock
+            # The time of a single fit may be too short for the clock.
             if 0 < since < math.inf:
                 since *= frame.loc[row, "fit_cpu"] / whole
             frame.loc[row, "since"] = since
@@ -90,10 +101,9 @@ def until_there(frame: pd.DataFrame, traces: Sequence[Trace]) -> pd.DataFrame:
 
 
 def stays(trace: Trace, target: float) -> float:
-    """Return the CPU seconds from which on the test error is at most `target`, to the
-    run's end.
+    """Return the CPU seconds after which the test error stays at or below `target`.
 
-    Infinity for a run that ends above it: one lucky round does not count.
+    The result is infinite for a run that ends above it: one lucky round does not count.
     """
     errors = trace.column("test_error")
     judged = np.isfinite(errors)
@@ -106,9 +116,9 @@ def stays(trace: Trace, target: float) -> float:
 def performance_ratios(costs: np.ndarray) -> np.ndarray:
     """Return the performance ratios of Dolan and Moré (2002), (instances, entries).
 
-    A ratio is a positive cost over the least of its instance, a set and a partition;
-    infinite if the entry never got there. The share of an entry's ratios that are at
-    most tau is its profile.
+    A ratio is a positive cost divided by the lowest cost of its instance, a data set
+    and a split; it is infinite if the entry did not reach the target. The profile of an
+    entry at tau is the fraction of its ratios that are at most tau.
     """
     flat = costs.reshape(-1, costs.shape[-1])
     there, best = np.isfinite(flat), flat.min(axis=1, keepdims=True)
@@ -134,11 +144,11 @@ def coloured(look: Look, best: bool) -> Look:
 def draw_spread(
     ax: Axes, look: Look, x: Sequence[float], y: Sequence[float], cut: Sequence[bool]
 ) -> None:
-    """Draw the medians of some runs as one mark, with whiskers to the least and the
-    most.
+    """Draw the medians of some runs as one mark, with whiskers to the minima and
+    maxima.
 
-    The runs that the clock `cut` get a hollow mark of their own; the legend shows a
-    full one.
+    The runs that hit the time limit (`cut`) get a separate, hollow mark; the legend
+    shows a filled one.
     """
     style = {
         "color": look.colour,

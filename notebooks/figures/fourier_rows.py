@@ -32,18 +32,20 @@ def all_features(generator: Generator, X: np.ndarray) -> np.ndarray:
 
 
 class FourierRows:
-    """Files of the rows of data sets, as they are and as the features of norm one that
-    our solvers make of them; they are written when they are first needed.
+    """Files with the rows of data sets, and files with their random features.
+
+    The features are those that our solvers generate, scaled to norm one. A file is
+    written when it is first needed.
 
     Parameters
     ----------
     features : dict of str to int
         The number of features of each data set.
     block : int
-        The features of a block.
+        The number of features of a block.
     test, validation : float
-        The fraction of test rows, of data without a split of their own, and the
-        fraction of the training rows that are used for choices.
+        The fraction of test rows for data without a published split, and the fraction
+        of the training rows that is used for choices.
     """
 
     def __init__(

@@ -61,7 +61,7 @@ def changes(
 
     >>> table = pd.DataFrame([[1.0, 2.0], [3.0, 6.0]], index=[0.1, 0.01])
     >>> changes({"time": table, "error": table / 100}, "ε", ["error"])
-    'ε from 0.1 to 0.01: time times 3, error +3.0 points'
+    'ε from 0.1 to 0.01: time × 3, error +3.0 points'
 
     Parameters
     ----------
@@ -81,6 +81,6 @@ def changes(
             words.append(f"{name} {100 * np.mean(last - first):+.1f} points")
         else:
             factor = np.exp(np.mean(np.log(last / first)))
-            words.append(f"{name} times {factor:.2g}")
+            words.append(f"{name} × {factor:.2g}")
     ends = f"{symbol} from {table.index[0]:g} to {table.index[-1]:g}"
     return f"{ends}: {', '.join(words)}"

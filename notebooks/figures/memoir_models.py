@@ -51,10 +51,10 @@ class Linear:
 
 
 def predictor(state, truncate: float):
-    """Return what predicts, and its bytes.
+    """Return the model that predicts, and its size in bytes.
 
-    Weights below `truncate` times their root mean square are cut, and the others take 8
-    bytes each, or all weights 4 bytes if that is less.
+    Weights below `truncate` times their root mean square are cut. The others take 8
+    bytes each, or all weights take 4 bytes each if that is less.
     """
     if hasattr(state, "predicted"):  # the recall tree
         return state, len(state.model)
@@ -77,7 +77,7 @@ def stand_ins(problems: Iterable[Problem]) -> str:
         name = re.sub(r" \d+x\d+|,.*", "", problem.name)
         if name not in names:
             others[name] = name + " (synthetic)" * problem.synthetic
-    text = f" Other text than the paper's: {', '.join(others.values())}."
+    text = f" These texts are not the paper's: {', '.join(others.values())}."
     if ONTOLOGY & others.keys():
         text += (
             f" {' and '.join(sorted(ONTOLOGY & others.keys()))}: Human Phenotype "
@@ -87,7 +87,7 @@ def stand_ins(problems: Iterable[Problem]) -> str:
 
 
 def milliseconds_per_row(model, problem: Problem) -> float:
-    """Return the processor time of a prediction, the median of three passes over the
+    """Return the CPU time of a prediction, the median of three passes over the
     test rows."""
     times = []
     for _ in range(3):

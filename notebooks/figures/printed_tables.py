@@ -26,10 +26,12 @@ def beside(
 
     Parameters
     ----------
-    ours : rows of :func:`workbench.figures.reference.measured`; several tables may have
-        the same number. A mark is hollow if `cut`, the number of runs that the clock
-        ended, is not 0.
-    theirs : rows of :func:`workbench.figures.reference.printed`
+    ours : list of dict
+        Rows of :func:`workbench.figures.reference.measured`; several tables may have
+        the same number. A mark is hollow if `cut`, the number of runs that hit the time
+        limit, is not 0.
+    theirs : DataFrame
+        Rows of :func:`workbench.figures.reference.printed`.
     """
     ours = {(r["dataset"], r["method"]): r for r in ours if r["quantity"] == quantity}
     theirs = theirs[theirs["quantity"] == quantity]

@@ -32,10 +32,11 @@ def time_to(trace: Trace, key: str, tolerance: float, x: str = "seconds") -> flo
 def times(
     traces: Sequence[Trace], tolerance: float | None, x: str, key: str = "gap"
 ) -> np.ndarray:
-    """Return the three quartiles of the times to a gap, or another `key`, or to the
-    runs' end.
+    """Return the three quartiles of the times until the gap, or another `key`, is at
+    most `tolerance`.
 
-    The time of a run that did not get there, or that the clock ended, is infinite.
+    Without a tolerance they are the times of whole runs. The time of a run that did not
+    reach the tolerance, or that hit the time limit, is infinite.
     """
     if tolerance is None:
         return quartiles(
@@ -65,21 +66,26 @@ def scaling(
 ) -> dict[str, float]:
     """Draw time over size, both logarithmic, with the exponent of a fitted power law.
 
-    Points are medians over the repetitions of one size, whiskers the quartiles. A size
-    that half of the runs did not finish is a hollow mark at the time spent, a lower
-    bound; the fit omits it.
+    Points are medians over the repetitions of one size, whiskers show the quartiles. A
+    size that half of the runs did not finish has a hollow mark at the time spent, a
+    lower bound, and is left out of the fit.
 
     Parameters
     ----------
-    size : ``size(trace) -> number`` in (0, inf)
-    tolerance : the time is that of the first row with a certified gap of at most this
-        (default: of the last row, infinite if the clock ended the run)
-    x : ``seconds`` or ``cpu``
-    symbol : symbol of the size in the legend
+    size : function
+        ``size(trace)`` returns a positive number.
+    tolerance : float, optional
+        The time is taken at the first row with a certified gap of at most `tolerance`
+        (default: at the last row, infinite if the time limit ended the run).
+    x : str
+        ``seconds`` or ``cpu``.
+    symbol : str
+        The symbol of the size in the legend.
 
     Returns
     -------
-    exponents : by label, of those with at least four finished sizes
+    exponents : dict of str to float
+        The exponent of each label with at least four finished sizes.
     """
     exponents, ticks = {}, set()
     for position, (label, traces) in enumerate(runs.items()):

@@ -1,4 +1,4 @@
-"""Images made upright, before anything is learnt from them, for `ls_recipe`."""
+"""Make images upright before anything is learnt from them, for `ls_recipe`."""
 
 from __future__ import annotations
 
@@ -17,10 +17,11 @@ def deskewed(problem: Problem) -> Problem:
     """Return square grey images, each made upright and centred by its own moments;
     dense.
 
-    The centre of mass comes to the middle pixel, and row y moves by -a y from there, a
-    = mu_xy / mu_yy, after which x and y are uncorrelated except at the edges. Between
-    pixels it is linear, beyond 0. It learns nothing, but knows which pixels are
-    neighbours: models of such rows are not invariant to permutations of the columns.
+    The centre of mass moves to the middle pixel, and row y is shifted by -a y with
+    a = mu_xy / mu_yy, after which x and y are uncorrelated except at the edges. Values
+    between pixels are interpolated linearly; outside the image they are 0. This step
+    learns nothing, but it knows which pixels are neighbours, so models of such rows are
+    not invariant to permutations of the columns.
 
     Raises
     ------

@@ -363,7 +363,7 @@ def test_figures_say_which_runs_the_clock_ended(saved):
     figures, sidecar = saved
     trace, _ = run("mrc_interior_point", load("iris", test=0.3), seconds(0.0))
     figures.save(plt.figure(), "line", "A line.", iter([trace]))
-    said = f"{plots.ENDED} (0 seconds): MRC interior point (ours) in 1 of 1 runs."
+    said = f"{plots.ENDED} (0 seconds): 1 of 1 runs of MRC interior point (ours)."
     assert sidecar()["caption"].startswith(f"A line. {said} Data: iris")
 
 

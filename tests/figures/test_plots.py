@@ -197,7 +197,8 @@ def test_a_run_that_the_clock_ended_is_hollow_and_says_so(ax, reason):
             ax.get_legend_handles_labels()[0][0].get_markerfacecolor() != "white" or cut
         )
     said = plots.ended_by_clock(runs)
-    whole = f"{plots.ENDED} ({reason}): MRC-CCG in 1 of 2 runs."
+    limit = reason.replace("processor seconds", "s of CPU time")
+    whole = f"{plots.ENDED} ({limit}): 1 of 2 runs of MRC-CCG."
     assert said == whole * cut
 
 
@@ -277,5 +278,5 @@ def test_a_heat_map_brackets_what_the_clock_ended(ax):
     assert ax.lines[0].get_ydata().tolist() == [2]
     tables = {"time": table, "error": table / 1000}
     assert heat_maps.changes(tables, "C", ["error"]) == (
-        "C from 0.1 to 0.2: time times 2.4e+05, error +1.1 points"
+        "C from 0.1 to 0.2: time × 2.4e+05, error +1.1 points"
     )

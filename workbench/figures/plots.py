@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 Runs = Mapping[str, Sequence[Trace]]
 RAMP = colormaps["viridis"]  # for ordered settings
 HOLLOW: dict = {"markerfacecolor": "white", "linestyle": "none"}
-ENDED = "Hollow, in brackets or missing: ended by the clock"
+ENDED = "Runs that hit the time limit are hollow, in brackets or missing"
 
 
 def convergence(
@@ -124,16 +124,17 @@ def ended_by_clock(traces: Iterable[Trace]) -> str:
     solvers: dict[str, list[Trace]] = {}
     for trace in traces:
         solvers.setdefault(trace.header["solver"], []).append(trace)
-    limits = dict[str | None, None]()
+    limits = dict[str, None]()
     counts = []
     for name, runs in solvers.items():
-        cut = [trace.stopped_by for trace in runs if trace.cut]
+        cut = [str(trace.stopped_by) for trace in runs if trace.cut]
         if cut:
             limits |= dict.fromkeys(cut)
-            counts.append(f"{look(name).label} in {len(cut)} of {len(runs)} runs")
+            counts.append(f"{len(cut)} of {len(runs)} runs of {look(name).label}")
     if not counts:
         return ""
-    return f"{ENDED} ({', '.join(map(str, limits))}): {', '.join(counts)}."
+    words = " or ".join(limits).replace("processor seconds", "s of CPU time")
+    return f"{ENDED} ({words}): {', '.join(counts)}."
 
 
 def ranked(values: Mapping[str, float] | pd.Series, unit: str = "s") -> str:

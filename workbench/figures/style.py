@@ -29,7 +29,7 @@ MARKERS = "sDo^vPX<>*ph"
 PAPER_SIZES = {"column": (3.5, 0.8), "page": (7.2, 1.0)}
 LABELS = {
     "seconds": "solver time (s)",
-    "cpu": "processor time (s)",
+    "cpu": "CPU time (s)",
     "round": "rounds",
     "gap": "certified gap",
     "span_gap": "certified gap in the span of the landmarks",
@@ -98,11 +98,12 @@ def small_plots(
 def plain_log(axis: Axis, *subs: float) -> None:
     """Number a logarithmic axis in plain decimals.
 
-    Each decade has these numbers (default: 1, and 2 and 5 if the axis is short).
+    Each decade has these numbers (default: 1, and more if the axis is short).
     """
     low, high = axis.get_view_interval()
     if not subs:
         subs = (1, 2, 5) if high < 40 * low else (1,)
+        subs = (1, 1.5, 2, 3, 5, 7) if high < 5 * low else subs
     axis.set_major_locator(LogLocator(subs=subs))
     axis.set_major_formatter("{x:,g}")
     axis.set_minor_formatter("")
