@@ -27,6 +27,7 @@ from workbench.runs.mill import PRINTED, decided_folder
 from workbench.runs.notebooks import CHECKOUT
 
 FEW = 4  # cells of a place that a sentence names one by one
+ALONE = 2.0  # load average of a machine on which a process ran alone
 PLACES = {
     "inside": "as claimed",
     "outside": "not as claimed",
@@ -57,7 +58,8 @@ class Claim(NamedTuple):
     machines : tuple of str
         Processors that the cells were measured on.
     date, commit : str
-        When the last of the runs behind the cells was made, and of which commit.
+        When the last of the runs behind the cells was made, and of which commit; the
+        tables of benchmarks have no date.
     """
 
     paper: str
@@ -83,6 +85,11 @@ class Claim(NamedTuple):
     def decided(self) -> bool:
         """Whether the parts of the scope that were measured decide the claim."""
         return self.verdict not in VERDICTS[-2:]
+
+    @property
+    def measured(self) -> str:
+        """Where and when the cells were measured, in words; empty if there are none."""
+        return ", ".join(filter(None, [*self.machines, self.date or self.commit[:8]]))
 
     @property
     def number(self) -> str:
@@ -162,10 +169,19 @@ def _query(folder: Path, sql: str, tables: Iterable[str]) -> list[dict]:
     return rows.where(rows.notna(), None).to_dict("records")
 
 
-def _made(folder: Path, table: str) -> dict:
-    """Return the sidecar of a table's notebook, empty if it has no figure."""
-    figures = folder / "figures" / table.rstrip("?").split("/")[0]
-    return next(map(_json, sorted(figures.glob("*.json"))), {})
+def _made(folder: Path, table: str) -> list[dict]:
+    """Return the sidecar of a table's notebook, or what a table of a benchmark says of
+    each machine; empty if neither is there."""
+    if not table.endswith(".csv"):
+        figures = folder / "figures" / table.split("/")[0]
+        return [*map(_json, sorted(figures.glob("*.json"))[:1])]
+    runs = pd.read_csv(CHECKOUT / table)
+    machines = runs.groupby("machine") if "machine" in runs else ()
+    return [
+        {"machine": {"cpu": cpu}, "commit": own["commit"].iloc[-1]}
+        | {"timed": own["load"].max() < ALONE}
+        for cpu, own in machines
+    ]
 
 
 def sources() -> list[Path]:
@@ -203,7 +219,8 @@ def _claim(entry: dict) -> Claim:
             rows = _query(folder, query, tables)
             for cell in cells(rows, entry["threshold"], timed):
                 found.setdefault(cell.name, []).append(cell)
-            made += filter(None, (_made(folder, name) for name in tables))
+            for name in (name.rstrip("?") for name in tables):
+                made += _made(folder, name) if rows and name in query else []
     judged = tuple(cell for same in found.values() for cell in _decided(same))
     missing = fields.pop("missing", {})
     missing = {name: missing[name] for name in missing if name not in found}
