@@ -177,7 +177,7 @@ def test_the_readme_is_short_and_begins_with_the_two_commands():
     assert "make figures" in screen and "make test" in screen and len(lines) <= 130
 
 
-ENTRY = """
+ENTRY = '''
 [[claim]]
 paper = "mrc"
 claim = "c"
@@ -185,10 +185,12 @@ where = "w"
 quote = "q"
 scope = "s"
 threshold = "below 1"
-tables = ["a/b", "a/c?"]
-cells = 'SELECT cell, value FROM "a/b" UNION SELECT cell, value FROM "a/c"'
-missing = {second = "run"}
+tables = ["a/b", "a/c?", "a/d!"]
+cells = """
+SELECT b.cell, b.value FROM "a/b" AS b JOIN "a/d" UNION SELECT cell, value FROM "a/c"
 """
+missing = {second = "run"}
+'''
 
 
 def test_a_readers_runs_count_as_ours_do(tmp_path, monkeypatch):
@@ -203,8 +205,9 @@ def test_a_readers_runs_count_as_ours_do(tmp_path, monkeypatch):
         path.parent.mkdir(parents=True)
         numbers = [{"cell": name, "value": 0.5}]
         path.write_text(json.dumps({"numbers": numbers}))
-        if name == "first":  # the reader's lacks this table
-            path.with_stem("c").write_text(json.dumps({"numbers": numbers}))
+        if name == "first":  # the reader's lacks these tables
+            for table in "cd":
+                path.with_stem(table).write_text(json.dumps({"numbers": numbers}))
         verdicts += [claim.verdict for claim in module.read_claims.__wrapped__()]
     assert verdicts == ["not decided", "holds"]
 
@@ -224,6 +227,9 @@ def test_decide_makes_what_fits_once_and_judges_again(tmp_path, monkeypatch):
         path.with_stem("c").write_text(json.dumps(sidecar))
         return ["z"] if names == ["z"] else []
 
+    shared = tmp_path / "figures" / "a" / "d.json"
+    shared.parent.mkdir(parents=True)
+    shared.write_text(json.dumps({"numbers": [{"cell": "shared"}]}))
     twice = DECIDED.replace('"c"', '"c, the same notebook"')
     (tmp_path / "claims.toml").write_text(DECIDED + twice + LATER)
     monkeypatch.setattr(module, "PRINTED", tmp_path)

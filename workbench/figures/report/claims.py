@@ -6,7 +6,8 @@ query of its cells, and the law judges them (:mod:`workbench.figures.report.law`
 tables of a query are ``"name/figure"``, the numbers of a figure's sidecar, ``"name"``,
 the rows of all runs of results/name.parquet, and ``"path.csv"``, a file of the
 checkout. They are read from each of :func:`sources`, so that a reader's own runs count
-as ours do. A table ``"name?"``, with a question mark, may be absent from a source.
+as ours do. A table ``"name?"``, with a question mark, may be absent from a source, and
+of ``"name!"`` the checkout's rows are taken then, which have errors and no times.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ PLACES = {
     "inside": "as claimed",
     "outside": "not as claimed",
     "straddles": "too uncertain",
-    "cut": "ended by the clock",
+    "cut": "cut short",
 }
 
 
@@ -152,19 +153,26 @@ def _base(folder: Path) -> sqlite3.Connection:
 
 @cache
 def _load(folder: Path, name: str) -> None:
-    """Read a table into the data base of a folder, once.
+    """Read a table that a folder has into its data base, once."""
+    _table(_file(folder, name)).to_sql(name, _base(folder), index=False)
 
-    A table that is absent is empty, with the columns of the checkout's.
-    """
-    own = _file(folder, name)
-    table = _table(own) if own.is_file() else _table(_file(CHECKOUT, name))[:0]
-    table.to_sql(name, _base(folder), index=False)
+
+def _fill(folder: Path, name: str) -> None:
+    """Put the checkout's rows in the place of a table that a folder has not, if its
+    name ends with ``!``; else no row, with the checkout's columns."""
+    plain = name.rstrip("?!")
+    table = _table(_file(CHECKOUT, plain))[: None if name.endswith("!") else 0]
+    table.to_sql(plain, _base(folder), index=False, if_exists="replace")
 
 
 def _query(folder: Path, sql: str, tables: Iterable[str]) -> list[dict]:
     """Return the rows of a query, after its tables are read."""
     for name in tables:
-        _load(folder, name.rstrip("?"))
+        plain = name.rstrip("?!")
+        if _file(folder, plain).is_file():
+            _load(folder, plain)
+        else:
+            _fill(folder, name)
     rows = pd.read_sql(sql, _base(folder)).astype(object)
     return rows.where(rows.notna(), None).to_dict("records")
 
@@ -213,13 +221,13 @@ def _claim(entry: dict) -> Claim:
     counterexample = fields.pop("counterexample", "")
     found: dict[str, list[Cell]] = {}
     made: list[dict] = []
-    needed = [name for name in tables if not name.endswith("?")]
+    needed = [name for name in tables if name[-1] not in "?!"]
     for folder in sources() if query else ():
         if all(_file(folder, name).is_file() for name in needed):
             rows = _query(folder, query, tables)
             for cell in cells(rows, entry["threshold"], timed):
                 found.setdefault(cell.name, []).append(cell)
-            for name in (name.rstrip("?") for name in tables):
+            for name in (name.rstrip("?!") for name in tables):
                 made += _made(folder, name) if rows and name in query else []
     judged = tuple(cell for same in found.values() for cell in _decided(same))
     missing = fields.pop("missing", {})
