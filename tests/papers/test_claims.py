@@ -83,8 +83,8 @@ def listed():
                 f"`{c.command}`" if c.command else "",
             ]
             if c.decide and not c.decided:
-                lacks = f"It lacks the profile `decide` of {c.decide}"
-                details.append(f"{lacks}, about {c.minutes:g} min of one core")
+                lacks = f"`workbench decide` measures more of it ({c.decide}"
+                details.append(f"{lacks}, about {c.minutes:g} min of one core)")
             lines.append(f"- **{name}** ({PAPERS[c.paper].short}). {c.number}")
             lines += [f"  <br>{line}" for line in details if line]
     return lines

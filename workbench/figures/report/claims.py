@@ -35,6 +35,12 @@ PLACES = {
     "straddles": "too uncertain",
     "cut": "cut short",
 }
+NEEDS = {
+    "run": "not measured yet",
+    "data": "data that cannot be fetched",
+    "machine": "needs a larger machine",
+    "program": "needs a program that is not here",
+}
 
 
 class Claim(NamedTuple):
@@ -102,8 +108,7 @@ class Claim(NamedTuple):
                 parts.append(f"{words}: {_named(found)}")
         for need in dict.fromkeys(self.missing.values()):
             names = [name for name, other in self.missing.items() if other == need]
-            what = "data" if need == "data" else f"a {need}"
-            parts.append(f"missing for want of {what}: {'; '.join(names)}")
+            parts.append(f"{NEEDS[need]}: {'; '.join(names)}")
         return ". ".join(part[0].upper() + part[1:] for part in parts if part)
 
 
@@ -112,9 +117,7 @@ def _named(found: list[Cell]) -> str:
     if len(found) <= FEW:
         return "; ".join(cell.text for cell in found)
     ordered = sorted(found, key=lambda cell: (cell.low, cell.high))
-    return (
-        f"{len(found)} parts, the least {ordered[0].text}; the most {ordered[-1].text}"
-    )
+    return f"{len(found)} parts; lowest, {ordered[0].text}; highest, {ordered[-1].text}"
 
 
 def _file(folder: Path, name: str) -> Path:
