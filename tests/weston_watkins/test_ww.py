@@ -182,7 +182,7 @@ def test_shark_takes_as_many_steps_as_classes_at_worst():
     for m in 8, 64, 512:
         b = np.zeros(m)
         steps = greedy(np.ones(m), 1.0 / m**2, 1.0, b)
-        assert steps >= m and (b == 1.0 / m**2).all()
+        assert m <= steps <= 10 * m and (b == 1.0 / m**2).all()
 
 
 @each("m", [1, 7, 40])

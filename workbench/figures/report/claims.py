@@ -6,7 +6,8 @@ query of its cells, and the law judges them (:mod:`workbench.figures.report.law`
 tables of a query are ``"name/figure"``, the numbers of a figure's sidecar, ``"name"``,
 the rows of all runs of results/name.parquet, and ``"path.csv"``, a file of the
 checkout. They are read from each of :func:`sources`, so that a reader's own runs count
-as ours do. A table ``"name?"``, with a question mark, may be absent from a source.
+as ours do. A table ``"name?"``, with a question mark, may be absent from a source, and
+of ``"name!"`` the checkout's rows are taken then, which have errors and no times.
 """
 
 from __future__ import annotations
@@ -27,11 +28,18 @@ from workbench.runs.mill import PRINTED, decided_folder
 from workbench.runs.notebooks import CHECKOUT
 
 FEW = 4  # cells of a place that a sentence names one by one
+ALONE = 2.0  # load average of a machine on which a process ran alone
 PLACES = {
     "inside": "as claimed",
     "outside": "not as claimed",
     "straddles": "too uncertain",
-    "cut": "ended by the clock",
+    "cut": "cut short",
+}
+NEEDS = {
+    "run": "not measured yet",
+    "data": "data that cannot be fetched",
+    "machine": "needs a larger machine",
+    "program": "needs a program that is not here",
 }
 
 
@@ -57,7 +65,8 @@ class Claim(NamedTuple):
     machines : tuple of str
         Processors that the cells were measured on.
     date, commit : str
-        When the last of the runs behind the cells was made, and of which commit.
+        When the last of the runs behind the cells was made, and of which commit; the
+        tables of benchmarks have no date.
     """
 
     paper: str
@@ -85,6 +94,11 @@ class Claim(NamedTuple):
         return self.verdict not in VERDICTS[-2:]
 
     @property
+    def measured(self) -> str:
+        """Where and when the cells were measured, in words; empty if there are none."""
+        return ", ".join(filter(None, [*self.machines, self.date or self.commit[:8]]))
+
+    @property
     def number(self) -> str:
         """What decides the claim, in words: its test, or its cells by their place."""
         parts = [f"by {self.test}"] if self.test else []
@@ -94,8 +108,7 @@ class Claim(NamedTuple):
                 parts.append(f"{words}: {_named(found)}")
         for need in dict.fromkeys(self.missing.values()):
             names = [name for name, other in self.missing.items() if other == need]
-            what = "data" if need == "data" else f"a {need}"
-            parts.append(f"missing for want of {what}: {'; '.join(names)}")
+            parts.append(f"{NEEDS[need]}: {'; '.join(names)}")
         return ". ".join(part[0].upper() + part[1:] for part in parts if part)
 
 
@@ -104,9 +117,7 @@ def _named(found: list[Cell]) -> str:
     if len(found) <= FEW:
         return "; ".join(cell.text for cell in found)
     ordered = sorted(found, key=lambda cell: (cell.low, cell.high))
-    return (
-        f"{len(found)} parts, the least {ordered[0].text}; the most {ordered[-1].text}"
-    )
+    return f"{len(found)} parts; lowest, {ordered[0].text}; highest, {ordered[-1].text}"
 
 
 def _file(folder: Path, name: str) -> Path:
@@ -145,27 +156,43 @@ def _base(folder: Path) -> sqlite3.Connection:
 
 @cache
 def _load(folder: Path, name: str) -> None:
-    """Read a table into the data base of a folder, once.
+    """Read a table that a folder has into its data base, once."""
+    _table(_file(folder, name)).to_sql(name, _base(folder), index=False)
 
-    A table that is absent is empty, with the columns of the checkout's.
-    """
-    own = _file(folder, name)
-    table = _table(own) if own.is_file() else _table(_file(CHECKOUT, name))[:0]
-    table.to_sql(name, _base(folder), index=False)
+
+def _fill(folder: Path, name: str) -> None:
+    """Put the checkout's rows in the place of a table that a folder has not, if its
+    name ends with ``!``; else no row, with the checkout's columns."""
+    plain = name.rstrip("?!")
+    table = _table(_file(CHECKOUT, plain))[: None if name.endswith("!") else 0]
+    table.to_sql(plain, _base(folder), index=False, if_exists="replace")
 
 
 def _query(folder: Path, sql: str, tables: Iterable[str]) -> list[dict]:
     """Return the rows of a query, after its tables are read."""
     for name in tables:
-        _load(folder, name.rstrip("?"))
+        plain = name.rstrip("?!")
+        if _file(folder, plain).is_file():
+            _load(folder, plain)
+        else:
+            _fill(folder, name)
     rows = pd.read_sql(sql, _base(folder)).astype(object)
     return rows.where(rows.notna(), None).to_dict("records")
 
 
-def _made(folder: Path, table: str) -> dict:
-    """Return the sidecar of a table's notebook, empty if it has no figure."""
-    figures = folder / "figures" / table.rstrip("?").split("/")[0]
-    return next(map(_json, sorted(figures.glob("*.json"))), {})
+def _made(folder: Path, table: str) -> list[dict]:
+    """Return the sidecar of a table's notebook, or what a table of a benchmark says of
+    each machine; empty if neither is there."""
+    if not table.endswith(".csv"):
+        figures = folder / "figures" / table.split("/")[0]
+        return [*map(_json, sorted(figures.glob("*.json"))[:1])]
+    runs = pd.read_csv(CHECKOUT / table)
+    machines = runs.groupby("machine") if "machine" in runs else ()
+    return [
+        {"machine": {"cpu": cpu}, "commit": own["commit"].iloc[-1]}
+        | {"timed": own["load"].max() < ALONE}
+        for cpu, own in machines
+    ]
 
 
 def sources() -> list[Path]:
@@ -197,13 +224,14 @@ def _claim(entry: dict) -> Claim:
     counterexample = fields.pop("counterexample", "")
     found: dict[str, list[Cell]] = {}
     made: list[dict] = []
-    needed = [name for name in tables if not name.endswith("?")]
+    needed = [name for name in tables if name[-1] not in "?!"]
     for folder in sources() if query else ():
         if all(_file(folder, name).is_file() for name in needed):
             rows = _query(folder, query, tables)
             for cell in cells(rows, entry["threshold"], timed):
                 found.setdefault(cell.name, []).append(cell)
-            made += filter(None, (_made(folder, name) for name in tables))
+            for name in (name.rstrip("?!") for name in tables):
+                made += _made(folder, name) if rows and name in query else []
     judged = tuple(cell for same in found.values() for cell in _decided(same))
     missing = fields.pop("missing", {})
     missing = {name: missing[name] for name in missing if name not in found}

@@ -7,7 +7,7 @@ judged again with the results.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 
 from workbench.figures.report.claims import Claim, read_claims
 from workbench.runs.engine import Say
@@ -16,7 +16,9 @@ from workbench.runs.mill import make
 
 def lacks(claim: Claim) -> str:
     """Return a line of text on what a claim lacks."""
-    cost = f"{claim.minutes:g} min of one core" if claim.decide else "no run"
+    cost = f"{claim.minutes:g} min of one core"
+    if not claim.decide:
+        cost = claim.command if claim.command.startswith("python ") else "no run"
     return f"{claim.claim} ({claim.paper}): {claim.number} [{cost}]"
 
 
@@ -39,12 +41,12 @@ def undecided(words: str) -> list[Claim]:
     return sorted(found, key=lambda claim: not claim.decide)
 
 
-def decide(claims: Iterable[Claim], hours: float | None, *, say: Say) -> list[str]:
+def decide(claims: Sequence[Claim], hours: float | None, *, say: Say) -> list[str]:
     """Run the notebooks that would decide some claims, and say their verdicts.
 
     Parameters
     ----------
-    claims : iterable of Claim
+    claims : sequence of Claim
         Claims that are not decided, the most important first.
     hours : float or None
         A notebook is not begun if its time would not fit (default: all fit).

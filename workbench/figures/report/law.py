@@ -28,6 +28,7 @@ CONFIDENCE = 0.9  # of a cell's interval
 NOISE = 1.25  # factor by which a time of one or two runs may be off
 NUMBER = r"-?[\d.]+(?:e-?\d+)?"
 RATIOS = re.compile("faster|comparable|.* times|factor in")
+LIMITS = re.compile("(below|above) [1-9]")  # of a ratio, if times are compared
 
 
 class Cell(NamedTuple):
@@ -102,7 +103,7 @@ def cells(rows: Iterable[Mapping], words: str, timed: bool) -> list[Cell]:
     words : str
         The threshold.
     timed : bool
-        Whether the values are ratios of times, which are uncertain if there are fewer
+        Whether times are compared: ratios of them are uncertain if there are fewer
         than three.
     """
     by_name: dict[str, list[Mapping]] = {}
@@ -120,7 +121,8 @@ def _cell(name: str, rows: Sequence[Mapping], words: str, timed: bool) -> Cell:
     low = -math.inf
     high = math.inf
     if not bounds:
-        low, high = interval(values, ratio=bool(RATIOS.match(words)), timed=timed)
+        ratio = bool(RATIOS.match(words) or (timed and LIMITS.match(words)))
+        low, high = interval(values, ratio=ratio, timed=timed)
     elif bounds == {"at least"}:
         low = float(values.min())
     elif bounds == {"at most"}:
@@ -134,13 +136,13 @@ def _cell(name: str, rows: Sequence[Mapping], words: str, timed: bool) -> Cell:
 def interval(values: np.ndarray, *, ratio: bool, timed: bool) -> tuple[float, float]:
     """Return the interval of a cell's mean: Student's, of logarithms for ratios.
 
-    Fewer than three values have no spread of their own: times get a factor of
-    :data:`NOISE` either way, and other numbers count as exact.
+    Fewer than three values have no spread of their own: ratios of times get a factor
+    of :data:`NOISE` either way, and other numbers count as exact.
     """
     low = values.min()
     high = values.max()
     if len(values) < 3:
-        slack = NOISE if timed else 1.0
+        slack = NOISE if ratio and timed else 1.0
         return float(low / slack), float(high * slack)
     ratio = ratio and low > 0
     x = np.log(values) if ratio else values
