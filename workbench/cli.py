@@ -635,7 +635,10 @@ def _in_a_checkout() -> None:
     from workbench.runs.notebooks import CHECKOUT
 
     if not (CHECKOUT / "pyproject.toml").is_file():
-        raise ValueError("figures and report need notebooks: run this in a checkout")
+        raise ValueError(
+            "figures and report need the notebooks of a checkout: call its "
+            ".venv/bin/workbench"
+        )
 
 
 def _options(arguments: argparse.Namespace, names: str) -> dict:

@@ -105,6 +105,15 @@ def test_the_page_of_the_checker_is_whole_and_verifies(tmp_path, browser):
     wait(lambda: output.text.startswith("Proved: the optimum is in ["), 20)
 
 
+def test_what_ran_is_one_row_for_a_command():
+    ran = runpy.run_path(str(CHECKOUT / ".site" / "ran.py"))
+    ended = ran["result"]("= 1 failed, 2 passed in 3.0s =\n", 1)
+    page = (CHECKOUT / "CONTRIBUTING.md").read_text("utf-8")
+    for result in ("done", ended):
+        page = ran["written"](page, f"| `x` | with | 3.11 | {result} | 1 | a |\n")
+    assert page.count("`x`") == page.count("1 failed, 2 passed, exit status 1") == 1
+
+
 def test_trust_counts_what_ended_early_and_links_to_tests(tmp_path, monkeypatch):
     trust, build = (
         runpy.run_path(str(CHECKOUT / ".site" / f"{n}.py")) for n in ("trust", "build")

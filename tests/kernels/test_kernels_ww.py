@@ -150,6 +150,7 @@ def test_an_epoch_of_walrus(sparse, k):
     if sparse:
         X[rng.random((n, d)) < 0.6] = 0.0
     X[5] = 10.0 * np.eye(d)[0]
+    X[6] = np.eye(d)[1]
     problem = as_problem(csr_matrix(X) if sparse else X, y)
     problem = replace(problem, classes=np.arange(k))  # of 66 only the first have rows
     W = np.zeros((d, lanes(k)))

@@ -69,7 +69,8 @@ KERNELS = {
             calibrated: "ls_calibrated fit_residual calibrate expanded project",
             stagewise: "stages",
             block_visits: "BlockVisits.__init__ BlockVisits.restart BlockVisits.cost "
-            "BlockVisits.output BlockVisits.factor BlockVisits.update penalised",
+            "BlockVisits.cost_of BlockVisits.output BlockVisits.factor "
+            "BlockVisits.update penalised",
         },
         [
             "kernels/test_kernels_ls.py",
