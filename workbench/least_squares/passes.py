@@ -43,8 +43,8 @@ def ls_stagewise_passes(
 
     Parameters
     ----------
-    passes, inner : number of visits of every block, and number of steps per visit, at
-        least 1
+    passes : number of visits of every block, at least 1
+    inner : number of steps per visit, at least 1
     alpha, features, n_features, block, link, bandwidth, seed : as in `ls_stagewise`
 
     Raises

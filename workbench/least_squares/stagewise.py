@@ -79,14 +79,15 @@ def ls_stagewise(
     features : kind of the features, see
         :func:`workbench.least_squares.generators.fitted`; section 3.1 has Fourier
         features
-    n_features, block : number of random features, in all and per visit; 8000 in Table
-        1, 512 and 1024 in section 3.1
+    n_features : number of random features in all; 8000 in Table 1
+    block : number of random features per visit; 512 and 1024 in section 3.1
     link : maps scores to predictions: "softmax" and "identity" are logistic and linear
         regression in section 3.1, "squared_hinge" is ours
     inner : number of steps of Algorithm 1 per visit, 50 in section 3.1; the identity
         link takes one, which is exact
-    bandwidth : positive, the kernel is exp(-|x - x'|^2 / (bandwidth m^2)), m the median
-        distance. Appendix A.2.1 prints s = m, but a square has the unit of |x - x'|^2
+    bandwidth : scale of the kernel exp(-|x - x'|^2 / (bandwidth m^2)), positive; m is
+        the median distance. Appendix A.2.1 prints s = m, but a square has the unit of
+        |x - x'|^2
     calibrate : take the scores so far as k more features of every block (linear
         calibration in section 3.1); the model remains linear in its features
     seed : int, seeds the features; a given `state` has its own

@@ -36,6 +36,8 @@ TIME_FRACTION = 0.005  # fraction of wall time for evaluating, and for keeping s
 MIN_PAUSE_S = 0.05  # seconds between two evaluations, or two states
 # Seconds of evaluation without pauses: errors fall fastest in the beginning.
 FREE_S = 0.3
+# Rounds that are evaluated whatever it takes, as errors fall on a logarithmic scale.
+doubled = geometric(2)
 MEMORY = 2**28  # bytes of states kept on the way
 
 
@@ -52,7 +54,7 @@ class Spare:
         self.free = free
         self._next = 0.0
 
-    def due(self, row: Row | None = None) -> bool:
+    def due(self) -> bool:
         """Return whether the work is due again."""
         return perf_counter() >= self._next
 
@@ -84,7 +86,8 @@ class Lane:
     solver : a name of the registry
     problem : Problem
     parameters : the solver's keyword parameters; the others keep their defaults
-    measure : evaluates a state, not timed, as often as that fraction allows
+    measure : evaluates a state, not timed, as often as that fraction allows, and at
+        rounds 2, 4, 8, ... in any case
 
     Attributes
     ----------
@@ -257,7 +260,10 @@ class Lane:
 
     def _watch(self, steps: Iterator[State], since: Row) -> Iterator[tuple[Row, State]]:
         clock = {name: since.get(name, 0.0) for name in ("seconds", "cpu")}
-        return watch(steps, self._evaluate, self._evaluating.due, **clock)
+        return watch(steps, self._evaluate, self._due, **clock)
+
+    def _due(self, row: Row) -> bool:
+        return self._evaluating.due() or doubled(row)
 
     def _resumed(self, state: State) -> Iterator[State]:
         return self.steps(self.problem, **self.parameters, state=state)

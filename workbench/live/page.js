@@ -59,7 +59,7 @@ const STYLE = `
     padding: 0 0.5em; box-sizing: border-box; box-shadow: none; line-height: 1.3;
     field-sizing: content; }
   .live-page select:not([multiple]) option { color: inherit; background: var(--page-paper); }
-  .live-page select[multiple] { padding: 0; field-sizing: fixed; }
+  .live-page select[multiple] { padding: 0; field-sizing: content; max-height: 10em; }
   .live :is(button, summary) { cursor: pointer; white-space: nowrap; }
   .live :is(button:hover, .menu summary:hover) { border-color: currentColor; }
   .live [aria-disabled=true] { opacity: 0.4; cursor: default; }
@@ -97,12 +97,12 @@ const STYLE = `
   .live .stage select { border-color: transparent; font-weight: 600; padding: 0 0.2em;
     min-height: 1.6em; background: transparent; }
   .live .stage select:hover { border-color: var(--page-line); }
-  .live .readout { position: absolute; top: 2em; z-index: 2; box-sizing: border-box;
-    max-width: 48%; line-height: 1.35; white-space: pre-line; overflow-wrap: anywhere;
+  .live .readout { position: absolute; width: max-content; z-index: 2; box-sizing: border-box;
+    max-width: 40%; line-height: 1.35; font-size: var(--page-small); white-space: pre-line; overflow-wrap: anywhere;
     pointer-events: none; background: color-mix(in srgb, var(--page-paper) 88%, transparent); }
   .live .readout:not(:empty) { padding: 0.3em 0.6em; border: 1px solid var(--page-line);
     border-radius: 0.25em; }
-  .live .choices { display: flex; flex-wrap: wrap; gap: 0.35em 0.8em; align-items: center;
+  .live .choices { display: flex; flex-wrap: wrap; gap: 0.35em 0.6em; align-items: center;
     padding-top: 0.2em; }
   .live .choices > :nth-child(2) { margin-right: auto; }
   .live .menu { position: relative; }
@@ -128,10 +128,15 @@ const STYLE = `
   .live-page .live-controls .widget-label { width: 6em; min-width: 6em; text-align: left;
     color: inherit; font-size: inherit; margin: 0 0.5em 0 0; }
   .live-page .live-controls .widget-checkbox .widget-label-basic { font-size: inherit; }
-  .live-page .live-controls select { min-width: 0; width: 100%; }
+  .live-page .live-controls select { min-width: 0; width: 100%; text-overflow: ellipsis; }
+  .live-page .live-controls select:not([multiple]) { padding-right: 1.5em; }
   .live-page .live-body :is(.widget-html, .widget-html-content) { height: auto; min-height: 0;
     margin: 0; line-height: 1.3; flex: none; font-size: inherit; white-space: normal; }
   .live-page .live-body .widget-html-content { flex: 1 1 0; min-width: 0; }
+  .live-page .live-controls :is(.widget-select-multiple, .widget-dropdown:last-child):has(
+    option:only-child), .live-page .widget-vbox:not(:has(> :is(.knob, .widget-inline-hbox):not(
+    .widget-html, [style*="display: none"]))) { display: none; }
+  .live-page .live-controls .widget-vbox { flex: none; display: grid; gap: 0.35em; margin: 0; }
   .live-page .widget-select-multiple { flex-wrap: wrap; }
   .live-page .widget-select-multiple > select { flex: 1 1 0; }
   .live-page .widget-select-multiple::after { content: "hold Ctrl or Shift to choose several";

@@ -64,8 +64,8 @@ def memoir_l2(
 
     Parameters
     ----------
-    eta0, eta_step : size of the first step, positive, and how fast steps shrink, not
-        negative
+    eta0 : size of the first step, positive
+    eta_step : how fast steps shrink, not negative
     lam : weight of the regularisation, not negative; lam eta_1 must be below 1
     batch_size : rows per step, drawn independently; by default 100 sqrt(C), or n if
         that is less

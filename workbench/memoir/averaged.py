@@ -45,8 +45,9 @@ def memoir_averaged(
 
     Parameters
     ----------
-    eta0, eta_step : positive, and not negative; step t is eta0 / sqrt(1 + eta_step t).
-        The defaults are ours, like the method
+    eta0 : size of the first step, positive; step t is eta0 / sqrt(1 + eta_step t). The
+        default is ours, like the method
+    eta_step : how fast steps shrink, not negative. The default is ours, too
     dense : keep weights dense, 8 d C bytes, or sparse, about 14 bytes per entry; by
         default dense up to 256 MB
     seed : int, seeds the order of the rows

@@ -121,11 +121,14 @@ def mrc_ccg(
     problem : Problem
     lambda0 : float > 0, the confidence of the uncertainty set in standard deviations.
         The paper takes 0.01 (section IV)
-    eps1, eps2 : float >= 0, the smallest violation of a primal and of a dual constraint
-        that counts. The paper takes 1e-2 and 1e-5 (section IV)
-    n_max, m_max : int >= 1, the largest numbers of constraints and of features that
-        join in a round, the most violated first. The paper takes 400 (section IV), and
-        leaves open which constraints join
+    eps1 : float >= 0, the smallest violation of a primal constraint that counts. The
+        paper takes 1e-2 (section IV)
+    eps2 : float >= 0, the smallest violation of a dual constraint that counts. The
+        paper takes 1e-5 (section IV)
+    n_max : int >= 1, constraints that join in a round at most; the most violated first.
+        The paper takes 400 (section IV), and leaves open which constraints join
+    m_max : int >= 1, features that join in a round at most; the most violated first.
+        The paper takes 400 (section IV)
     k_max : int >= 1, the largest number of rounds. The paper prints no value; no run
         comes near this one
     columns : bool, whether features are generated, too (section III-C: nothing is ever

@@ -73,8 +73,10 @@ def svm_ccg(
     eps : float >= 0, the smallest violation that counts: of a margin, or of a
         derivative of the *sum* of the losses, beyond ``n lam``. The authors' code has
         one tolerance for both, too
-    n_max, m_max : int >= 1, the largest numbers of samples and of features that join in
-        a round, the most violated first. The authors add 400 features and all samples
+    n_max : int >= 1, samples that join in a round at most; the most violated first. The
+        authors add all samples
+    m_max : int >= 1, features that join in a round at most; the most violated first.
+        The authors add 400 features
 
     Raises
     ------
