@@ -129,7 +129,10 @@ const STYLE = `
     color: inherit; font-size: inherit; margin: 0 0.5em 0 0; }
   .live-page .live-controls .widget-checkbox .widget-label-basic { font-size: inherit; }
   .live-page .live-controls select { min-width: 0; width: 100%; text-overflow: ellipsis; }
-  .live-page .live-controls select:not([multiple]) { padding-right: 1.5em; }
+  .live-page .live-controls select:not([multiple]) { padding-right: 1.7em; appearance: none; background:
+    linear-gradient(45deg, transparent 50%, currentColor 50%) calc(100% - 0.95em) 55% / 0.4em 0.4em no-repeat,
+    linear-gradient(135deg, currentColor 50%, transparent 50%) calc(100% - 0.55em) 55% / 0.4em 0.4em
+    no-repeat, var(--page-paper); }
   .live-page .live-body :is(.widget-html, .widget-html-content) { height: auto; min-height: 0;
     margin: 0; line-height: 1.3; flex: none; font-size: inherit; white-space: normal; }
   .live-page .live-body .widget-html-content { flex: 1 1 0; min-width: 0; }
