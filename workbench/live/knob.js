@@ -7,7 +7,7 @@ const shown = (v) => {
   return v && Math.abs(v) < 1e-3 ? rounded.toExponential() : String(rounded);
 };
 
-const SHORT = 48; // letters of a help that has a line of its own
+const SHORT = 44; // letters of a help that has a line of its own
 const sentence = (words) => words && `${words[0].toUpperCase()}${words.slice(1).trim()}.`;
 
 function render({ model, el }) {
@@ -51,7 +51,7 @@ function render({ model, el }) {
     name.textContent = slider.ariaLabel = get("description");
     field.ariaLabel = `${get("description")}, typed`;
     el.title = slider.ariaDescription = sentence(get("tooltip"));
-    const words = get("tooltip");
+    const words = get("tooltip").replace(/^the /, "");
     help.textContent = sentence(words.length < SHORT ? words : words.split(/[;:,]/)[0]);
     help.classList.remove("wrong");
     field.ariaInvalid = "false";

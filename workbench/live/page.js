@@ -164,7 +164,10 @@ const STYLE = `
     text-decoration: underline; }
   .live-page.jupyter-widgets-disconnected::before,
   .live-page .jupyter-widgets-disconnected::before { content: none; }
-  .live-controls[inert] { opacity: 0.4; }`;
+  .live-controls[inert] { opacity: 0.4; }
+  /* Pictures beside a dashboard have white paper: in the dark it becomes the notebook's. */
+  [data-jp-theme-light=false] .jp-RenderedMarkdown img { background: #fff;
+    filter: invert(0.93) hue-rotate(180deg); }`;
 
 // The canvas is an application: of an img, screen readers keep the arrow keys to themselves.
 const PAGE = `<style>${STYLE}</style>
@@ -196,7 +199,8 @@ const PAGE = `<style>${STYLE}</style>
       the same iterate if the solver can change that parameter in mid-run, else a new run starts.
       The old curve stays. After a change of data, old runs turn grey, as their bounds are not
       comparable.</li>
-    <li>Only the solver is timed. At full speed only some rounds are evaluated; dots mark them.</li>
+    <li>Only the solver is timed. At full speed only some rounds are evaluated; dots mark them, and
+      nothing is known along a pale line between two of them.</li>
     <li>Drag on the chart to zoom, Shift and drag to move, use the wheel after a click or with
       Ctrl, double-click to reset. By keyboard, arrows walk along a curve, + and - zoom, Page Up
       and Page Down move, Escape resets.</li></ul></details>`;
