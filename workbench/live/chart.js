@@ -228,6 +228,7 @@ function open(el, show, send) {
       if (each) each.inert = lost;
     }
     page?.style.setProperty("--bar", `${tall}px`);
+    for (const each of [el, page]) each?.style.setProperty("--page-paper", `rgb(${look.paper})`);
     page?.querySelectorAll("[title=null]").forEach((part) => part.removeAttribute("title"));
     if (page && !guarded) {
       const own = ({ target }) => (target.dataset.lmSuppressShortcuts = true);
