@@ -130,8 +130,8 @@ const STYLE = `
   .live-page .live-controls .widget-checkbox .widget-label-basic { font-size: inherit; }
   .live-page .live-controls select { min-width: 0; width: 100%; text-overflow: ellipsis; }
   .live-page .live-controls select:not([multiple]) { padding-right: 1.7em; appearance: none; background:
-    linear-gradient(45deg, transparent 50%, currentColor 50%) calc(100% - 0.95em) 55% / 0.4em 0.4em no-repeat,
-    linear-gradient(135deg, currentColor 50%, transparent 50%) calc(100% - 0.55em) 55% / 0.4em 0.4em
+    linear-gradient(45deg, transparent 50%, currentColor 50%) calc(100% - 0.92em) 55% / 0.42em 0.4em no-repeat,
+    linear-gradient(135deg, currentColor 50%, transparent 50%) calc(100% - 0.55em) 55% / 0.42em 0.4em
     no-repeat, var(--page-paper); }
   .live-page .live-body :is(.widget-html, .widget-html-content) { height: auto; min-height: 0;
     margin: 0; line-height: 1.3; flex: none; font-size: inherit; white-space: normal; }
