@@ -8,13 +8,16 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import sys
 from html import escape, unescape
 from html.parser import HTMLParser
 from itertools import groupby
 from pathlib import Path
 from typing import NamedTuple
+from urllib.parse import unquote
 
+import numpy as np
 from jinja2 import Environment, FileSystemLoader
 from nbconvert.filters import markdown2html
 from nbformat.v4 import new_markdown_cell
@@ -60,6 +63,8 @@ KINDS = {
 }
 COVER = "mrc_convergence", "certificate"
 THUMBNAIL = 480, 320  # pixels at most
+GAP = 20  # pixels between a figure and the caption beneath it; lines are closer
+LINES = 4  # of such a caption, at most
 MOST_TEXT = 4000  # characters of a section that the search reads
 UNREAD = {"script", "style", "nav", "header", "pre", "math", "svg", "footer"}
 HEADINGS = "h1", "h2", "h3"
@@ -136,11 +141,10 @@ def pictures(notebook: Notebook, out: Path) -> list[Picture]:
         )
         image = f"{notebook.name}-{name}.png"
         small = f"{notebook.name}-{name}-small.png"
-        (folder / image).write_bytes(figure.png)
-        with Image.open(path) as picture:
-            thumbnail = picture.convert("RGB")
-            thumbnail.thumbnail(THUMBNAIL)
-            thumbnail.save(folder / small, optimize=True)
+        picture = uncaptioned(path)
+        picture.save(folder / image, optimize=True)
+        picture.thumbnail(THUMBNAIL)
+        picture.save(folder / small, optimize=True)
         caption = record["caption"]
         shown.append(
             Picture(
@@ -156,6 +160,20 @@ def pictures(notebook: Notebook, out: Path) -> list[Picture]:
             )
         )
     return shown
+
+
+def uncaptioned(path: Path) -> Image.Image:
+    """Return a picture without the caption beneath it, which pages have as text."""
+    with Image.open(path) as picture:
+        picture = picture.convert("RGB")
+    inked = np.flatnonzero(np.asarray(picture).min(axis=(1, 2)) < 215)
+    gaps = np.diff(inked)[::-1]
+    lines = np.flatnonzero(gaps > 2)  # from the bottom: of the caption, then the figure
+    ends = [end for end in lines[: LINES + 1] if gaps[end] >= GAP]
+    if not ends:
+        return picture
+    last = int(inked[::-1][ends[0] + 1])
+    return picture.crop((0, 0, picture.width, last + GAP // 2))
 
 
 def notebook_page(notebook: Notebook, shown: list[Picture]) -> str:
@@ -218,6 +236,24 @@ def dressed(page: str, place: str, bar: dict[str, str]) -> str:
     style = f"<!--site--><style>{STYLE}</style><!--/site-->"
     page = page.replace("</head>", f"{style}</head>", 1)
     return re.sub(r"<body[^>]*>", lambda body: body[0] + top, page, count=1)
+
+
+def within(page: str, path: Path, out: Path) -> str:
+    """Return a page whose links to files of the checkout lead to copies in the site."""
+    up = "../" * (len(path.relative_to(out).parts) - 1)
+
+    def copied(link: re.Match) -> str:
+        file = (path.parent / unquote(link[1])).resolve()
+        if file.is_relative_to(out.resolve()) or not file.is_file():
+            return link[0]
+        if (out / file.name).is_file():  # the checker
+            return f'href="{up}{file.name}'
+        copy = Path("files", file.relative_to(CHECKOUT))
+        (out / copy).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(file, out / copy)
+        return f'href="{up}{copy.as_posix()}'
+
+    return re.sub(r'href="((?:\.\./)+[^"#:]+)', copied, page)
 
 
 def entries(page: str, place: str) -> list[list[str]]:
@@ -292,7 +328,8 @@ def build(out: Path, notebooks: list[Notebook], moving: str) -> None:
         page = re.sub(r"(?s)<!--site-->.*?<!--/site-->", "", path.read_text("utf-8"))
         if place != "search.html":
             rows += entries(page, place)
-            path.write_text(dressed(page, place, bar), "utf-8")
+            page = within(dressed(page, place, bar), path, out)
+            path.write_text(page, "utf-8")
     pages = json.dumps(rows, ensure_ascii=False).replace("</", "<\\/")
     script = f"const PAGES = {pages};\n{(HERE / 'search.js').read_text('utf-8')}"
     page = template.render(kind="search", title="Search", script=script)
@@ -303,7 +340,7 @@ def from_markdown(path: Path) -> tuple[str, str]:
     """Return the title and the page of a Markdown file.
 
     The page is one folder deeper than the file. Links between guides and pictures of
-    figures stay in the site, other relative links lead to files of the checkout.
+    figures stay in the site, other relative links lead to copies of files.
     """
     text = path.read_text("utf-8")
     title = text.partition("\n")[0].removeprefix("# ")

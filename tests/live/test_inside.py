@@ -91,7 +91,7 @@ def check(picture):
         numbers = np.frombuffer(buffer, "<f4")
         assert numbers.size == np.prod(shape) and np.isfinite(numbers).all()
     match picture:
-        case Bars(_, values, labels, _, _, marked):
+        case Bars(_, values, labels, _, _, _, marked):
             assert values.ndim == 1 and 1 <= len(values) <= 256
             assert len(labels) in (0, len(values)) and len(marked) in (0, len(values))
             assert all(isinstance(label, str) for label in labels)

@@ -161,8 +161,8 @@ def test_the_iterate_before_a_failure_can_be_had_again(iris):
 
 
 def test_a_measure_that_fails_ends_the_run(iris):
-    lane = Lane(counting, iris, {}, lambda state: 1 / 0)
-    lane._evaluating._next = np.inf
+    lane = Lane(counting, iris, {}, lambda state: {} if state.round < 3 else 1 / 0)
+    lane._evaluating.due = lambda: False
     lane.play(60.0, lambda: lane.state.round < 3)
     assert not lane.error and lane.evaluate_now()["round"] == 3
     assert isinstance(lane.error, ZeroDivisionError) and lane.advance() is None

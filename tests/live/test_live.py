@@ -19,7 +19,7 @@ from workbench import SOLVERS, load
 from workbench.core.measures import held_out
 from workbench.core.state import resumable
 from workbench.core.trace import read_trace
-from workbench.live import Dashboard, explore
+from workbench.live import explore
 from workbench.live.chart import KEPT, SIZE, Chart, Curve, Inside
 from workbench.live.dashboard import GREY
 from workbench.live.lane import Lane
@@ -147,8 +147,10 @@ def test_solvers_with_equal_defaults_share_sliders():
         ("cuts_exact", "cuts_linear_time_fast", "cuts_constant_time"), {"gamma": 2.0}
     )
     own = ["eps (Exact cuts)", "eps (Sampled cuts, linear time, fast (ours))"]
-    assert [key for key in sliders.widgets if key.startswith("eps ")][:2] == own
-    assert [*sliders.widgets].index("gamma") < [*sliders.widgets].index(own[0])
+    shared, exact, *_ = sliders.groups()
+    assert sliders.widgets["gamma"] in shared.children
+    assert exact.children[1] is sliders.widgets[own[0]]
+    assert exact.children[0].value == "<b>Exact cuts</b>"
     sliders.widgets[own[1]].value = 0.1
     assert sliders.parameters("cuts_linear_time_fast")["eps"] == 0.1
     assert (
@@ -171,8 +173,6 @@ def test_solvers_with_equal_defaults_share_sliders():
     for name, typed, kind in (("C", 3, float), ("r", 7, int), ("batch_size", 9, int)):
         sliders[name].set_state({"value": typed})  # as a page does
         assert (sliders[name].value, type(sliders[name].value)) == (typed, kind)
-    with refuses("no slider is called 'seed'"):
-        Sliders(("ww_walrus",), {"seed": 1})
 
 
 @pytest.fixture
@@ -441,13 +441,13 @@ def test_solvers_run_side_by_side_for_the_same_seconds(sent):
 
 
 def test_a_failure_is_shown_and_the_dashboard_lives_on(sent, monkeypatch):
-    dashboard = explore(("mrc_ccg", "memoir_l2"), ("iris", "no_such_data"))
+    dashboard = explore(("mrc_ccg", "memoir_l2"), ("iris", "iris | 9 classes"))
     for control, wrong, right, told in (
         (
             dashboard.data,
-            "no_such_data",
+            "iris | 9 classes",
             "iris",
-            "no data set or file is called 'no_such_data'",
+            "must be from 2 to 3",
         ),
         (dashboard.solvers, (), ("memoir_l2",), "choose at least one solver"),
         (dashboard.sliders.widgets["eta0"], 3.0, 0.1, "lam * eta_1 must be below 1"),
@@ -516,16 +516,31 @@ def test_one_axis_has_the_objectives_of_one_function_only(sent, solvers, main):
 def test_a_new_dashboard_stops_the_old_one(dashboard):
     dashboard.solvers.value = ("mrc_subgradient",)
     click(dashboard, "run", "running")
-    wrong = [
-        ({"solvers": ("mrc",)}, "unknown name 'mrc'"),
-        ({"parameters": {"eps1": "small"}}, "eps1 must be like 1.0, got 'small'"),
-        ({"problem": (np.eye(2), [0, 1])}, r"such as load\(\(X, y\)\)"),
-    ]
-    for settings, told in wrong:
-        with refuses(told):
-            explore(**{"problem": "iris", "solvers": "mrc_ccg"} | settings)
+    settings = {"solvers": "ww_walrus", "problem": "iris"}
+    faults = {
+        "solvers": {
+            "unknown name 'mrc'": ("mrc",),
+            r"unknown name \[\]; known names: mrc_lp": [],
+            "unknown name None; known": None,
+        },
+        "parameters": {
+            "no slider is called 'seed'": {"seed": 1},
+            "C: must be a positive number, got inf": {"C": np.inf},
+            "C: .* got -1; numbers from 1e-30 to": {"C": -1},
+        },
+        "problem": {
+            r"such as load\(\(X, y\)\)": (np.eye(2), [0, 1]),
+            "no data set or file is called 'nosuch'; known": "nosuch",
+            "a number between 0 and 100": "iris | 130 % test",
+            "there is no file /no.csv": ["iris", "/no.csv"],
+        },
+    }
+    for name, told in faults.items():
+        for words, wrong in told.items():
+            with refuses(words, Exception):
+                explore(**settings | {name: wrong})
     assert dashboard.player.status == "running"
-    assert isinstance(explore("mrc_ccg", "iris"), Dashboard)
+    explore("ww_walrus", "no.csv or iris", {"C": 3})
     status(dashboard, "stopped")
 
 

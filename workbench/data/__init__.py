@@ -32,6 +32,7 @@ from workbench.data.synthetic import synthetic as synthetic
 from workbench.data.tables import TABLES, read_tables, table_suffix
 from workbench.data.text import zipf_text as zipf_text
 from workbench.data.words import (
+    GENERATED,
     GIVEN,
     SCALES,
     Words,
@@ -126,6 +127,17 @@ def load(
     if test is not None:
         problem = problem.split(test, seed)
     return SCALES[scale or GIVEN](problem)
+
+
+def check_described(text: str) -> None:
+    """Raise what :func:`load` raises for a faulty description, or unknown data.
+
+    Nothing is read and nothing is downloaded.
+    """
+    for data in [words.data for words in alternatives(text)]:
+        if GENERATED.fullmatch(data) or data in names() or existing(data):
+            return
+    _existing(data)
 
 
 def names() -> list[str]:

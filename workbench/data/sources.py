@@ -10,7 +10,7 @@ import csv
 import re
 import zipfile
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from importlib.util import find_spec
@@ -19,7 +19,6 @@ from pathlib import Path
 import numpy as np
 import scipy.sparse as sp
 
-from workbench.core.kinds import Given
 from workbench.data.formats import Rows, as_integers, opened, read_libsvm
 from workbench.data.sentences import read_sentences
 
@@ -215,9 +214,13 @@ def _icd10(paths: Sequence[Path], source: Source) -> Rows:
     """
     from xml.etree import ElementTree
 
-    with zipfile.ZipFile(paths[0]) as archive:
-        tabular = ElementTree.fromstring(archive.read(source.members[0]))
-    return _word_counts(_categories_and_texts(tabular), least=5)
+    tabular = ElementTree.fromstring(_first_member(paths, source))
+    pairs = [
+        (code.findtext("name")[:3], text.text)
+        for code in tabular.iter("diag")
+        for text in [*code.findall("desc"), *code.iterfind("inclusionTerm//note")]
+    ]
+    return _word_counts(pairs, least=5)
 
 
 def _ontology(paths: Sequence[Path], source: Source) -> Rows:
@@ -225,8 +228,7 @@ def _ontology(paths: Sequence[Path], source: Source) -> Rows:
 
     The classes are the terms that have at least two texts.
     """
-    with zipfile.ZipFile(paths[0]) as archive:
-        stanzas = archive.read(source.members[0]).decode("utf-8").split("\n\n[Term]\n")
+    stanzas = _first_member(paths, source).decode("utf-8").split("\n\n[Term]\n")
     pairs = []
     for stanza in stanzas[1:]:
         stanza = stanza.partition("\n\n")[0]
@@ -241,11 +243,16 @@ def _annotations(paths: Sequence[Path], source: Source) -> Rows:
 
     The classes are the phenotypes that at least two names have.
     """
-    with zipfile.ZipFile(paths[0]) as archive:
-        lines = archive.read(source.members[0]).decode("utf-8").splitlines()
+    lines = _first_member(paths, source).decode("utf-8").splitlines()
     table = [line.split("\t") for line in lines if line[:1] != "#"]
     pairs = [(row[3], row[1]) for row in table[1:] if row[2] != "NOT"]
     return _word_counts(pairs, least=2)
+
+
+def _first_member(paths: Sequence[Path], source: Source) -> bytes:
+    """Return the content of the only file that is read from a zip archive."""
+    with zipfile.ZipFile(paths[0]) as archive:
+        return archive.read(source.members[0])
 
 
 def _word_counts(pairs: Iterable[tuple[str, str]], least: int) -> Rows:
@@ -274,15 +281,6 @@ def _word_counts(pairs: Iterable[tuple[str, str]], least: int) -> Rows:
     tests = by_class[place < np.repeat(tested, counts)]
     order = np.concatenate([shuffled[~np.isin(shuffled, tests)], tests])
     return Rows(X[filled[order]], y[order], len(y) - len(tests))
-
-
-def _categories_and_texts(tabular: Given) -> Iterator[tuple[str, str]]:
-    """Yield the category and the text of every description and inclusion term."""
-    for code in tabular.iter("diag"):
-        category = code.findtext("name")[:3]
-        yield category, code.findtext("desc")
-        for note in code.iterfind("inclusionTerm//note"):
-            yield category, note.text
 
 
 def _bundled(paths: Sequence[Path], source: Source) -> Rows:

@@ -17,6 +17,7 @@ from workbench.core.checks import check_positive
 from workbench.core.kinds import Given, Values
 from workbench.core.names import hint
 from workbench.core.problem import Problem
+from workbench.data import check_described
 from workbench.live.dashboard import Dashboard
 from workbench.registry import SOLVERS
 from workbench.runs.run import check_data
@@ -51,17 +52,19 @@ def explore(
     Raises
     ------
     ValueError
-        If a name is unknown, a parameter has no slider, `seconds` is not positive, or
-        the arguments are in another order.
+        If a solver or data set is unknown, a description is faulty, a parameter has no
+        slider, a solver refuses a value, `seconds` is not positive, or the arguments
+        are in another order.
+    FileNotFoundError
+        If there is no such file.
     """
     global _shown
     check_data(problem, "explore(solvers, problem, parameters)")
-    if not isinstance(problem, Problem | Mapping):
-        problem = _descriptions(problem)
-    solvers = _listed(solvers)
-    chosen = _listed(chosen or solvers[:1])
-    _check_known("solvers", solvers, SOLVERS)
-    _check_known("chosen", chosen, solvers)
+    if not isinstance(problem, Problem):
+        descriptions = _descriptions(problem)
+        problem = problem if isinstance(problem, Mapping) else descriptions
+    solvers = _checked("solvers", solvers, SOLVERS)
+    chosen = _checked("chosen", chosen or solvers[:1], solvers)
     check_positive(seconds, "seconds")
     dashboard = Dashboard(problem, solvers, parameters or {}, chosen, seconds)
     if _shown is not None:
@@ -72,21 +75,29 @@ def explore(
 
 
 def _descriptions(problem: Given) -> list[str]:
-    """Return one or several descriptions of data as texts."""
+    """Return one or several descriptions of data as texts, after checking them."""
     problem = _listed(problem)
     if not problem or not all(isinstance(p, str | os.PathLike) for p in problem):
         raise ValueError(
             "problem: must be a name or file of data, a list of these or a Problem, "
             "such as load((X, y))"
         )
-    return [*map(os.fspath, problem)]
+    texts = [*map(os.fspath, problem)]
+    for text in texts:
+        check_described(text)
+    return texts
 
 
-def _check_known(argument: str, names: Sequence[str], known: Iterable[str]) -> None:
-    for name in names:
-        if name not in known:
-            raise ValueError(f"{argument}: unknown name {name!r}; {hint(name, known)}")
+def _checked(argument: str, given: Given, known: Iterable[str]) -> list[str]:
+    """Return one or several known names as a list."""
+    names = _listed(given)
+    for name in names or [given]:
+        if name not in [*known]:
+            raise ValueError(
+                f"{argument}: unknown name {name!r}; {hint(str(name), known)}"
+            )
+    return names
 
 
 def _listed(given: Given) -> list:
-    return list(given) if isinstance(given, list | tuple) else [given]
+    return list(given) if isinstance(given, list | tuple | Mapping) else [given]

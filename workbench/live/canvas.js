@@ -156,10 +156,10 @@ function dot(pen, x, y, radius) {
 function inscribe(pen, names, { em, paper }) {
   const done = [];
   const line = 1.05 * em;
-  Object.assign(pen, { textAlign: "left", strokeStyle: `rgb(${paper})`, lineWidth: 0.5 * em,
+  Object.assign(pen, { textAlign: "left", strokeStyle: `rgb(${paper})`, lineWidth: 0.35 * em,
     lineJoin: "round" });
   for (const { x, y, text, colour, panel } of names.toSorted((a, b) => b.y - a.y)) {
-    const wide = pen.measureText(text).width + em;
+    const wide = pen.measureText(text).width + 0.7 * em;
     const free = (at) => at > panel.to - em && at < panel.from + em && !done.some((other) =>
       Math.abs(other.at - at) < line && other.x < x + wide && x < other.x + other.wide);
     const off = Array.from({ length: 40 }, (_, i) => line * Math.ceil(i / 2) * (i % 2 ? -1 : 1));
@@ -211,7 +211,7 @@ function short(v, digits = 4) {
 // Says so if there is nothing to see.
 function nought(values, size = NOUGHT) {
   if (!values.length || !values.every((v) => Math.abs(v) <= size)) return "";
-  return values.some(Boolean) ? "all 0, except for rounding" : "all 0";
+  return values.some(Boolean) ? "0 up to rounding" : "all 0";
 }
 
 // The least and the most of these values, of the positive ones where `logarithmic`.
@@ -222,12 +222,12 @@ function extent(values, logarithmic) {
 }
 
 // The axis from pixel `from` to pixel `to` that holds these values, with a tick each `room` pixels.
-// A logarithmic one begins at a whole decade, and ends at one if it is `whole`. With a `zoom` it
-// has these ends instead; `all` are those without.
+// A logarithmic one begins and ends at whole decades if it is `whole`. With a `zoom` it has these
+// ends instead; `all` are those without.
 function axis(values, from, to, logarithmic, room, whole = true, zoom = null) {
   const scale = logarithmic ? Math.log10 : (v) => v;
   let [low, high] = extent(values, logarithmic).map(scale);
-  if (logarithmic) [low, high] = [Math.floor(low + SINGLE), whole ? Math.ceil(high - SINGLE) : high];
+  if (logarithmic && whole) [low, high] = [Math.floor(low + SINGLE), Math.ceil(high - SINGLE)];
   const constant = high - low < NOUGHT * Math.max(1, Math.abs(low), Math.abs(high));
   const off = !logarithmic && Math.abs(low) >= NOUGHT;
   if (constant) [low, high] = off ? [low - 0.5, low + 0.5] : [low, low + 1];

@@ -221,13 +221,14 @@ function open(el, show, send) {
     part("progress").value = used(said);
     const shown = { progress: used(said), ".undo": said.gone && !lost };
     for (const key in shown) part(key).style.visibility = shown[key] ? "visible" : "hidden";
-    part(".undo").textContent = said.gone > 1 ? `undo (${said.gone})` : "undo";
+    part(".undo").title = `Bring back what reset or remove took last; ${said.gone} in all`;
     const page = el.closest(".live-page");
     // A press of a button would be an error.
     for (const each of [part(".bar"), page?.querySelector(".live-controls")]) {
       if (each) each.inert = lost;
     }
     page?.style.setProperty("--bar", `${tall}px`);
+    for (const each of [el, page]) each?.style.setProperty("--page-paper", `rgb(${look.paper})`);
     page?.querySelectorAll("[title=null]").forEach((part) => part.removeAttribute("title"));
     if (page && !guarded) {
       const own = ({ target }) => (target.dataset.lmSuppressShortcuts = true);
@@ -244,14 +245,37 @@ function open(el, show, send) {
     for (const key of ["traces", "code"]) part(`.menu .${key}`).hidden = !page || lost;
     tabulate(part("table"), curves, look, hidden, sorted);
     const readout = part(".readout");
-    write(readout, marked ? `${label(marked.curve)}\n${tell(marked.curve, marked.i)}` : "");
-    const right = 2 * marked?.x > width; // then there is more room on the left
-    readout.style.left = right ? "auto" : `calc(${marked?.x}px + 1em)`;
-    readout.style.right = right ? `calc(${width - marked.x}px + 1em)` : "auto";
+    write(readout, marked ? `${title(marked.curve, curves)}\n${tell(marked.curve, marked.i)}` : "");
+    if (!marked) return;
+    const size = [readout.offsetWidth, readout.offsetHeight];
+    const [left, top] = clearest(scene, size, width, look.em);
+    Object.assign(readout.style, { left: `${left}px`, top: `${top}px` });
   };
 }
 
 export default panel({ status: "", error: "", pending: "", note: "", curves: [] }, take, open);
+
+// Where a box of this size, next to the cursor, covers the least of the curves: first of the one
+// that it is about.
+function clearest({ lines, marked, axes: { x, bands, gaps } }, [wide, high], width, em) {
+  const sides = [marked.x + em, marked.x - em - wide];
+  if (2 * marked.x > width) sides.reverse(); // then there is more room on the left
+  const lefts = sides.filter((left) => left >= 0 && left + wide <= width);
+  const tops = [bands.to, bands.from - high, gaps.to, gaps.from - high, (bands.to + bands.from - high) / 2]
+    .map((top) => Math.max(0, top));
+  const hit = ({ curve, spots }, left, top) => spots.reduce((sum, { x: from, ys }, i) => {
+    const to = spots[i + 1]?.x ?? from;
+    const across = Math.min(to, left + wide) - Math.max(from, left);
+    if (across < 0) return sum;
+    const [floor, roof, gap] = ys;
+    const spans = [[roof, Number.isFinite(floor) ? floor : roof], [gap, gap]];
+    const covered = spans.filter(([a, b]) => a <= top + high && b >= top).length;
+    return sum + covered * (1 + across) * (curve === marked.curve ? 10 : 1);
+  }, 0);
+  const all = tops.flatMap((top) => [...lefts, 0].map((left) =>
+    ({ at: [left, top], hits: lines.reduce((sum, line) => sum + hit(line, left, top), 0) })));
+  return all.reduce((a, b) => (b.hits < a.hits ? b : a)).at;
+}
 
 // What is done at the moment, if that takes long.
 function doing({ status, doing, since, curves }) {

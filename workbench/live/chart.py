@@ -21,6 +21,7 @@ KEPT = 12  # curves on the canvas, at most
 SIZE = 5  # numbers of a point: seconds, round, lower, upper, test error
 # The first of these that a row has is the upper curve.
 OBJECTIVES = ("upper", "primal", "squared_error")
+TEXTS = ("number", "name", "settings", "colour", "ended", "live")  # of a curve
 NOT_SHOWN = ("cpu", "test_error", "stopped_by")  # in the numbers of the latest row
 NO_POINT = (0.0, math.nan, math.nan, math.nan, math.nan)
 in_geometric = geometric(1.002)  # the first 500 rows, later two in a thousand
@@ -101,16 +102,8 @@ class Curve:
             for name, value in self.row.items()
             if name not in NOT_SHOWN
         }
-        texts = {
-            "number": self.number,
-            "name": self.name,
-            "settings": self.settings,
-            "colour": self.colour,
-            "ended": self.ended,
-            "live": self.live,
-            "numbers": numbers,
-            "at": self.sent,
-        }
+        texts = {name: getattr(self, name) for name in TEXTS}
+        texts |= {"numbers": numbers, "at": self.sent}
         points = self.points[SIZE * self.sent :] + array("d", self.latest)
         self.sent = len(self.points) // SIZE
         return texts, points.tobytes()
@@ -178,10 +171,7 @@ class Chart(anywidget.AnyWidget):
     def add(self, curve: Curve, rows: list[Row], restart: bool = False) -> None:
         """Draw new rows; with `restart`, draw these instead of all earlier ones."""
         with self._lock:
-            if restart:
-                curve.restart(rows)
-            else:
-                curve.add(rows)
+            (curve.restart if restart else curve.add)(rows)
         self.say()
 
     def say(self, **words: object) -> None:

@@ -8,7 +8,9 @@ const FLOOR = 1e-9; // gaps below it are drawn at it: a logarithmic axis has no 
 const FEWEST = 1e-3; // and test errors below this one
 const FAR = 30; // from the highest upper bound down to the lowest: no linear axis shows both
 const LETTERS = 0.92; // em
-const FEW = 80; // test errors of a curve: up to here each has a dot
+const FEW = 80; // test errors of a curve: up to here each has a dot, and later lone ones
+const NEAR = 1.2; // em between two of them: closer ones are joined by a whole line
+const LATE_START = 0.1; // of the axis: curves that all begin later do not need its beginning
 const DEEP = 1e-5; // of the highest upper bound: a fit without an error must not squeeze the rest
 // Of the two panels, in em: from the left, below the upper one, and below both.
 const EDGE = { left: 3.8, top: 2, between: 2.6, foot: 1.6, title: 1.2 };
@@ -75,7 +77,9 @@ function draw(pen, look, width, height, curves, view) {
   const next = middle + EDGE.between * em;
   const wholes = curves.map(whole).filter(({ points }) => points.length);
   const ends = wholes.map((curve) => ({ curve, kept: [0, SIZE, last(curve)] }));
-  const along = reach(ends, [OVER[over]], logarithmic);
+  const starts = wholes.map(({ points }) => OVER[over](points, 0)).filter(Number.isFinite);
+  const late = Math.min(...starts) > LATE_START * extent(reach(ends, [OVER[over]], true), false)[1];
+  const along = reach(ends, [OVER[over]], logarithmic || late);
   const x = axis(along, left, width - right, logarithmic, 5 * em, false, zoom.x);
   const place = (points, i) => x.at(OVER[over](points, i));
   const lines = begun.map((curve) => ({ curve, kept: thin(curve.points, place, x) }));
@@ -107,12 +111,15 @@ function draw(pen, look, width, height, curves, view) {
     const drawn = line.spots = line.kept.map((i) => spot(line.curve.points, i));
     const certain = drawn.filter(({ ys }) => Number.isFinite(ys[0]));
     const [floor, roof] = [0, 1].map((k) => steps(certain, k));
-    const [high, low] = [1, 2].map((k) => steps(drawn, k));
+    const stroked = (title, k) => title === "test error" ? measured(drawn, k) : steps(drawn, k);
+    const [high, low] = [stroked(above, 1), stroked(below, 2)];
     pen.fillStyle = pen.strokeStyle = paint(line.curve, look);
     const pale = lit && !strong(line) ? 0.4 : 1;
     const few = (title, k) => {
-      const seen = drawn.filter(({ ys }) => title === "test error" && Number.isFinite(ys[k]));
-      return seen.length < FEW ? seen.map((spot) => [spot.x, spot.ys[k]]) : [];
+      const seen = title === "test error" ? measured(drawn, k) : [];
+      const apart = (a, b) => a && b && b[0] - a[0] > NEAR * em;
+      return seen.filter((each, i) =>
+        seen.length < FEW || apart(seen[i - 1], each) || apart(each, seen[i + 1]));
     };
     const panels = [[bands, [floor, high], few(above, 1)], [gaps, [low], few(below, 2)]];
     for (const [panel, strokes, dots] of panels) {
@@ -123,13 +130,21 @@ function draw(pen, look, width, height, curves, view) {
         pen.globalAlpha = pale;
         pen.lineWidth = strong(line) ? 2 : 1;
         pen.setLineDash(line.curve.dashes.map((length) => length * em));
-        strokes.forEach((corners) => pen.stroke(path(corners)));
+        for (const corners of strokes) {
+          if (corners.joined) join(pen, corners, pale, NEAR * em);
+          else pen.stroke(path(corners));
+        }
         pen.setLineDash([]);
         const ends = strokes.flatMap((corners) => corners.slice(-1));
         for (const [at, y] of dots) dot(pen, at, y, 0.1 * em);
         for (const [at, y] of ends) dot(pen, at, y, 0.16 * em);
         if (line.curve.settings.some((word) => word.startsWith("from round"))) {
-          for (const [[at, y]] of strokes.filter(({ length }) => length)) ring(pen, at, y, em);
+          const parent = lines.find((other) => begets(other.curve, line.curve));
+          const end = parent && spot(parent.curve.points, last(parent.curve));
+          for (const [[at, y]] of strokes.filter(({ length }) => length)) {
+            ring(pen, at, y, em);
+            if (end) link(pen, [end.x, end.ys[panel === bands ? 1 : 2]], [at, y], em);
+          }
         }
       });
       const end = strokes.at(-1).findLast(([at]) => at < x.to + 1);
@@ -146,6 +161,47 @@ function draw(pen, look, width, height, curves, view) {
   if (marked && marked.x >= x.from && marked.x <= x.to) mark(pen, marked, [bands, gaps], look);
   if (drag) pen.strokeRect(...drag[0], drag[1][0] - drag[0][0], drag[1][1] - drag[0][1]);
   return { lines, marked, axes: { x, bands, gaps } };
+}
+
+// Whether a run is the branch of another one: it begins where that one has ended.
+function begets(parent, { name, number, points }) {
+  const end = last(parent);
+  return parent.number < number && parent.name === name && points[1] === parent.points[end + 1] &&
+    Math.abs(points[0] - parent.points[end]) <= 1e-9;
+}
+
+// Joins a branch to the run that it comes from.
+function link(pen, from, to, em) {
+  pen.lineWidth = 1.2;
+  pen.setLineDash([0.1 * em, 0.3 * em]);
+  pen.stroke(path([from, to].filter((end) => end.every(Number.isFinite))));
+  pen.setLineDash([]);
+}
+
+// Measured points. Between two that are far apart nothing is known, so their line is pale.
+function measured(spots, k) {
+  const known = spots.filter(({ x, ys }) => Number.isFinite(x + ys[k]));
+  return Object.assign(known.map(({ x, ys }) => [x, ys[k]]), { joined: true });
+}
+
+function join(pen, corners, alpha, near) {
+  const parts = [[], []]; // near, and far
+  let piece = [];
+  corners.forEach((corner, i) => {
+    const far = i && corner[0] - corners[i - 1][0] > near;
+    if (far) {
+      parts[0].push(piece);
+      parts[1].push([corners[i - 1], corner]);
+      piece = [];
+    }
+    piece.push(corner);
+  });
+  parts[0].push(piece);
+  parts.forEach((pieces, far) => {
+    pen.globalAlpha = far ? 0.45 * alpha : alpha;
+    for (const each of pieces) if (each.length > 1) pen.stroke(path(each));
+  });
+  pen.globalAlpha = alpha;
 }
 
 // Marks where a branch begins: at the iterate of another run.

@@ -56,7 +56,19 @@ class Dashboard(widgets.VBox):
         self._suited = problem if isinstance(problem, Mapping) else {}
         starts = {**parameters, **self._suited.get(names[0], {})}
         self.sliders = Sliders(solvers, starts)
-        self._make_controls(names, solvers, chosen, seconds)
+        self.data = widgets.Dropdown(options=names, description="data")
+        self.data.tooltip = "Rows to train on; test rows serve for evaluation only."
+        self.solvers = widgets.SelectMultiple(
+            options=_labelled(solvers), value=tuple(chosen), description="solvers"
+        )
+        self.budget = control_for(
+            "seconds", BUDGETS_S, seconds, "limit of each run; only solver time counts"
+        )
+        self.speed = control_for(
+            "rounds/s", SPEEDS, FULL, "slow, to watch and evaluate each round"
+        )
+        self.watched = widgets.Dropdown(description="inside of")
+        self.watched.tooltip = "The solver whose state is drawn below the chart."
         self.inside = Inside()
         self.player = player = Player(self._on_rows)
         acts = self.run, player.pause, self.step, player.back, player.stop, self.reset
@@ -76,29 +88,6 @@ class Dashboard(widgets.VBox):
         super().__init__([widgets.HBox(self._page()).add_class("live-body")])
         self.add_class("live-page")
 
-    def _make_controls(
-        self,
-        names: Sequence[str],
-        solvers: Sequence[str],
-        chosen: Sequence[str],
-        seconds: float,
-    ) -> None:
-        """Make the controls that are not sliders of parameters."""
-        self.data = widgets.Dropdown(options=names, description="data")
-        self.data.tooltip = "rows to train on; test rows serve for evaluation only"
-        self.solvers = widgets.SelectMultiple(
-            options=_labelled(solvers),
-            value=tuple(chosen),
-            rows=min(len(solvers), 8),
-            description="solvers",
-        )
-        words = "limit of each run; only solver time counts"
-        self.budget = control_for("seconds", BUDGETS_S, seconds, words)
-        words = "slower, to watch and to evaluate every round"
-        self.speed = control_for("rounds/s", SPEEDS, FULL, words)
-        self.watched = widgets.Dropdown(description="inside of")
-        self.watched.tooltip = "the solver whose state is drawn below the chart"
-
     def _connect(self) -> None:
         """Let every control call the method that acts on it."""
         self.data.observe(lambda _: self._suit(), "value")
@@ -112,21 +101,18 @@ class Dashboard(widgets.VBox):
     def _page(self) -> list[widgets.DOMWidget]:
         """Return the parts of the page; without a kernel, ``live-controls`` are
         disabled."""
-        title = "<b>Problem and parameters</b>, at the next run or step"
         column = widgets.VBox(
             [
-                widgets.HTML(title),
+                widgets.HTML("<b>Problem and parameters</b>, at the next run or step"),
                 self.data,
                 self.solvers,
-                *self.sliders.widgets.values(),
+                *self.sliders.groups(),
                 widgets.HTML("<b>Pace</b>, at once"),
                 self.budget,
                 self.speed,
                 self.watched,
             ]
         )
-        if len(self.solvers.options) == 1:
-            self.solvers.layout.display = "none"
         return [column.add_class("live-controls"), self.chart, self.inside]
 
     def _suit(self) -> None:
@@ -266,10 +252,8 @@ class Dashboard(widgets.VBox):
             return
         out_of_time = lane.seconds >= self.player.budget
         curve.ended = lane.ended or ("out of time" if out_of_time else "")
-        if rows is None:
-            self.chart.add(curve, lane.rows, restart=True)
-        else:
-            self.chart.add(curve, rows)
+        gone_back = rows is None
+        self.chart.add(curve, lane.rows if gone_back else rows, gone_back)
         if not rows or lane.ended:
             self._portrait.now()
         if lane.solver == self.watched.value and self._portrait.due():
@@ -325,8 +309,7 @@ class Dashboard(widgets.VBox):
         watched = self.watched.value
         self.sliders.show(chosen)
         self.watched.options = _labelled(chosen)
-        self.watched.value = watched if watched in chosen else next(iter(chosen), None)
-        self.watched.layout.display = None if len(chosen) > 1 else "none"
+        self.watched.value = watched if watched in chosen else (*chosen, None)[0]
         self._set_main()
 
     def _set_main(self) -> None:
@@ -367,10 +350,8 @@ def _labelled(solvers: Sequence[str]) -> list[tuple[str, str]]:
 
 def _in_one_line(error: Exception | None) -> str:
     """Return the message of an error, with its type unless it is a ValueError."""
-    if error is None:
-        return ""
-    if isinstance(error, ValueError):
-        return str(error)
+    if isinstance(error, ValueError | None):
+        return str(error or "")
     return f"{type(error).__name__}: {error}"
 
 

@@ -7,8 +7,9 @@ const CYCLE = ["#0072b2", "#e69f00", "#009e73", "#cc79a7", "#d55e00", "#56b4e9",
 const [COLD, WARM] = [CYCLE[0], CYCLE[4]]; // bars, and marked ones; shades above 0, and below
 const PALE = 0.4; // of a class's colour in its region
 const SHADE = 7; // contrast of an image's darkest shade
-const HEIGHT = 9; // of a picture, in em; a plane is up to half as high again
-const ROOM = 9.2; // of a picture across, in em, at least
+// Of pictures, in em: their height if there is one row of them, and if there are several; the most
+// that a plane may have; and their width, at least.
+const [SINGLE_ROW, ROW, TALLEST, ROOM] = [11, 9, 13.5, 9.2];
 const MANY = 30; // marked points: more of them have thin rings
 const SPOKEN = { bars: 12, lines: 4 }; // more than these are too many to be read out
 const PAGE = `<style>
@@ -17,8 +18,10 @@ const PAGE = `<style>
   .inside p:empty, .inside [hidden] { display: none; }
   .inside .title { font-weight: 600; }
   .inside .none { opacity: 0.75; }
-  .inside .grid { display: grid; gap: 0.3em 1em; align-items: start; }
-  .inside figure { margin: 0; min-width: 0; position: relative; padding-bottom: 1.4em; }
+  .inside .grid { display: flex; flex-wrap: wrap; gap: 0.3em 1em; }
+  .inside figure { margin: 0; min-width: 0; position: relative; padding-bottom: 1.4em;
+    display: flex; flex-direction: column; justify-content: end; }
+  .inside figcaption { flex: 1; }
   .inside :is(figcaption, .legend) { font-size: 0.85em; line-height: 1.3; overflow-wrap: anywhere; }
   .inside canvas { display: block; width: 100%; }
   .inside .legend span { display: inline-block; margin-right: 1em; }
@@ -54,15 +57,33 @@ function open(el) {
     // As many columns as there is room for, and as even rows as that leaves.
     const rows = Math.ceil((pictures.length * ROOM * look.em) / grid.clientWidth);
     const columns = Math.ceil(pictures.length / rows) || 1;
-    grid.style.gridTemplateColumns = `repeat(${columns}, minmax(0, 1fr))`;
+    const line = (i) => pictures.slice(i - (i % columns), i - (i % columns) + columns);
+    pictures.forEach((picture, i) => { // a row is full, whatever it holds
+      const all = line(i).reduce((sum, each) => sum + breadth(each), 0);
+      grid.children[i].style.width =
+        `calc((100% - ${line(i).length - 1}em) * ${breadth(picture) / all} - 0.5px)`;
+    });
     const hues = CYCLE.map((hue) => stand(hue, look));
     look.cycle = (k) => hues[k % hues.length];
     const widths = [...grid.children].map(({ children }) => children[1].clientWidth);
-    pictures.forEach((picture, i) => fill(grid.children[i], picture, widths[i], look));
+    const least = (rows > 1 ? ROW : SINGLE_ROW) * look.em;
+    const heights = pictures.map((picture, i) => suitable(picture, widths[i], least, look.em));
+    pictures.forEach((picture, i) => {
+      const high = Math.max(...line(i).map((each) => heights[pictures.indexOf(each)]));
+      fill(grid.children[i], picture, widths[i], high, look);
+    });
     write(title, said.title);
     write(none, pictures.length ? "" : "nothing to see yet");
   };
 }
+
+const between = (v, low, high) => Math.min(Math.max(v, low), high);
+
+// The share of a row that a picture takes, and a height that suits it.
+const breadth = ({ kind, shape: [h, w] }) => (kind === "image" ? between(w / h, 0.75, 1.4) : 1);
+const suitable = ({ extent: [left, right, bottom, top] = [0, 1, 0, 0] }, width, least, em) =>
+  between(((width - 4.1 * em) * (top - bottom)) / (right - left) + 2.1 * em, least,
+    Math.max(least, TALLEST * em));
 
 export default panel({ title: "", pictures: [] }, take, open);
 
@@ -82,11 +103,8 @@ function figure({ kind }) {
 
 // Draws a picture. Its drawing returns words to read out, names of its colours, and what tells the
 // value at a place.
-function fill(parts, picture, width, look) {
+function fill(parts, picture, width, height, look) {
   const [caption, canvas, legend] = parts.children;
-  const [left, right, bottom, top] = picture.extent ?? [0, 1, 0, 0];
-  const suits = ((width - 4.1 * look.em) * (top - bottom)) / (right - left) + 2.1 * look.em;
-  const height = Math.min(Math.max(suits, HEIGHT * look.em), 1.5 * HEIGHT * look.em);
   canvas.style.height = `${height}px`;
   const pen = clean(canvas, width, height, look, 0.85);
   const { words, names = [], tell } = KINDS[picture.kind](pen, width, height, picture, look);
@@ -107,12 +125,11 @@ const entry = (look) => (name, i) => {
   return item;
 };
 
-function bars(pen, width, height, { values, labels, unit, logarithmic, marked }, look) {
+function bars(pen, width, height, { values, labels, unit, across, logarithmic, marked }, look) {
   const { em, ink } = look;
   const [left, right] = [3.6 * em, width - 0.3 * em];
   const slot = (right - left) / values.length;
-  const every = Math.ceil((0.2 * em + widest(pen, labels)) / slot); // or they would meet
-  const bottom = height - (labels.length ? 1.4 : 0.5) * em;
+  const bottom = height - (labels.length ? 2.6 : 0.5) * em;
   const bases = logarithmic ? values.map((value) => value / 2) : [0]; // the least bar has a height
   const y = axis([...values, ...bases], bottom, 1.8 * em, logarithmic, 1.8 * em);
   rule(pen, { from: left, to: right, ticks: [] }, y, unit, em);
@@ -126,9 +143,12 @@ function bars(pen, width, height, { values, labels, unit, logarithmic, marked },
     pen.fillRect(...box);
     if (marked[i] && up && slot > 4) pen.strokeRect(...box); // a mark is more than a hue
     pen.fillStyle = ink;
-    const fits = middle + pen.measureText(labels[i] ?? "").width / 2 <= width;
-    if (labels.length && fits && i % every === 0) pen.fillText(labels[i], middle, bottom + 1.1 * em);
   });
+  const x = { from: left, to: right, ...(labels.length ? named(pen, labels, across, left, slot) : {}) };
+  if (x.ticks) {
+    const fits = (v) => x.at(v) + pen.measureText(short(v, FINE)).width / 2 <= width;
+    foot(pen, { ...x, ticks: x.ticks.filter(fits) }, y, across, em);
+  }
   pen.fillText(nought(values, logarithmic ? 0 : NOUGHT), (left + right) / 2, height / 2);
   const say = (i, of = "") =>
     `${labels[i] ?? i}: ${short(values[i])}${of}${marked[i] ? ", marked" : ""}`;
@@ -136,6 +156,17 @@ function bars(pen, width, height, { values, labels, unit, logarithmic, marked },
   const tell = (x) => (at(x) in values ? say(at(x), ` ${unit}`) : "");
   const words = values.length <= SPOKEN.bars && values.map((_, i) => say(i)).join("; ");
   return { tell, words };
+}
+
+// The level axis of bars that are named by their ranks, or by the lower ends of their intervals.
+function named(pen, labels, across, left, slot) {
+  const numbers = labels.map((label) => Number(label.replaceAll(",", "")));
+  const ranked = across === "rank";
+  const ends = [numbers[0], numbers.at(-1) + (labels.length < 2)];
+  const [from, to] = [0, labels.length < 2 ? 1 : labels.length - 1].map((i) =>
+    left + (i + (ranked ? 0.5 : 0)) * slot);
+  const { ticks, at } = axis([], from, to, false, widest(pen, labels) + 12, true, ends);
+  return { ticks: ranked ? ticks.filter(Number.isInteger) : ticks, at };
 }
 
 function image(pen, width, height, picture, look) {

@@ -62,7 +62,7 @@ def minimax(state: Minimax, problem: Problem) -> Pictures:
         active = (state.alpha > 0) | (state.slack <= TIGHT)
         alpha = draw.ranked("Multipliers α", state.alpha, "constraints", marked=active)
         slack = draw.histogram(
-            "Slack ν − 1 − ψ by row (below 0: marked)", state.nu - 1 - state.psi
+            "Slack of rows (below 0: marked)", state.nu - 1 - state.psi, "ν − 1 − ψ"
         )
         pictures += [alpha, slack._replace(logarithmic=True)]
     else:
@@ -105,7 +105,7 @@ def weston_watkins(state: WWState, problem: Problem) -> Pictures:
     root = sweep(v, C)
     b = np.zeros(k)
     b[wrong] = np.clip(v - root, 0.0, C)
-    bounds = f"Its dual variables b, at most C = {C:.4g} (free: marked),"
+    bounds = f"Its dual variables b, at most C = {C:.4g} (free: marked)"
     return [
         _breakpoints(v, C, root, f"row {rows[i]:,}"),
         draw.ranked(bounds, b, "classes", marked=(b > 0.0) & (b < C)),

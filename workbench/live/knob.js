@@ -7,6 +7,9 @@ const shown = (v) => {
   return v && Math.abs(v) < 1e-3 ? rounded.toExponential() : String(rounded);
 };
 
+const SHORT = 44; // letters of a help that has a line of its own
+const sentence = (words) => words && `${words[0].toUpperCase()}${words.slice(1).trim()}.`;
+
 function render({ model, el }) {
   el.classList.add("knob");
   el.innerHTML = `<span class="name"></span><input type="range" min="0" step="1">
@@ -36,7 +39,7 @@ function render({ model, el }) {
     const text = field.value.trim();
     const wrong = fault(text);
     field.ariaInvalid = String(Boolean(wrong));
-    help.textContent = wrong || get("tooltip");
+    help.textContent = sentence(wrong);
     help.classList.toggle("wrong", Boolean(wrong));
     if (!wrong) send(get("options").includes(text) ? text : Number(text));
   }
@@ -47,7 +50,9 @@ function render({ model, el }) {
     const next = options.reduce((a, b) => (far(b) < far(a) || Number.isNaN(far(a)) ? b : a));
     name.textContent = slider.ariaLabel = get("description");
     field.ariaLabel = `${get("description")}, typed`;
-    el.title = slider.ariaDescription = help.textContent = get("tooltip");
+    el.title = slider.ariaDescription = sentence(get("tooltip"));
+    const words = get("tooltip").replace(/^the /, "");
+    help.textContent = sentence(words.length < SHORT ? words : words.split(/[;:,]/)[0]);
     help.classList.remove("wrong");
     field.ariaInvalid = "false";
     slider.max = options.length - 1;

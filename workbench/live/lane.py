@@ -36,6 +36,8 @@ TIME_FRACTION = 0.005  # of the wall time, for evaluating, and for keeping state
 MIN_PAUSE_S = 0.05  # seconds between two evaluations, or two states
 # Seconds of evaluation that no pause follows: errors fall fastest at the beginning.
 FREE_S = 0.3
+# Rounds that are evaluated whatever it takes, as errors fall on a logarithmic scale.
+doubled = geometric(2)
 MEMORY = 2**28  # bytes of states kept on the way
 
 
@@ -52,7 +54,7 @@ class Spare:
         self.free = free
         self._next = 0.0
 
-    def due(self, row: Row | None = None) -> bool:
+    def due(self) -> bool:
         """Return whether the work is due again."""
         return perf_counter() >= self._next
 
@@ -85,7 +87,8 @@ class Lane:
     problem : Problem
     parameters : the solver's keyword parameters; the others keep their defaults
     measure : function that evaluates a state; it is called as often as a small fraction
-        of the time allows, and its time does not count
+        of the time allows, and at rounds 2, 4, 8, ... in any case. Its time does not
+        count
 
     Attributes
     ----------
@@ -259,7 +262,10 @@ class Lane:
 
     def _watch(self, steps: Iterator[State], since: Row) -> Iterator[tuple[Row, State]]:
         clock = {name: since.get(name, 0.0) for name in ("seconds", "cpu")}
-        return watch(steps, self._evaluate, self._evaluating.due, **clock)
+        return watch(steps, self._evaluate, self._due, **clock)
+
+    def _due(self, row: Row) -> bool:
+        return self._evaluating.due() or doubled(row)
 
     def _resumed(self, state: State) -> Iterator[State]:
         return self.steps(self.problem, **self.parameters, state=state)

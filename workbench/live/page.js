@@ -59,7 +59,7 @@ const STYLE = `
     padding: 0 0.5em; box-sizing: border-box; box-shadow: none; line-height: 1.3;
     field-sizing: content; }
   .live-page select:not([multiple]) option { color: inherit; background: var(--page-paper); }
-  .live-page select[multiple] { padding: 0; field-sizing: fixed; }
+  .live-page select[multiple] { padding: 0; field-sizing: content; max-height: 10em; }
   .live :is(button, summary) { cursor: pointer; white-space: nowrap; }
   .live :is(button:hover, .menu summary:hover) { border-color: currentColor; }
   .live [aria-disabled=true] { opacity: 0.4; cursor: default; }
@@ -97,12 +97,12 @@ const STYLE = `
   .live .stage select { border-color: transparent; font-weight: 600; padding: 0 0.2em;
     min-height: 1.6em; background: transparent; }
   .live .stage select:hover { border-color: var(--page-line); }
-  .live .readout { position: absolute; top: 2em; z-index: 2; box-sizing: border-box;
-    max-width: 48%; line-height: 1.35; white-space: pre-line; overflow-wrap: anywhere;
+  .live .readout { position: absolute; width: max-content; z-index: 2; box-sizing: border-box;
+    max-width: 40%; line-height: 1.35; font-size: var(--page-small); white-space: pre-line; overflow-wrap: anywhere;
     pointer-events: none; background: color-mix(in srgb, var(--page-paper) 88%, transparent); }
   .live .readout:not(:empty) { padding: 0.3em 0.6em; border: 1px solid var(--page-line);
     border-radius: 0.25em; }
-  .live .choices { display: flex; flex-wrap: wrap; gap: 0.35em 0.8em; align-items: center;
+  .live .choices { display: flex; flex-wrap: wrap; gap: 0.35em 0.6em; align-items: center;
     padding-top: 0.2em; }
   .live .choices > :nth-child(2) { margin-right: auto; }
   .live .menu { position: relative; }
@@ -128,10 +128,18 @@ const STYLE = `
   .live-page .live-controls .widget-label { width: 6em; min-width: 6em; text-align: left;
     color: inherit; font-size: inherit; margin: 0 0.5em 0 0; }
   .live-page .live-controls .widget-checkbox .widget-label-basic { font-size: inherit; }
-  .live-page .live-controls select { min-width: 0; width: 100%; }
+  .live-page .live-controls select { min-width: 0; width: 100%; text-overflow: ellipsis; }
+  .live-page .live-controls select:not([multiple]) { padding-right: 1.7em; appearance: none; background:
+    linear-gradient(45deg, transparent 50%, currentColor 50%) calc(100% - 0.92em) 55% / 0.42em 0.4em no-repeat,
+    linear-gradient(135deg, currentColor 50%, transparent 50%) calc(100% - 0.55em) 55% / 0.42em 0.4em
+    no-repeat, var(--page-paper); }
   .live-page .live-body :is(.widget-html, .widget-html-content) { height: auto; min-height: 0;
     margin: 0; line-height: 1.3; flex: none; font-size: inherit; white-space: normal; }
   .live-page .live-body .widget-html-content { flex: 1 1 0; min-width: 0; }
+  .live-page .live-controls :is(.widget-select-multiple, .widget-dropdown:last-child):has(
+    option:only-child), .live-page .widget-vbox:not(:has(> :is(.knob, .widget-inline-hbox):not(
+    .widget-html, [style*="display: none"]))) { display: none; }
+  .live-page .live-controls .widget-vbox { flex: none; display: grid; gap: 0.35em; margin: 0; }
   .live-page .widget-select-multiple { flex-wrap: wrap; }
   .live-page .widget-select-multiple > select { flex: 1 1 0; }
   .live-page .widget-select-multiple::after { content: "hold Ctrl or Shift to choose several";
@@ -156,7 +164,10 @@ const STYLE = `
     text-decoration: underline; }
   .live-page.jupyter-widgets-disconnected::before,
   .live-page .jupyter-widgets-disconnected::before { content: none; }
-  .live-controls[inert] { opacity: 0.4; }`;
+  .live-controls[inert] { opacity: 0.4; }
+  /* Pictures beside a dashboard have white paper: in the dark it becomes the notebook's. */
+  [data-jp-theme-light=false] .jp-RenderedMarkdown img { background: #fff;
+    filter: invert(0.93) hue-rotate(180deg); }`;
 
 // The canvas is an application: of an img, screen readers keep the arrow keys to themselves.
 const PAGE = `<style>${STYLE}</style>
@@ -188,7 +199,8 @@ const PAGE = `<style>${STYLE}</style>
       the same iterate if the solver can change that parameter in mid-run, else a new run starts.
       The old curve stays. After a change of data, old runs turn grey, as their bounds are not
       comparable.</li>
-    <li>Only the solver is timed. At full speed only some rounds are evaluated; dots mark them.</li>
+    <li>Only the solver is timed. At full speed only some rounds are evaluated; dots mark them, and
+      nothing is known along a pale line between two of them.</li>
     <li>Drag on the chart to zoom, Shift and drag to move, use the wheel after a click or with
       Ctrl, double-click to reset. By keyboard, arrows walk along a curve, + and - zoom, Page Up
       and Page Down move, Escape resets.</li></ul></details>`;

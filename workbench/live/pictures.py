@@ -39,14 +39,16 @@ NO_ROWS = np.empty(0, int)
 class Bars(NamedTuple):
     """One bar per value, upwards or downwards from 0.
 
-    ``values`` is (m,), ``labels`` are m names of the bars or none, and ``unit`` is that
-    of the axis; ``marked`` (m,) is 1 where a bar stands out, else 0.
+    ``values`` is (m,), and ``unit`` is the unit of their axis. ``labels`` are m texts,
+    ranks or lower ends of intervals, or none, and ``across`` is the title of their
+    axis. ``marked`` (m,) is 1 where a bar stands out, else 0.
     """
 
     title: str
     values: np.ndarray
     labels: tuple[str, ...] = ()
     unit: str = ""
+    across: str = ""
     logarithmic: bool = False
     marked: np.ndarray = np.empty(0)
 
@@ -160,7 +162,7 @@ def margins(rows: Scored) -> Bars:
     others = scores.astype(np.float64)
     others[labels] = -np.inf
     title = f"Margins of {which} (wrong: marked)"
-    return histogram(title, scores[labels] - others.max(axis=1))
+    return histogram(title, scores[labels] - others.max(axis=1), "margin")
 
 
 def plane(
@@ -239,11 +241,11 @@ def _mosaic(rows: np.ndarray) -> np.ndarray:
     return page.reshape(down * (side + 1), across * (side + 1))[:-1, :-1]
 
 
-def histogram(title: str, values: np.ndarray) -> Bars:
+def histogram(title: str, values: np.ndarray, what: str) -> Bars:
     """Return how many `values` lie in each of at most :data:`BINS` intervals.
 
-    0 is a border. Bars are named by their lower ends; those of negative values are
-    marked.
+    `what` is the title of their axis. 0 is a border. Bars are named by their lower
+    ends; those of negative values are marked.
     """
     values = finite(values).astype(float)
     ticks = MaxNLocator(BINS, steps=[1, 2, 5, 10])
@@ -251,7 +253,7 @@ def histogram(title: str, values: np.ndarray) -> Bars:
     counts, edges = np.histogram(values, borders)
     labels = tuple(f"{edge:.6g}" for edge in edges[:-1])
     marked = (edges[1:] <= 0).astype(float)
-    return Bars(title, counts.astype(float), labels, "rows", marked=marked)
+    return Bars(title, counts.astype(float), labels, "rows", what, marked=marked)
 
 
 def ranked(
@@ -267,10 +269,10 @@ def ranked(
     """
     ranks = evenly(len(values), MAX_BARS)
     order = np.argsort(-values, kind="stable")[ranks]
-    title += f" by rank, {some(ranks, len(values), what)}"
+    title += f": {some(ranks, len(values), what)}"
     labels = tuple(f"{rank + 1:,}" for rank in ranks)
     marks = np.empty(0) if marked is None else marked[order].astype(float)
-    return Bars(title, values[order], labels, unit, marked=marks)
+    return Bars(title, values[order], labels, unit, "rank", marked=marks)
 
 
 def evenly(n: int, limit: int) -> np.ndarray:

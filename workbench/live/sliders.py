@@ -11,6 +11,7 @@ import ipywidgets as widgets
 import traitlets
 
 from workbench.core.kinds import Record, Values
+from workbench.data import synthetic
 from workbench.least_squares.links import LINKS
 from workbench.memoir.mips import MIPS
 from workbench.registry import SOLVERS
@@ -57,14 +58,14 @@ class Sliders:
 
     Attributes
     ----------
-    widgets : the controls by name, those of single solvers last; these are called
-        ``name (label of the solver)``
+    widgets : the controls by name; those of single solvers are called ``name (label of
+        the solver)``
 
     Raises
     ------
     ValueError
-        If a start is for a parameter that no solver or no slider has, or is a word
-        instead of a number.
+        If a start is for a parameter that no solver or no slider has, or a solver
+        refuses its value.
     """
 
     def __init__(self, solvers: Sequence[str], starts: Values):
@@ -83,13 +84,17 @@ class Sliders:
                 if key not in self.widgets:
                     start = starts.get(name, values[name])
                     words = described(name, solver)
-                    words = words if shared else f"{label}: {words}"
                     control = control_for(name, SLIDERS[name], start, words)
                     self.widgets[key] = control
-        # Shared controls are above those of single solvers, which stay together.
-        self.widgets = dict(
-            sorted(self.widgets.items(), key=lambda item: "(" in item[0])
-        )
+
+    def groups(self) -> list[widgets.VBox]:
+        """Return the shared controls, and those of each single solver below its
+        label."""
+        groups: dict[str, list[widgets.DOMWidget]] = {"": []}
+        for key, control in self.widgets.items():
+            label = key.partition(" (")[2][:-1]
+            groups.setdefault(label, [widgets.HTML(f"<b>{label}</b>")]).append(control)
+        return [*map(widgets.VBox, groups.values())]
 
     def parameters(self, solver: str) -> Record:
         """Return the values of the solver's sliders by parameter."""
@@ -118,18 +123,25 @@ class Sliders:
 
 
 def _check_starts(starts: Values, defaults: dict[str, Record]) -> None:
-    """Refuse an initial value of a parameter without a slider, or of another type."""
-    for name, value in starts.items():
+    """Refuse initial values of parameters without a slider.
+
+    Each solver with such parameters begins to solve a tiny problem, and so refuses
+    values outside their range.
+    """
+    for name in starts:
         declared = any(name in values for values in defaults.values())
         if name not in SLIDERS or not declared:
             raise ValueError(
                 f"parameters: {', '.join(defaults)}: no slider is called {name!r}"
             )
-        example = SLIDERS[name][-1]
-        if value is not None and isinstance(value, str) != isinstance(example, str):
-            raise ValueError(
-                f"parameters: {name} must be like {example!r}, got {value!r}"
-            )
+    for solver, values in defaults.items():
+        given = {name: starts[name] for name in values if name in starts}
+        try:
+            for _ in given and SOLVERS[solver].steps(synthetic(9, 2, 2), **given):
+                break
+        except ValueError as error:
+            if str(error).split(":")[0] in given:
+                raise
 
 
 class Knob(anywidget.AnyWidget):
