@@ -18,6 +18,7 @@ import zlib
 from base64 import b64encode
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from datetime import date
 from html import unescape
 from itertools import groupby
 from pathlib import Path
@@ -327,13 +328,14 @@ def build(
     nbgrader: bool = False,
     colab: str = "",
     teacher: Path | None = None,
+    start: date | None = None,
 ) -> dict[str, str]:
     """Write the course; return what failed by the name of its lesson, which then has no
     page.
 
     Lessons whose names begin with one of `names` are executed, all by default, `jobs`
     at a time; every lesson has its copy. If there is a folder for the `teacher`,
-    solutions are only there.
+    solutions are only there. The syllabus has dates if the course has a `start`.
     """
     chosen = [
         path for path in lessons() if not names or path.stem.startswith(tuple(names))
@@ -364,6 +366,8 @@ def build(
     sections = []
     for path in [*done, *texts()]:
         shown = done.get(path) or read(path)
+        if start and path.name == "syllabus.md":
+            shown.cells[0].source = instructor.dated(shown.cells[0].source, start)
         text = page(without_solutions(shown) if teacher else shown, path, [*done])
         files[f"{path.stem}.html"] = text
         sections += passages(f"{path.stem}.html", text)
@@ -374,7 +378,7 @@ def build(
         (out / name).write_text(text, encoding="utf-8")
     wheel(out / "students")
     if teacher:
-        instructor.write(teacher, done, page)
+        instructor.write(teacher, done, page, start)
     return {path.stem: error for path, error in failed.items()}
 
 
@@ -403,9 +407,15 @@ def main(arguments: list[str] | None = None) -> int:
         "solutions"
     )
     add("--instructor", type=Path, metavar="DIR", help=words)
+    add(
+        "--start",
+        type=date.fromisoformat,
+        metavar="DAY",
+        help="day of the first lab, such as 2027-10-04: the syllabus has dates then",
+    )
     given = parser.parse_args(arguments)
     try:
-        options = given.nbgrader, given.colab, given.instructor
+        options = given.nbgrader, given.colab, given.instructor, given.start
         failed = build(given.names, given.out, given.jobs, *options)
     except ValueError as error:
         parser.error(str(error))

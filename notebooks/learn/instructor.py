@@ -6,9 +6,11 @@ marking, slides.
 
 from __future__ import annotations
 
+import csv
 import re
 import shutil
 from collections.abc import Callable
+from datetime import date, timedelta
 from pathlib import Path
 
 import nbformat
@@ -46,7 +48,10 @@ PLAIN = {
 
 
 def write(
-    folder: Path, done: dict[Path, NotebookNode], page: Callable[..., str]
+    folder: Path,
+    done: dict[Path, NotebookNode],
+    page: Callable[..., str],
+    start: date | None = None,
 ) -> None:
     """Write the instructor's folder.
 
@@ -54,6 +59,7 @@ def write(
     ----------
     done : the executed lessons by their path, in order
     page : returns the HTML of a notebook, of the path it came from, among such pages
+    start : the day of the first lab, from which ``due.csv`` is made
     """
     (folder / "slides").mkdir(parents=True, exist_ok=True)
     (folder / "solutions").mkdir(exist_ok=True)
@@ -67,12 +73,45 @@ def write(
         path.write_text(text, encoding="utf-8")
         html = page(new_notebook(cells=[new_markdown_cell(text)]), path, [])
         path.with_suffix(".html").write_text(html, encoding="utf-8")
+    if start:
+        days = due(SYLLABUS.read_text(encoding="utf-8"), start)
+        with (folder / "due.csv").open("w", encoding="utf-8", newline="") as file:
+            csv.writer(file).writerows([("lesson", "due"), *days.items()])
     for week, taught in weeks(SYLLABUS.read_text(encoding="utf-8")).items():
         if lessons := [path for path in taught if path in done]:
             text = slides(f"Week {week}", {path: done[path] for path in lessons})
             (folder / "slides" / f"week_{week:02}.html").write_text(
                 text, encoding="utf-8"
             )
+
+
+def starts(week: str | int, start: date) -> date:
+    """Return the day of the lab of a week, the first of which is at the start."""
+    return start + timedelta(weeks=int(week) - 1)
+
+
+def dated(syllabus: str, start: date) -> str:
+    """Return the syllabus with the day of each week's lab below its number."""
+    return re.sub(
+        r"^\| (\d+) \|",
+        lambda match: f"| {match[1]}, {starts(match[1], start):%d %b} |",
+        syllabus,
+        flags=re.MULTILINE,
+    )
+
+
+def due(syllabus: str, start: date) -> dict[str, date]:
+    """Return the day on which each lesson and problem set of the syllabus is due.
+
+    A lesson is due a week after its lab, a problem set two weeks after its first
+    problems. What the weeks do not name has no date.
+    """
+    days: dict[str, date] = {}
+    for week, row in re.findall(r"^\| (\d+) \|(.*)", syllabus, flags=re.MULTILINE):
+        for folder, name in re.findall(r"\]\((problems/)?(\w+)\.ipynb\)", row):
+            later = timedelta(weeks=2 if folder else 1)
+            days.setdefault(name, starts(week, start) + later)
+    return days
 
 
 def exams(text: str) -> dict[str, str]:

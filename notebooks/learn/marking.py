@@ -23,6 +23,7 @@ import secrets
 import sys
 from collections import Counter
 from collections.abc import Iterable
+from datetime import date
 from functools import cache
 from pathlib import Path
 from time import monotonic
@@ -48,7 +49,11 @@ import marking
 {token} = marking.Marker({lesson!r}, {present!r}, {seed})
 {token}.seal()
 del sys.modules["marking"], sys.path[0], marking"""
-COLUMNS = ["file", "lesson", "sum", "of", "exercises", "seed", "feedback", "error"]
+COLUMNS = ["file", "lesson", "sum", "of", "exercises", "days late", "seed"]
+COLUMNS += ["feedback", "error"]
+ITEMS = ["lesson", "exercise", "handed in", "tried", "solved", "mean"]
+ITEMS += ["hint seen most", "times", "wrong answer given most", "times"]
+ANSWER_CHARACTERS = 200  # of a wrong answer in the table of exercises
 
 
 class Mark(NamedTuple):
@@ -59,10 +64,15 @@ class Mark(NamedTuple):
 
 
 class Marked(NamedTuple):
-    """A notebook that was marked: its lesson, its marks in order, and what ended it."""
+    """A notebook that was marked.
+
+    It has its lesson, the marks and the answers as code in the order of the exercises,
+    and what ended the run.
+    """
 
     lesson: str
     marks: list[Mark]
+    answers: list[str]
     error: str = ""
 
 
@@ -169,6 +179,11 @@ def marked(notebook: NotebookNode, seed: int = 1) -> Marked:
     """Run a notebook and return its marks; its cells are changed."""
     lesson, asked = lesson_of(notebook)
     present = [cell.id for cell in notebook.cells if cell.get("id") in asked]
+    code = {cell.get("id"): cell.source for cell in notebook.cells}
+    answers = [
+        " ".join(code.get(exercise, "").replace(check, "").split())
+        for exercise, check in asked.items()
+    ]
     token = f"_{secrets.token_hex(8)}"
     setting = {"lesson": lesson, "present": present, "seed": seed, "token": token}
     marking = [new_code_cell(SET_UP.format(learn=str(LEARN), **setting))]
@@ -187,7 +202,7 @@ def marked(notebook: NotebookNode, seed: int = 1) -> Marked:
     for exercise, mark in _printed(again).items():
         if mark.credit > marks[exercise].credit:
             marks[exercise] = Mark(mark.credit, f"in another cell: {mark.said}")
-    return Marked(lesson, [*marks.values()], error)
+    return Marked(lesson, [*marks.values()], answers, error)
 
 
 def _marking(token: str, exercise: str) -> NotebookNode:
@@ -244,20 +259,31 @@ def items(classes: list[Marked]) -> list[list]:
     """Return a row for each exercise of each lesson that the class handed in.
 
     A row has the lesson, the number of the exercise, how many handed it in, how many
-    tried it, how many solved it, the mean credit, and the answer that a check gave most
-    often to those who had tried and failed.
+    tried it, how many solved it, and the mean credit. For those who tried and failed it
+    has the hint and the answer that are most frequent, each with its number.
     """
     rows = []
     for lesson in sorted({each.lesson for each in classes}):
-        handed = [each.marks for each in classes if each.lesson == lesson]
-        for number, marks in enumerate(zip(*handed), 1):
-            failed = [mark.said for mark in marks if mark.said.startswith("try again")]
-            solved = sum(mark.credit == 1 for mark in marks)
-            mean = sum(mark.credit for mark in marks) / len(marks)
-            most = Counter(failed).most_common(1)
-            row = [lesson, number, len(marks), solved + len(failed), solved]
-            rows.append([*row, f"{mean:.2f}", most[0][0] if most else ""])
+        handed = [
+            zip(each.marks, each.answers) for each in classes if each.lesson == lesson
+        ]
+        for number, pairs in enumerate(zip(*handed), 1):
+            failed = [pair for pair in pairs if pair[0].said.startswith("try again")]
+            credits = [mark.credit for mark, _ in pairs]
+            solved = credits.count(1)
+            counts = [len(pairs), solved + len(failed), solved]
+            mean = f"{sum(credits) / len(pairs):.2f}"
+            hints = Counter(mark.said for mark, _ in failed)
+            answers = Counter(answer[:ANSWER_CHARACTERS] for _, answer in failed)
+            most = [*hints.most_common(1), *answers.most_common(1)]
+            rows.append([lesson, number, *counts, mean, *(x for m in most for x in m)])
     return rows
+
+
+def days_late(path: Path, day: str) -> str:
+    """Return by how many days a file was last changed after the day it was due."""
+    changed = date.fromtimestamp(path.stat().st_mtime)
+    return str(max(0, (changed - date.fromisoformat(day)).days))
 
 
 def main() -> None:
@@ -275,7 +301,17 @@ def main() -> None:
     parser.add_argument(
         "--items", type=Path, metavar="CSV", help="write how each exercise was answered"
     )
+    parser.add_argument(
+        "--due",
+        type=Path,
+        metavar="CSV",
+        help="lessons and the days they are due, for the column of days late",
+    )
     options = parser.parse_args()
+    due = {}
+    if options.due:
+        with options.due.open(encoding="utf-8", newline="") as file:
+            due = {row["lesson"]: row["due"] for row in csv.DictReader(file)}
     table = csv.writer(sys.stdout)
     table.writerow(COLUMNS)
     classes = []
@@ -283,17 +319,17 @@ def main() -> None:
         try:
             done = marked(nbformat.read(path, as_version=4), options.seed)
         except Exception as error:  # an unreadable file ends this notebook only
-            table.writerow([path.name, *[""] * 6, in_one_line(error)])
+            table.writerow([path.name, *[""] * 7, in_one_line(error)])
             continue
         classes.append(done)
         credits = [mark.credit for mark in done.marks]
         each = " ".join(f"{credit:.2f}" for credit in credits)
         row = [path.name, done.lesson, f"{sum(credits):.2f}", len(credits), each]
-        table.writerow([*row, options.seed, feedback(done.marks), done.error])
+        late = days_late(path, due[done.lesson]) if done.lesson in due else ""
+        table.writerow([*row, late, options.seed, feedback(done.marks), done.error])
     if options.items:
         with options.items.open("w", encoding="utf-8", newline="") as file:
-            heads = ["lesson", "exercise", "handed in", "tried", "solved", "mean"]
-            csv.writer(file).writerows([[*heads, "most said"], *items(classes)])
+            csv.writer(file).writerows([ITEMS, *items(classes)])
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 from contextlib import redirect_stderr
+from datetime import date
 from html.parser import HTMLParser
 from io import StringIO
 from itertools import pairwise
@@ -168,6 +169,15 @@ def test_the_weeks_are_even_and_begin_with_lessons():
     )
     hours = [float(hour) for hour in re.findall(r" \| ([\d.]+) \| ", text)]
     assert len(hours) == 12 and 4 <= min(hours) and max(hours) < 5.5
+    assert f"another {sum(hours):.0f} hours: {18 + sum(hours):.0f} hours" in text
+    assert sum(map(int, re.findall(r"(\d+) %", text.split("## The papers")[0]))) == 100
+    start = date(2027, 10, 4)
+    assert "\n| 12, 20 Dec | [five" in instructor.dated(text, start)
+    days = instructor.due(text, start)
+    assert str(days["ww_3_coordinate_descent"]) == "2027-10-25"
+    assert (
+        str(days["p4_cutting_planes"]) == "2027-12-06" and "cuts_3_chains" not in days
+    )
 
 
 @slow
@@ -256,6 +266,9 @@ def test_marking_counts_what_a_student_found_wherever_it_stands():
     assert line.startswith("1: the answer was taken") and "2: " not in line
     counts = [row[2:6] for row in marking.items([done, done])]
     assert counts[1] == [2, 2, 2, "1.00"] and counts[3] == [2, 0, 0, "0.00"]
+    wrong = [marking.Mark(0, f"try again: {hint}") for hint in "aba"]
+    each = [marking.Marked("l", [m], [a]) for m, a in zip(wrong, ("x", "y", "x"))]
+    assert marking.items(each)[0][6:] == ["try again: a", 2, "x", 2]
 
 
 @slow
@@ -277,7 +290,11 @@ def test_a_notebook_that_cannot_be_marked_does_not_stop_others(
     monkeypatch.setattr(marking, "CELL_S", 10)
     handed = map(str, sorted(tmp_path.iterdir()))
     items = tmp_path / "items.csv"
+    due = tmp_path / "due.csv"
+    due.write_text("lesson,due\nsum_over_rows,2020-01-01\n")
+    os.utime(tmp_path / "loops.ipynb", times=(1_578_000_000,) * 2)  # 2 January 2020
     arguments = ["mark.py", *handed, "--seed", "3", "--items", str(items)]
+    arguments += ["--due", str(due)]
     monkeypatch.setattr(sys, "argv", arguments)
     marking.main()
     head, *rows = csv.reader(capsys.readouterr().out.splitlines())
@@ -288,7 +305,7 @@ def test_a_notebook_that_cannot_be_marked_does_not_stop_others(
     assert strange[0] == "foreign.ipynb"
     assert "has no exercise of any lesson" in strange[-1]
     assert row[:3] == ["loops.ipynb", "sum_over_rows", "0.00"]
-    assert row[5] == "3" and "the cell is missing" in row[6] and row[7] == ""
+    assert row[5:7] == ["1", "3"] and "the cell is missing" in row[7] and not row[8]
 
 
 def test_a_copy_for_colab_is_set_up_again_after_a_restart(monkeypatch):
