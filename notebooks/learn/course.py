@@ -33,6 +33,7 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
 import instructor
 from checks.exercise import solutions
+from decks import deck, decks, played, title
 from markup import described, rewritten
 from workbench.live import replay
 from workbench.runs.jupyter_kernels import IpcKernelManager
@@ -313,6 +314,11 @@ def page(
         "sheets": sheets(),
         "syllabus": [*LEARN.glob("syllabus.md")],
         "glossary": [*LEARN.glob("glossary.md")],
+        "decks": [
+            (f"{each.stem}.html", title(each))
+            for each in decks()
+            if all(lesson in pages for lesson, _ in played(each))
+        ],
         "found": json.dumps(sections, ensure_ascii=False).replace("<", "\\u003c"),
         "names": [lesson.stem for lesson in lessons()],
         "script": replay.SCRIPT if plays else "" if path else SEARCH,
@@ -371,6 +377,9 @@ def build(
         text = page(without_solutions(shown) if teacher else shown, path, [*done])
         files[f"{path.stem}.html"] = text
         sections += passages(f"{path.stem}.html", text)
+    for path in decks():
+        if all(lesson in done for lesson, _ in played(path)):
+            files[f"{path.stem}.html"] = deck(path, done)
     files["index.html"] = page(new_notebook(), None, [*done], sections)
     files |= {f"students/{name}": text for name, text in students().items()}
     for name, text in files.items():

@@ -20,10 +20,13 @@ from helpers import each_path, module_fixture, refuses, slow, wait
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
 import course
+import decks
 import instructor
 import marking
 from markup import PARTS, described
-from workbench.live.replay import SCRIPT, hashed
+from workbench import load
+from workbench.core.stream import rounds
+from workbench.live.replay import MIME, SCRIPT, Replay, hashed, record
 
 LESSONS = course.lessons()
 SHEETS = course.sheets()
@@ -61,7 +64,8 @@ class Reader(HTMLParser):
             self.open.append(tag)
 
     def handle_endtag(self, tag):
-        assert self.open and self.open.pop() == tag, f"</{tag}> closes nothing"
+        empty = tag in EMPTY  # as <img />
+        assert empty or (self.open and self.open.pop() == tag), f"</{tag}>"
 
 
 def sound(text):
@@ -72,6 +76,7 @@ def sound(text):
     known = {f"{path.stem}.html" for path in LESSONS + SHEETS} | {"index.html"}
     known |= {f"students/{path.name}" for path in LESSONS}
     known |= {"syllabus.html", "glossary.html"}
+    known |= {f"{path.stem}.html" for path in decks.decks()}
     local = {
         x.partition("#")[0] for x in page.links if not x.startswith(("https:", "#"))
     }
@@ -139,7 +144,7 @@ def test_the_contents_name_the_lessons_and_search_plain_words():
     assert "derive" in words
     assert not re.search(r"[<$\\]|def |∑", words)
     text = course.page(new_notebook(), None, LESSONS, found)
-    assert sound(text).tags.count("h2") == 9 and text.count("Time: ") == len(LESSONS)
+    assert sound(text).tags.count("h2") == 10 and text.count("Time: ") == len(LESSONS)
     for path in LESSONS:
         title, *stated = course.heading(path)
         assert all(stated) and f'{path.stem}.html">{title.split(" · ")[0]}' in text
@@ -188,17 +193,59 @@ def test_the_instructor_has_what_students_have_not(tmp_path):
         "<summary>Solution</summary>"
         in (tmp_path / "solutions/ww_1_the_loss.html").read_text()
     )
-    assert 'class="reveal"' in (deck := (tmp_path / "slides/week_01.html").read_text())
+    deck = (tmp_path / "slides/week_01.html").read_text()
     assert "What should it cost" in deck
     assert "<li><p>Only one-vs-rest</p>" in deck  # an answer of the quiz
-    assert "Exercise 1" not in deck
-    assert "def ww_loss" not in deck
+    assert not re.search(r"Exercise 1|def ww_loss|src=\"https?:", deck)
     papers = [(tmp_path / f"exam_{i}.md").read_text() for i in (1, 2)]
     asked = [set(re.split(r"^\d+\. ", text, flags=re.M)[1:]) for text in papers]
     assert len(asked[0]) == len(asked[1]) == 10 and not asked[0] & asked[1]
     assert not any("Answer" in text for text in papers)
     assert (tmp_path / "exam_1_answers.html").read_text().count("<math") > 40
     assert (tmp_path / "exam_1_answers.md").read_text().count("*Answer.*") == 10
+
+
+@module_fixture
+def recorded():
+    """A recorded run, in the cell of the lesson that each deck plays."""
+    data = {MIME: Replay(record("ww_walrus", load("iris"), rounds(3))).data}
+    cell = new_code_cell("", id="recorded", outputs=[new_output("display_data", data)])
+    played = {lesson for path in decks.decks() for lesson, _ in decks.played(path)}
+    return dict.fromkeys(played, new_notebook(cells=[cell]))
+
+
+@each_path(decks.decks())
+def test_a_deck_asks_shows_derives_plays_and_asks_again(path, recorded):
+    text = decks.deck(path, recorded)
+    known = {f"{p.stem}.html" for p in LESSONS + SHEETS}
+    read = Reader(text)
+    assert len(set(read.ids)) == len(read.ids)
+    assert {link for link in read.links if link[0] != "#"} <= known
+    assert hashed(decks.SCRIPT) in text and "://" not in text.split("<script")[0]
+    first, picture, *derived, run, quiz = text.split("<section>")[1:]
+    assert "<h1" in first and first.count("?") == 1
+    assert picture.count('src="data:image/png') == 1 and "Before you look" in picture
+    assert 2 <= len(derived) <= 3 and all('"formula"' in each for each in derived)
+    assert run.count('class="recording"') == 1 and "Before you press play" in run
+    assert quiz.count("<details>") == 3 and quiz.count("<em>Right.</em>") == 1
+    for lesson, cell in decks.played(path):
+        ids = {each.id: each.source for each in course.read(lesson).cells}
+        assert "Replay(" in ids[cell]
+
+
+@slow
+def test_keys_turn_the_slides_and_a_run_plays(browser, recorded, tmp_path):
+    page = tmp_path / "deck.html"
+    page.write_text(decks.deck(decks.decks()[0], recorded))
+    browser.get(page.as_uri())
+    press = browser.find_element("tag name", "body").send_keys
+    press("\ue00f" * 9)  # page down
+    assert browser.current_url.endswith("#7")
+    press("\ue012")  # left
+    seen = "return document.querySelector('section.now button').textContent"
+    wait(lambda: browser.execute_script(seen) == "play", 20)
+    chart = "return document.querySelector('section.now canvas').width"
+    wait(lambda: browser.execute_script(chart) > 300, 20)
 
 
 @slow
