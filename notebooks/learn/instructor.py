@@ -60,7 +60,7 @@ def write(
     (folder / "solutions").mkdir(exist_ok=True)
     shutil.copy(LEARN / "marking.py", folder / "mark.py")
     for path, notebook in done.items():
-        html = page(notebook, path, [*done])
+        html = page(notebook, path, [*done], unfolded=True)
         (folder / "solutions" / f"{path.stem}.html").write_text(html, encoding="utf-8")
         nbformat.write(notebook, folder / "solutions" / path.name)
     for name, text in exams(MAP.read_text(encoding="utf-8")).items():

@@ -248,6 +248,26 @@ def test_keys_turn_the_slides_and_a_run_plays(browser, recorded, tmp_path):
     wait(lambda: browser.execute_script(chart) > 300, 20)
 
 
+def test_every_link_of_the_students_folder_stays_in_it():
+    """Links of notebooks, of the pages beside them, and of the README."""
+    beside = {
+        path.name.replace(".md", ".html"): course.page(
+            course.read(path), path, [], copies=True
+        )
+        for path in course.texts()
+    }
+    inside = {path.name for path in LESSONS} | {*beside, *course.students()}
+    links = re.findall(r"\]\(([^)\s]+)\)", course.students()["README.md"])
+    for path in LESSONS:
+        for cell in course.student_copy(path).cells:
+            if cell.cell_type == "markdown":
+                links += [m["target"] for m in PARTS.finditer(cell.source)]
+    links += [link for text in beside.values() for link in Reader(text).links]
+    local = {link.partition("#")[0] for link in filter(None, links)} - {""}
+    local = {link for link in local if not link.startswith("https:")}
+    assert "glossary.html" in local and local <= inside, local - inside
+
+
 @slow
 def test_the_students_folder_runs_without_a_checkout(tmp_path):
     """The wheel alone is on the path, no lesson is near, and no solution is inside."""
@@ -277,6 +297,18 @@ def test_the_students_folder_runs_without_a_checkout(tmp_path):
     solutions = [c.source for c in course.read(path).cells if "-solution" in c.id]
     plain = "\n".join(p.read_text() for p in tmp_path.glob("*/*.txt"))
     assert len(solutions) == 5 and not any(text in plain for text in solutions)
+
+
+@slow
+def test_plots_appear_although_a_server_sets_a_backend():
+    drawn = (
+        "import matplotlib.pyplot as plt\nfrom checks import exercise\nplt.plot([0])"
+    )
+    notebook = new_notebook(cells=[new_code_cell(drawn)])
+    learn = {"metadata": {"path": str(course.LEARN)}}
+    client = course.NotebookClient(notebook, resources=learn)
+    client.execute(env=os.environ | {"MPLBACKEND": "agg"})
+    assert any("image/png" in out.get("data", ()) for out in notebook.cells[0].outputs)
 
 
 @slow
@@ -393,11 +425,18 @@ def test_pages_fit_their_window_and_search_from_files(browser, tmp_path):
     screen = {"height": 800, "deviceScaleFactor": 1, "mobile": False}
     for path in (tmp_path / "index", *LESSONS, SYLLABUS):
         browser.get((tmp_path / f"{path.stem}.html").as_uri())
-        for width, parts in ((420, "html"), (1280, "html, .formula")):
+        paper = 673, "html, pre, .formula", "print"  # A4 less margins, in pixels
+        for width, parts, media in (
+            (420, "html", ""),
+            (1280, "html, .formula", ""),
+            paper,
+        ):
             size = screen | {"width": width}
             browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+            browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": media})
             assert not browser.execute_script(wide, parts), (path.stem, width)
     browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": ""})
     browser.find_element("name", "q").send_keys("Hoeffding\n")
     links = """return [...document.querySelectorAll("#found a")]
         .map((each) => each.textContent)"""
@@ -412,6 +451,16 @@ def test_every_cheat_sheet_prints_on_one_page(browser, printed, tmp_path):
         browser.get(page.as_uri())
         pages = re.findall(rb"/Type\s*/Page\b", printed(preferCSSPageSize=True))
         assert len(pages) == 1, path.stem
+
+
+@slow
+def test_a_page_is_printed_or_it_is_said_why_not(browser, tmp_path, monkeypatch):
+    page = tmp_path / "walrus.html"
+    page.write_text(course.page(course.read(SHEETS[0]), SHEETS[0], []))
+    assert course.pdf([page]) == ""
+    assert page.with_suffix(".pdf").read_bytes().startswith(b"%PDF")
+    monkeypatch.setenv("PATH", "")
+    assert course.pdf([page]).startswith("no PDF: none of chromium, ")
 
 
 def tagged(cells, tag):
@@ -467,9 +516,7 @@ def test_links_and_formulas_that_lead_nowhere_are_named():
     made = course.rewritten(text, path)
     rest = "](ww_2_the_subproblem.html#a), map (`notebooks/learn/README.md`), `[e](f)`"
     assert made.startswith("[to <math>") and made.endswith(f"</math>{rest}")
-    assert "(../walrus.html)" in course.rewritten(
-        "[w](cheat_sheets/walrus.md)", path, copies=True
-    )
+    assert "(walrus.html)" in course.rewritten("[w](cheat_sheets/walrus.md)", path)
     with refuses(r"ww_1.*there is no file nowhere\.md"):
         course.rewritten("[a](nowhere.md)", path)
     for formula in (r"\foo x", "{a", "x_1_2"):
