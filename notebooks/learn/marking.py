@@ -38,6 +38,11 @@ from workbench.runs.jupyter_kernels import IpcKernelManager
 from workbench.runs.notebooks import CHECKOUT
 
 LEARN = CHECKOUT / "notebooks" / "learn"
+# Packages that a notebook cannot change for its checks.
+KEPT = {"builtins", "json", "math", "re", "io", "functools", "itertools", "operator"}
+KEPT |= {"contextlib", "numpy", "workbench"}
+# The audit events of starting a program.
+PROGRAMS = {"subprocess.Popen", "os.system", "os.exec", "os.posix_spawn"}
 # Limits in wall seconds, after which cells are interrupted.
 CELL_S = 600
 NOTEBOOK_S = 1800
@@ -94,6 +99,12 @@ class Marker:
         self._teach, self._exercise = self._imported(lesson)
         self._exercise.SEED = seed
         self._answers = self._exercise.solutions(self._teach.__name__)
+        self._output = sys.stdout
+        self._kept = [
+            (module, vars(module).copy())
+            for name, module in sys.modules.items()
+            if name.partition(".")[0] in KEPT
+        ]
 
     @staticmethod
     def _imported(lesson: str) -> tuple:
@@ -109,10 +120,15 @@ class Marker:
         return modules
 
     def seal(self) -> None:
-        """Let the notebook's `given` ask this marker, and lessons not be read."""
+        """Let the notebook's `given` ask this marker, and lessons not be read.
+
+        No other program is started either, as it could read them.
+        """
         importlib.import_module("checks.exercise").given = self.given
 
         def refuse(event: str, arguments: tuple) -> None:
+            if event in PROGRAMS:
+                raise PermissionError("no program is started while one is marked")
             if event == "open" and isinstance(arguments[0], str | bytes):
                 path = Path(os.fsdecode(arguments[0])).resolve()
                 if path.parent == LEARN and path.suffix == ".ipynb":
@@ -131,18 +147,27 @@ class Marker:
             if exercise in self._open:
                 self._taken.add(exercise)
             elif exercise not in self._solved:
+                self._restore()
                 if self._marked(exercise, variables).credit < 1:
                     exec(self._answers[cell].source, variables)
                     self._taken.add(exercise)
 
     def mark(self, exercise: str, variables: dict) -> None:
         """Print the mark of an exercise as JSON."""
+        self._restore()
         self._open.discard(exercise)
         if exercise in self._taken:
             mark = Mark(0.0, "the answer was taken from the lesson, with `given`")
         else:
             mark = self._solved.get(exercise) or self._marked(exercise, variables)
-        print(json.dumps([exercise, *mark]))
+        print(json.dumps([exercise, *mark]), file=self._output)
+
+    def _restore(self) -> None:
+        """Undo what the notebook has done to modules that the checks use."""
+        for module, kept in self._kept:
+            for name, value in kept.items():
+                if vars(module).get(name) is not value:
+                    setattr(module, name, value)
 
     def _marked(self, exercise: str, variables: dict) -> Mark:
         check = compile(self._asked[exercise], exercise, "eval")
