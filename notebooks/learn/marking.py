@@ -15,6 +15,7 @@ has the error, and counts what was marked until then.
 from __future__ import annotations
 
 import argparse
+import ast
 import csv
 import importlib
 import json
@@ -41,6 +42,8 @@ LEARN = CHECKOUT / "notebooks" / "learn"
 # Packages that a notebook cannot change for its checks.
 KEPT = {"builtins", "json", "math", "re", "io", "functools", "itertools", "operator"}
 KEPT |= {"contextlib", "numpy", "workbench"}
+# Names with which a notebook could reach the marker in its process.
+INSIDES = {"gc", "inspect", "ctypes", "globals", "_getframe", "__globals__", "modules"}
 # The audit events of starting a program.
 PROGRAMS = {"subprocess.Popen", "os.system", "os.exec", "os.posix_spawn"}
 # Limits in wall seconds, after which cells are interrupted.
@@ -55,7 +58,7 @@ import marking
 {token}.seal()
 del sys.modules["marking"], sys.path[0], marking"""
 COLUMNS = ["file", "lesson", "sum", "of", "exercises", "days late", "seed"]
-COLUMNS += ["feedback", "error"]
+COLUMNS += ["feedback", "look at", "error"]
 ITEMS = ["lesson", "exercise", "handed in", "tried", "solved", "mean"]
 ITEMS += ["hint seen most", "times", "wrong answer given most", "times"]
 ANSWER_CHARACTERS = 200  # of a wrong answer in the table of exercises
@@ -72,12 +75,13 @@ class Marked(NamedTuple):
     """A notebook that was marked.
 
     It has its lesson, the marks and the answers as code in the order of the exercises,
-    and what ended the run.
+    what in its cells a person should look at, and what ended the run.
     """
 
     lesson: str
     marks: list[Mark]
     answers: list[str]
+    odd: str = ""
     error: str = ""
 
 
@@ -220,6 +224,7 @@ def marked(notebook: NotebookNode, seed: int = 1) -> Marked:
             cells.append(marking[-1])
     # An answer may stand in another cell: all that are not right are tried again.
     again = [_marking(token, exercise) for exercise in asked]
+    strange = odd(notebook.cells, nbformat.read(LEARN / f"{lesson}.ipynb", 4).cells)
     notebook.cells = cells + again
     error = _run(notebook)
     marks = {exercise: Mark(0.0, "the cell is missing") for exercise in asked}
@@ -227,7 +232,49 @@ def marked(notebook: NotebookNode, seed: int = 1) -> Marked:
     for exercise, mark in _printed(again).items():
         if mark.credit > marks[exercise].credit:
             marks[exercise] = Mark(mark.credit, f"in another cell: {mark.said}")
-    return Marked(lesson, [*marks.values()], answers, error)
+    return Marked(lesson, [*marks.values()], answers, strange, error)
+
+
+def odd(cells: list[NotebookNode], lesson: list[NotebookNode]) -> str:
+    """Return what in a notebook's own cells may deceive the marker, or ''.
+
+    That is a name of Python's insides, and an assignment to a variable of the lesson
+    that a check reads.
+    """
+    known = {cell.source for cell in lesson}
+    asked, answered = set(), set()
+    for cell in lesson:
+        tags = cell.metadata.get("tags", ())
+        if "exercise" in tags:
+            asked |= names_of(cell.source.splitlines()[-1])[0]
+        elif "solution" in tags:
+            answered |= names_of(cell.source)[1]
+    found = []
+    for cell in cells:
+        if cell.cell_type == "code" and cell.source not in known:
+            read, assigned = names_of(cell.source)
+            found += sorted(read & INSIDES)
+            found += [f"{name} = ..." for name in sorted(assigned & asked - answered)]
+    return ", ".join(dict.fromkeys(found))
+
+
+def names_of(source: str) -> tuple[set[str], set[str]]:
+    """Return the names that code reads, with attributes and imports, and assigns."""
+    read, assigned = set(), set()
+    try:
+        tree = ast.parse(source)
+    except SyntaxError:
+        return read, assigned
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name):
+            (assigned if isinstance(node.ctx, ast.Store) else read).add(node.id)
+        elif isinstance(node, ast.Attribute):
+            read.add(node.attr)
+        elif isinstance(node, ast.alias):
+            read.add(node.name.partition(".")[0])
+        elif isinstance(node, ast.FunctionDef):
+            assigned.add(node.name)
+    return read, assigned
 
 
 def _marking(token: str, exercise: str) -> NotebookNode:
@@ -344,14 +391,15 @@ def main() -> None:
         try:
             done = marked(nbformat.read(path, as_version=4), options.seed)
         except Exception as error:  # an unreadable file ends this notebook only
-            table.writerow([path.name, *[""] * 7, in_one_line(error)])
+            table.writerow([path.name, *[""] * 8, in_one_line(error)])
             continue
         classes.append(done)
         credits = [mark.credit for mark in done.marks]
         each = " ".join(f"{credit:.2f}" for credit in credits)
         row = [path.name, done.lesson, f"{sum(credits):.2f}", len(credits), each]
         late = days_late(path, due[done.lesson]) if done.lesson in due else ""
-        table.writerow([*row, late, options.seed, feedback(done.marks), done.error])
+        row += [late, options.seed, feedback(done.marks), done.odd, done.error]
+        table.writerow(row)
     if options.items:
         with options.items.open("w", encoding="utf-8", newline="") as file:
             csv.writer(file).writerows([ITEMS, *items(classes)])

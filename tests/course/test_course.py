@@ -315,8 +315,7 @@ def test_plots_appear_although_a_server_sets_a_backend():
 def test_marking_counts_what_a_student_found_wherever_it_stands():
     """One hand-in: given, right, right elsewhere, checks replaced, read from disk."""
     rest = course.read(course.LEARN / "one_equation.ipynb")
-    tagged = lambda tag: [c for c in rest.cells if tag in c.metadata.get("tags", ())]  # noqa: E731
-    asked, answers = tagged("exercise"), tagged("solution")
+    asked, answers = tagged(rest.cells, "exercise"), tagged(rest.cells, "solution")
     notebook = course.without_solutions(rest)
     own = {cell.id: cell for cell in notebook.cells}
     first, second, third, fourth, fifth = (own[cell.id] for cell in asked)
@@ -329,11 +328,12 @@ def test_marking_counts_what_a_student_found_wherever_it_stands():
     place = notebook.cells.index(third) + 1
     notebook.cells.insert(place, new_code_cell(answers[2].source))
     cheat = 'checks.exercise.graded = lambda check: (1.0, "right: so\\n")\n'
+    cheat += "import builtins, gc\nbuiltins.print = lambda *a, **k: None\n"
     fourth.source = f"import checks.exercise\n{cheat}{fourth.source}"
     lesson = "one_equation.ipynb"
     fifth.source = f"text = open({lesson!r}).read()\n{fifth.source}"
     done = marking.marked(notebook, seed=7)
-    assert (done.lesson, done.error) == ("one_equation", "")
+    assert (done.lesson, done.odd, done.error) == ("one_equation", "gc", "")
     assert [mark.credit for mark in done.marks] == [0, 1, 1, 0, 0]
     said = [mark.said for mark in done.marks]
     assert said[0] == "the answer was taken from the lesson, with `given`"
@@ -384,7 +384,8 @@ def test_a_notebook_that_cannot_be_marked_does_not_stop_others(
     assert strange[0] == "foreign.ipynb"
     assert "has no exercise of any lesson" in strange[-1]
     assert row[:3] == ["loops.ipynb", "sum_over_rows", "0.00"]
-    assert row[5:7] == ["1", "3"] and "the cell is missing" in row[7] and not row[8]
+    assert row[5:7] == ["1", "3"] and "the cell is missing" in row[7]
+    assert row[8:] == ["check_bound = ...", ""]
 
 
 def test_a_copy_for_colab_is_set_up_again_after_a_restart(monkeypatch):
@@ -444,23 +445,18 @@ def test_pages_fit_their_window_and_search_from_files(browser, tmp_path):
 
 
 @slow
-def test_every_cheat_sheet_prints_on_one_page(browser, printed, tmp_path):
-    page = tmp_path / "sheet.html"
-    for path in SHEETS:
+def test_every_cheat_sheet_prints_on_one_page(tmp_path, monkeypatch):
+    pages = [tmp_path / f"{path.stem}.html" for path in SHEETS]
+    for path, page in zip(SHEETS, pages):
         page.write_text(course.page(course.read(path), path, []))
-        browser.get(page.as_uri())
-        pages = re.findall(rb"/Type\s*/Page\b", printed(preferCSSPageSize=True))
-        assert len(pages) == 1, path.stem
-
-
-@slow
-def test_a_page_is_printed_or_it_is_said_why_not(browser, tmp_path, monkeypatch):
-    page = tmp_path / "walrus.html"
-    page.write_text(course.page(course.read(SHEETS[0]), SHEETS[0], []))
-    assert course.pdf([page]) == ""
-    assert page.with_suffix(".pdf").read_bytes().startswith(b"%PDF")
+    if (said := course.pdf(pages)).startswith("no PDF: none of chromium, "):
+        pytest.skip(said)
+    assert not said
+    for page in pages:
+        content = page.with_suffix(".pdf").read_bytes()
+        assert len(re.findall(rb"/Type\s*/Page\b", content)) == 1, page.stem
     monkeypatch.setenv("PATH", "")
-    assert course.pdf([page]).startswith("no PDF: none of chromium, ")
+    assert course.pdf(pages).startswith("no PDF: none of chromium, ")
 
 
 def tagged(cells, tag):
