@@ -2,7 +2,6 @@
 browsers."""
 
 import ast
-import base64
 import io
 import json
 import shutil
@@ -276,26 +275,3 @@ def browser():
     chrome = webdriver.Chrome(options=options, service=Service(driver))
     yield chrome
     chrome.quit()
-
-
-@pytest.fixture
-def printed(browser):
-    """Return a function that prints the browser's page and returns the bytes of the
-    PDF.
-
-    On a busy machine Chromium may answer that printing failed: it is asked three times.
-    """
-    from selenium.common.exceptions import WebDriverException
-
-    def pdf(**options):
-        for _ in range(3):
-            try:
-                return base64.b64decode(
-                    browser.execute_cdp_cmd("Page.printToPDF", options)["data"]
-                )
-            except WebDriverException as error:
-                if "Printing failed" not in str(error):
-                    raise
-        pytest.skip("this Chromium cannot print")
-
-    return pdf

@@ -12,12 +12,14 @@ import copy
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import zlib
 from base64 import b64encode
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from datetime import date
 from html import unescape
 from itertools import groupby
 from pathlib import Path
@@ -32,6 +34,7 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
 import instructor
 from checks.exercise import solutions
+from decks import deck, decks, played, title
 from markup import described, rewritten
 from workbench.live import replay
 from workbench.runs.jupyter_kernels import IpcKernelManager
@@ -39,6 +42,7 @@ from workbench.runs.notebooks import CHECKOUT
 
 HERE = Path(__file__).parent.resolve()
 LEARN = HERE
+BROWSERS = "chromium", "chromium-browser", "google-chrome", "chrome"
 AUTHORS = CHECKOUT / "notebooks" / "figures" / "authors_code.py"  # lessons run it, too
 SEARCH = (LEARN / "search.js").read_text(encoding="utf-8")
 # In the order of the syllabus; lessons across the series follow.
@@ -174,7 +178,7 @@ def student_copy(path: Path, nbgrader: bool = False, colab: str = "") -> Noteboo
         if cell.cell_type == "code":
             cell.outputs, cell.execution_count = [], None
         else:
-            cell.source = rewritten(cell.source, path, copies=True)
+            cell.source = rewritten(cell.source, path, copies=True, formulas=False)
         cells.append(cell)
         if "exercise" in cell.metadata.get("tags", ()) and nbgrader:
             check = GRADED.format(check=cell.source.splitlines()[-1])
@@ -249,6 +253,27 @@ def executed(path: Path) -> tuple[NotebookNode, str]:
     return notebook, ""
 
 
+def pdf(pages: Sequence[Path]) -> str:
+    """Print pages as PDF files beside them; return '' or why there are none."""
+    browser = next(filter(None, map(shutil.which, BROWSERS)), None)
+    if not browser:
+        return (
+            "no PDF: none of " + ", ".join(BROWSERS) + " is on the path; install one, "
+            "or open a page in any browser and print it"
+        )
+    root = hasattr(os, "geteuid") and os.geteuid() == 0
+    options = ["--headless", "--disable-gpu", "--no-pdf-header-footer"]
+    options += ["--virtual-time-budget=10000"]  # milliseconds in which a run is drawn
+    options += ["--no-sandbox"] if root else []  # without which root has no Chromium
+    for path in pages:
+        file = path.with_suffix(".pdf").resolve()
+        command = [browser, *options, f"--print-to-pdf={file}", path.resolve().as_uri()]
+        done = subprocess.run(command, capture_output=True, text=True)
+        if done.returncode or not file.is_file():
+            return f"no PDF of {path.name}: {done.stderr.strip()[-500:]}"
+    return ""
+
+
 def passages(place: str, text: str) -> list[tuple[str, str, str]]:
     """Return the sections of a page for the search: link, the page's title, words.
 
@@ -271,17 +296,20 @@ def page(
     path: Path | None,
     pages: list[Path],
     sections: Sequence = (),
+    unfolded: bool = False,
+    copies: bool = False,
 ) -> str:
     """Return the HTML of a lesson, sheet or syllabus, or of the contents if there is no
     path.
 
     `pages` are the lessons that have a page, in their order, `sections` what the
-    contents search.
+    contents search. Folded texts are printed if `unfolded`, but not those of a quiz.
+    With `copies` the page is one beside the student copies, to which its links lead.
     """
     notebook, found = copy.deepcopy(notebook), []
     for cell in notebook.cells:
         if cell.cell_type == "markdown":
-            cell.source = markdown2html(rewritten(cell.source, path))
+            cell.source = markdown2html(rewritten(cell.source, path, copies))
             found += re.findall(
                 r'<h2 id="(.*?)">(.*?)<a class="anchor-link"', cell.source
             )
@@ -306,18 +334,51 @@ def page(
     resources = {
         "page": path,
         "sections": found,
+        "unfolded": unfolded,
+        "copies": copies,
         "before": before,
         "after": after,
         "groups": [(name, [*paths]) for name, paths in groupby(pages, series)],
         "sheets": sheets(),
         "syllabus": [*LEARN.glob("syllabus.md")],
         "glossary": [*LEARN.glob("glossary.md")],
+        "decks": [
+            (f"{each.stem}.html", title(each))
+            for each in decks()
+            if all(lesson in pages for lesson, _ in played(each))
+        ],
         "found": json.dumps(sections, ensure_ascii=False).replace("<", "\\u003c"),
         "names": [lesson.stem for lesson in lessons()],
         "script": replay.SCRIPT if plays else "" if path else SEARCH,
         "style": replay.STYLE if plays else "",
     }
     return exporter.from_notebook_node(notebook, resources)[0]
+
+
+def dated(path: Path, start: date | None) -> NotebookNode:
+    """Return a text to read, with the days of the weeks if it is the syllabus."""
+    notebook = read(path)
+    if start and path.name == "syllabus.md":
+        source = notebook.cells[0].source
+        notebook.cells[0].source = instructor.dated(source, start)
+    return notebook
+
+
+def copied(graded: list[Path], colab: str, start: date | None) -> dict[str, str]:
+    """Return the files of the students' folder, and of nbgrader's for some lessons."""
+    files = {}
+    copies = [(path, "students", False) for path in lessons()]
+    copies += [(path, f"nbgrader/source/{path.stem}", True) for path in graded]
+    for path, folder, credit in copies:
+        files[f"{folder}/{path.name}"] = (
+            nbformat.writes(student_copy(path, credit, colab)) + "\n"
+        )
+        for check in LEARN.glob("checks/*.py"):
+            files[f"{folder}/checks/{check.name}"] = check.read_text("utf-8")
+    for path in texts():
+        text = page(dated(path, start), path, [], copies=True)
+        files[f"students/{path.stem}.html"] = text
+    return files | {f"students/{name}": text for name, text in students().items()}
 
 
 def build(
@@ -327,13 +388,14 @@ def build(
     nbgrader: bool = False,
     colab: str = "",
     teacher: Path | None = None,
+    start: date | None = None,
 ) -> dict[str, str]:
     """Write the course; return what failed by the name of its lesson, which then has no
     page.
 
     Lessons whose names begin with one of `names` are executed, all by default, `jobs`
     at a time; every lesson has its copy. If there is a folder for the `teacher`,
-    solutions are only there.
+    solutions are only there. The syllabus has dates if the course has a `start`.
     """
     chosen = [
         path for path in lessons() if not names or path.stem.startswith(tuple(names))
@@ -343,16 +405,8 @@ def build(
     ]:
         known = ", ".join(path.stem for path in lessons())
         raise ValueError(f"lesson: unknown name {unknown[0]!r}; choose of {known}")
-    files = {}
-    copies = [(path, "students", False) for path in lessons()]
     graded = [path for path in chosen if nbgrader and path.parent == LEARN]
-    copies += [(path, f"nbgrader/source/{path.stem}", True) for path in graded]
-    for path, folder, credit in copies:
-        files[f"{folder}/{path.name}"] = (
-            nbformat.writes(student_copy(path, credit, colab)) + "\n"
-        )
-        for check in LEARN.glob("checks/*.py"):
-            files[f"{folder}/checks/{check.name}"] = check.read_text("utf-8")
+    files = copied(graded, colab, start)
     if jobs > 1:  # one thread each
         threads = "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS"
         os.environ |= dict.fromkeys(threads, "1")
@@ -363,18 +417,21 @@ def build(
             (failed if error else done)[path] = error or notebook
     sections = []
     for path in [*done, *texts()]:
-        shown = done.get(path) or read(path)
-        text = page(without_solutions(shown) if teacher else shown, path, [*done])
+        shown = done.get(path) or dated(path, start)
+        ours = without_solutions(shown) if teacher else shown
+        text = page(ours, path, [*done], unfolded=bool(teacher))
         files[f"{path.stem}.html"] = text
         sections += passages(f"{path.stem}.html", text)
+    for path in decks():
+        if all(lesson in done for lesson, _ in played(path)):
+            files[f"{path.stem}.html"] = deck(path, done)
     files["index.html"] = page(new_notebook(), None, [*done], sections)
-    files |= {f"students/{name}": text for name, text in students().items()}
     for name, text in files.items():
         (out / name).parent.mkdir(parents=True, exist_ok=True)
         (out / name).write_text(text, encoding="utf-8")
     wheel(out / "students")
     if teacher:
-        instructor.write(teacher, done, page)
+        instructor.write(teacher, done, page, start)
     return {path.stem: error for path, error in failed.items()}
 
 
@@ -403,15 +460,29 @@ def main(arguments: list[str] | None = None) -> int:
         "solutions"
     )
     add("--instructor", type=Path, metavar="DIR", help=words)
+    add("--pdf", action="store_true", help="also print pages and exams, by Chromium")
+    add(
+        "--start",
+        type=date.fromisoformat,
+        metavar="DAY",
+        help="day of the first lab, such as 2027-10-04: the syllabus has dates then",
+    )
     given = parser.parse_args(arguments)
     try:
-        options = given.nbgrader, given.colab, given.instructor
+        options = given.nbgrader, given.colab, given.instructor, given.start
         failed = build(given.names, given.out, given.jobs, *options)
     except ValueError as error:
         parser.error(str(error))
     for name, error in failed.items():
         print(f"{name} failed: {error}", file=sys.stderr)
     print(f"the course: {given.out / 'index.html'}")
+    if given.pdf:
+        pages = sorted({*given.out.glob("*.html")} - {given.out / "index.html"})
+        if given.instructor:
+            pages += sorted(given.instructor.glob("exam_*.html"))
+        if reason := pdf(pages):
+            print(reason, file=sys.stderr)
+            return 1
     return int(bool(failed))
 
 

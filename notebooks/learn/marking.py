@@ -15,6 +15,7 @@ has the error, and counts what was marked until then.
 from __future__ import annotations
 
 import argparse
+import ast
 import csv
 import importlib
 import json
@@ -23,6 +24,7 @@ import secrets
 import sys
 from collections import Counter
 from collections.abc import Iterable
+from datetime import date
 from functools import cache
 from pathlib import Path
 from time import monotonic
@@ -37,6 +39,13 @@ from workbench.runs.jupyter_kernels import IpcKernelManager
 from workbench.runs.notebooks import CHECKOUT
 
 LEARN = CHECKOUT / "notebooks" / "learn"
+# Packages that a notebook cannot change for its checks.
+KEPT = {"builtins", "json", "math", "re", "io", "functools", "itertools", "operator"}
+KEPT |= {"contextlib", "numpy", "workbench"}
+# Names with which a notebook could reach the marker in its process.
+INSIDES = {"gc", "inspect", "ctypes", "globals", "_getframe", "__globals__", "modules"}
+# The audit events of starting a program.
+PROGRAMS = {"subprocess.Popen", "os.system", "os.exec", "os.posix_spawn"}
 # Limits in wall seconds, after which cells are interrupted.
 CELL_S = 600
 NOTEBOOK_S = 1800
@@ -48,7 +57,11 @@ import marking
 {token} = marking.Marker({lesson!r}, {present!r}, {seed})
 {token}.seal()
 del sys.modules["marking"], sys.path[0], marking"""
-COLUMNS = ["file", "lesson", "sum", "of", "exercises", "seed", "feedback", "error"]
+COLUMNS = ["file", "lesson", "sum", "of", "exercises", "days late", "seed"]
+COLUMNS += ["feedback", "look at", "error"]
+ITEMS = ["lesson", "exercise", "handed in", "tried", "solved", "mean"]
+ITEMS += ["hint seen most", "times", "wrong answer given most", "times"]
+ANSWER_CHARACTERS = 200  # of a wrong answer in the table of exercises
 
 
 class Mark(NamedTuple):
@@ -59,10 +72,16 @@ class Mark(NamedTuple):
 
 
 class Marked(NamedTuple):
-    """A notebook that was marked: its lesson, its marks in order, and what ended it."""
+    """A notebook that was marked.
+
+    It has its lesson, the marks and the answers as code in the order of the exercises,
+    what in its cells a person should look at, and what ended the run.
+    """
 
     lesson: str
     marks: list[Mark]
+    answers: list[str]
+    odd: str = ""
     error: str = ""
 
 
@@ -84,6 +103,12 @@ class Marker:
         self._teach, self._exercise = self._imported(lesson)
         self._exercise.SEED = seed
         self._answers = self._exercise.solutions(self._teach.__name__)
+        self._output = sys.stdout
+        self._kept = [
+            (module, vars(module).copy())
+            for name, module in sys.modules.items()
+            if name.partition(".")[0] in KEPT
+        ]
 
     @staticmethod
     def _imported(lesson: str) -> tuple:
@@ -99,10 +124,15 @@ class Marker:
         return modules
 
     def seal(self) -> None:
-        """Let the notebook's `given` ask this marker, and lessons not be read."""
+        """Let the notebook's `given` ask this marker, and lessons not be read.
+
+        No other program is started either, as it could read them.
+        """
         importlib.import_module("checks.exercise").given = self.given
 
         def refuse(event: str, arguments: tuple) -> None:
+            if event in PROGRAMS:
+                raise PermissionError("no program is started while one is marked")
             if event == "open" and isinstance(arguments[0], str | bytes):
                 path = Path(os.fsdecode(arguments[0])).resolve()
                 if path.parent == LEARN and path.suffix == ".ipynb":
@@ -121,18 +151,27 @@ class Marker:
             if exercise in self._open:
                 self._taken.add(exercise)
             elif exercise not in self._solved:
+                self._restore()
                 if self._marked(exercise, variables).credit < 1:
                     exec(self._answers[cell].source, variables)
                     self._taken.add(exercise)
 
     def mark(self, exercise: str, variables: dict) -> None:
         """Print the mark of an exercise as JSON."""
+        self._restore()
         self._open.discard(exercise)
         if exercise in self._taken:
             mark = Mark(0.0, "the answer was taken from the lesson, with `given`")
         else:
             mark = self._solved.get(exercise) or self._marked(exercise, variables)
-        print(json.dumps([exercise, *mark]))
+        print(json.dumps([exercise, *mark]), file=self._output)
+
+    def _restore(self) -> None:
+        """Undo what the notebook has done to modules that the checks use."""
+        for module, kept in self._kept:
+            for name, value in kept.items():
+                if vars(module).get(name) is not value:
+                    setattr(module, name, value)
 
     def _marked(self, exercise: str, variables: dict) -> Mark:
         check = compile(self._asked[exercise], exercise, "eval")
@@ -169,6 +208,11 @@ def marked(notebook: NotebookNode, seed: int = 1) -> Marked:
     """Run a notebook and return its marks; its cells are changed."""
     lesson, asked = lesson_of(notebook)
     present = [cell.id for cell in notebook.cells if cell.get("id") in asked]
+    code = {cell.get("id"): cell.source for cell in notebook.cells}
+    answers = [
+        " ".join(code.get(exercise, "").replace(check, "").split())
+        for exercise, check in asked.items()
+    ]
     token = f"_{secrets.token_hex(8)}"
     setting = {"lesson": lesson, "present": present, "seed": seed, "token": token}
     marking = [new_code_cell(SET_UP.format(learn=str(LEARN), **setting))]
@@ -180,6 +224,7 @@ def marked(notebook: NotebookNode, seed: int = 1) -> Marked:
             cells.append(marking[-1])
     # An answer may stand in another cell: all that are not right are tried again.
     again = [_marking(token, exercise) for exercise in asked]
+    strange = odd(notebook.cells, nbformat.read(LEARN / f"{lesson}.ipynb", 4).cells)
     notebook.cells = cells + again
     error = _run(notebook)
     marks = {exercise: Mark(0.0, "the cell is missing") for exercise in asked}
@@ -187,7 +232,49 @@ def marked(notebook: NotebookNode, seed: int = 1) -> Marked:
     for exercise, mark in _printed(again).items():
         if mark.credit > marks[exercise].credit:
             marks[exercise] = Mark(mark.credit, f"in another cell: {mark.said}")
-    return Marked(lesson, [*marks.values()], error)
+    return Marked(lesson, [*marks.values()], answers, strange, error)
+
+
+def odd(cells: list[NotebookNode], lesson: list[NotebookNode]) -> str:
+    """Return what in a notebook's own cells may deceive the marker, or ''.
+
+    That is a name of Python's insides, and an assignment to a variable of the lesson
+    that a check reads.
+    """
+    known = {cell.source for cell in lesson}
+    asked, answered = set(), set()
+    for cell in lesson:
+        tags = cell.metadata.get("tags", ())
+        if "exercise" in tags:
+            asked |= names_of(cell.source.splitlines()[-1])[0]
+        elif "solution" in tags:
+            answered |= names_of(cell.source)[1]
+    found = []
+    for cell in cells:
+        if cell.cell_type == "code" and cell.source not in known:
+            read, assigned = names_of(cell.source)
+            found += sorted(read & INSIDES)
+            found += [f"{name} = ..." for name in sorted(assigned & asked - answered)]
+    return ", ".join(dict.fromkeys(found))
+
+
+def names_of(source: str) -> tuple[set[str], set[str]]:
+    """Return the names that code reads, with attributes and imports, and assigns."""
+    read, assigned = set(), set()
+    try:
+        tree = ast.parse(source)
+    except SyntaxError:
+        return read, assigned
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name):
+            (assigned if isinstance(node.ctx, ast.Store) else read).add(node.id)
+        elif isinstance(node, ast.Attribute):
+            read.add(node.attr)
+        elif isinstance(node, ast.alias):
+            read.add(node.name.partition(".")[0])
+        elif isinstance(node, ast.FunctionDef):
+            assigned.add(node.name)
+    return read, assigned
 
 
 def _marking(token: str, exercise: str) -> NotebookNode:
@@ -244,20 +331,31 @@ def items(classes: list[Marked]) -> list[list]:
     """Return a row for each exercise of each lesson that the class handed in.
 
     A row has the lesson, the number of the exercise, how many handed it in, how many
-    tried it, how many solved it, the mean credit, and the answer that a check gave most
-    often to those who had tried and failed.
+    tried it, how many solved it, and the mean credit. For those who tried and failed it
+    has the hint and the answer that are most frequent, each with its number.
     """
     rows = []
     for lesson in sorted({each.lesson for each in classes}):
-        handed = [each.marks for each in classes if each.lesson == lesson]
-        for number, marks in enumerate(zip(*handed), 1):
-            failed = [mark.said for mark in marks if mark.said.startswith("try again")]
-            solved = sum(mark.credit == 1 for mark in marks)
-            mean = sum(mark.credit for mark in marks) / len(marks)
-            most = Counter(failed).most_common(1)
-            row = [lesson, number, len(marks), solved + len(failed), solved]
-            rows.append([*row, f"{mean:.2f}", most[0][0] if most else ""])
+        handed = [
+            zip(each.marks, each.answers) for each in classes if each.lesson == lesson
+        ]
+        for number, pairs in enumerate(zip(*handed), 1):
+            failed = [pair for pair in pairs if pair[0].said.startswith("try again")]
+            credits = [mark.credit for mark, _ in pairs]
+            solved = credits.count(1)
+            counts = [len(pairs), solved + len(failed), solved]
+            mean = f"{sum(credits) / len(pairs):.2f}"
+            hints = Counter(mark.said for mark, _ in failed)
+            answers = Counter(answer[:ANSWER_CHARACTERS] for _, answer in failed)
+            most = [*hints.most_common(1), *answers.most_common(1)]
+            rows.append([lesson, number, *counts, mean, *(x for m in most for x in m)])
     return rows
+
+
+def days_late(path: Path, day: str) -> str:
+    """Return by how many days a file was last changed after the day it was due."""
+    changed = date.fromtimestamp(path.stat().st_mtime)
+    return str(max(0, (changed - date.fromisoformat(day)).days))
 
 
 def main() -> None:
@@ -275,7 +373,17 @@ def main() -> None:
     parser.add_argument(
         "--items", type=Path, metavar="CSV", help="write how each exercise was answered"
     )
+    parser.add_argument(
+        "--due",
+        type=Path,
+        metavar="CSV",
+        help="lessons and the days they are due, for the column of days late",
+    )
     options = parser.parse_args()
+    due = {}
+    if options.due:
+        with options.due.open(encoding="utf-8", newline="") as file:
+            due = {row["lesson"]: row["due"] for row in csv.DictReader(file)}
     table = csv.writer(sys.stdout)
     table.writerow(COLUMNS)
     classes = []
@@ -283,17 +391,18 @@ def main() -> None:
         try:
             done = marked(nbformat.read(path, as_version=4), options.seed)
         except Exception as error:  # an unreadable file ends this notebook only
-            table.writerow([path.name, *[""] * 6, in_one_line(error)])
+            table.writerow([path.name, *[""] * 8, in_one_line(error)])
             continue
         classes.append(done)
         credits = [mark.credit for mark in done.marks]
         each = " ".join(f"{credit:.2f}" for credit in credits)
         row = [path.name, done.lesson, f"{sum(credits):.2f}", len(credits), each]
-        table.writerow([*row, options.seed, feedback(done.marks), done.error])
+        late = days_late(path, due[done.lesson]) if done.lesson in due else ""
+        row += [late, options.seed, feedback(done.marks), done.odd, done.error]
+        table.writerow(row)
     if options.items:
         with options.items.open("w", encoding="utf-8", newline="") as file:
-            heads = ["lesson", "exercise", "handed in", "tried", "solved", "mean"]
-            csv.writer(file).writerows([[*heads, "most said"], *items(classes)])
+            csv.writer(file).writerows([ITEMS, *items(classes)])
 
 
 if __name__ == "__main__":

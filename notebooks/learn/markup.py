@@ -76,14 +76,16 @@ def spoken(text: str) -> str:
     return kept
 
 
-def rewritten(source: str, path: Path, copies: bool = False) -> str:
+def rewritten(
+    source: str, path: Path, copies: bool = False, formulas: bool = True
+) -> str:
     """Return Markdown of `path` with the links of the course, and with formulas as
     MathML.
 
-    With `copies` links lead to student copies, and formulas stay as they are. A link to
-    a file that is not part of the course becomes its words and the file's path in the
-    checkout. A ValueError names the page if a formula is not understood or a link leads
-    to no file.
+    With `copies` links stay in the folder of student copies; without `formulas` TeX
+    stays as it is. A link to a file that is not part of the course becomes its words
+    and the file's path in the checkout. A ValueError names the page if a formula is not
+    understood or a link leads to no file.
     """
 
     def part(match: re.Match) -> str:
@@ -91,7 +93,7 @@ def rewritten(source: str, path: Path, copies: bool = False) -> str:
             return link(
                 PARTS.sub(part, match["words"]), *match["target"].partition("#")
             )
-        if match["code"] or copies:
+        if match["code"] or not formulas:
             return match[0]
         return mathml(match["display"] or match["inline"], match["display"] is not None)
 
@@ -103,9 +105,8 @@ def rewritten(source: str, path: Path, copies: bool = False) -> str:
             part_of_course = found.is_relative_to(LEARN) and found != MAP
             if not part_of_course or found.suffix not in (".ipynb", ".md"):
                 return f"{words} (`{found.relative_to(CHECKOUT).as_posix()}`)"
-            place = f"{found.stem}.html"
-            if copies:
-                place = found.name if found.suffix == ".ipynb" else f"../{place}"
+            copied = copies and found.suffix == ".ipynb"
+            place = found.name if copied else f"{found.stem}.html"
         return f"[{words}]({place}{''.join(anchor)})"
 
     def mathml(formula: str, display: bool) -> str:

@@ -6,15 +6,16 @@ import re
 from functools import cache
 from pathlib import Path
 
-import nbformat
 import pytest
 from helpers import each_path
 
+import course
 from workbench.figures.reference import listed, printed
 from workbench.papers import PAPERS, paper_of_name
 
 ROOT = Path(__file__).parents[2] / "notebooks"
 NOTEBOOKS = sorted([*ROOT.glob("learn/**/*.ipynb"), *ROOT.glob("figures/*.ipynb")])
+NOTEBOOKS += sorted(ROOT.glob("learn/decks/*.md"))
 TEXTS = os.environ.get("WORKBENCH_PAPERS")
 needs_texts = pytest.mark.skipif(
     not TEXTS, reason="WORKBENCH_PAPERS does not name the folder of the papers' texts"
@@ -37,8 +38,8 @@ NUMBER = re.compile(r"(?<![\w^.{(-])\d+(?:(?:,|\{,\}| )\d{3})*(?:\.\d+)?(?![\w^}
 
 
 def sentences(path):
-    """Yield the sentences of a notebook that say something of a paper."""
-    for cell in nbformat.read(path, as_version=4).cells:
+    """Yield the sentences of a notebook or deck that say something of a paper."""
+    for cell in course.read(path).cells:
         if cell.cell_type == "markdown":
             text = re.sub(r"^#.*$|\[[^]]*\]\(\S+\)", "\n", cell.source, flags=re.M)
             for part in BREAK.split(text):

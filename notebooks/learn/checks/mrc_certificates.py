@@ -124,7 +124,7 @@ def check_false_certificate(false_rounds, rows: list[dict]):
             "another round violates no row by more than 1e-6, and its R^k is above R*"
         )
         need(above <= found, hint)
-    return f"in the run above these are the rounds {false_rounds(rows)}"
+    return f"in the run above these are the rounds {[*map(int, false_rounds(rows))]}"
 
 
 @exercise

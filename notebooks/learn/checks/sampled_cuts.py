@@ -199,7 +199,7 @@ def check_stall(mu, last, bounds_with: Callable):
     the lower."""
     mu = number(mu)
     need(0 <= mu <= 1, "mu goes from 0 to 1")
-    bounds = bounds_with(mu)
+    bounds = ask(bounds_with, mu)
     rounds = len(bounds) - 1
     hint = (
         f"it ends after {rounds} rounds. When would a new cut add nothing to the model?"
