@@ -22,7 +22,7 @@ def test_list_is_one_screen_and_describes_each_name(capsys):
     assert all(name in out for name in [*SOLVERS, "digits", "mrc_convergence"])
     assert len(out.splitlines()) < 30
     for name, parts in {
-        "mrc_ccg": ("MRC-CCG: ", "n_max", "400", "numbers of constraints"),
+        "mrc_ccg": ("MRC-CCG: ", "n_max", "400", "number of constraints"),
         "solvers": ("ww_walrus            Walrus", "mrc_lp "),
         "data": ("digits", "1,797"),
         "figures": ("mrc_epsilon",),

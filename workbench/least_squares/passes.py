@@ -44,8 +44,8 @@ def ls_stagewise_passes(
 
     Parameters
     ----------
-    passes : int >= 1, number of visits of every block
-    inner : int >= 1, number of steps per visit
+    passes : int >= 1, the number of visits of every block
+    inner : int >= 1, the number of steps per visit
     alpha, features, n_features, block, link, bandwidth, seed : as in `ls_stagewise`
 
     Raises

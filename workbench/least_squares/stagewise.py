@@ -79,15 +79,16 @@ def ls_stagewise(
     features : the kind of the features (see
         :func:`workbench.least_squares.generators.fitted`); section 3.1 uses Fourier
         features
-    n_features : int >= 1, number of random features in all; 8000 in Table 1
-    block : int >= 1, number of random features per visit; 512 and 1024 in section 3.1
+    n_features : int >= 1, the number of random features in all; 8000 in Table 1
+    block : int >= 1, the number of random features per visit; 512 and 1024 in section
+        3.1
     link : the map from scores to predictions: "softmax" and "identity" are logistic and
         linear regression in section 3.1; "squared_hinge" is ours
-    inner : int >= 1, number of steps of Algorithm 1 per visit. Section 3.1 has 50; with
-        the identity link a visit takes one step, which is exact
-    bandwidth : float > 0, width of the kernel exp(-|x - x'|^2 / (bandwidth m^2)), where
-        m is the median distance. Appendix A.2.1 prints s = m, but only m^2 has the unit
-        of |x - x'|^2
+    inner : int >= 1, the number of steps of Algorithm 1 per visit. Section 3.1 has 50;
+        with the identity link a visit takes one step, which is exact
+    bandwidth : float > 0, the width of the kernel exp(-|x - x'|^2 / (bandwidth m^2)),
+        where m is the median distance. Appendix A.2.1 prints s = m, but only m^2 has
+        the unit of |x - x'|^2
     calibrate : bool, whether the scores so far are k additional features of every block
         (linear calibration in section 3.1); the model remains linear in its features
     seed : int >= 0, seeds the features; a given `state` keeps its own features

@@ -106,8 +106,9 @@ class Sliders:
 
     def differ(self, solver: str, old: Values, new: Values) -> list[str]:
         """Return the controls of the parameters whose values differ."""
-        keys = self._keys[solver].items()
-        return [key for name, key in keys if old[name] != new[name]]
+        return [
+            key for name, key in self._keys[solver].items() if old[name] != new[name]
+        ]
 
     def set(self, values: Values) -> None:
         """Set every control of these parameters, whichever solver it belongs to."""

@@ -64,16 +64,16 @@ def memoir_l2(
 
     Parameters
     ----------
-    eta0 : float > 0, size of the first step
+    eta0 : float > 0, the size of the first step
     eta_step : float >= 0, how fast the steps shrink
-    lam : float >= 0, weight of the regularisation; lam eta_1 must be below 1
-    batch_size : int >= 1, number of rows per step, drawn independently; by default
+    lam : float >= 0, the weight of the regularisation; lam eta_1 must be below 1
+    batch_size : int >= 1, the number of rows per step, drawn independently; by default
         100 sqrt(C), or n if that is less
     mips : the search for the best wrong class: "exact", "sw_graph", "hnsw",
         "simple_lsh" or "random"
-    ef : int >= 1, number of candidates that a search of a graph keeps. The paper prints
-        no value; graphs are built with 50 candidates
-    bits : int >= 1, number of bits of a hash
+    ef : int >= 1, the number of candidates that a search of a graph keeps. The paper
+        prints no value; graphs are built with 50 candidates
+    bits : int >= 1, the number of bits of a hash
     dense : bool or None, whether W is stored dense (4 d C bytes) or sparse (about 10
         bytes per entry), which changes only time and memory. The paper's W is sparse.
         By default W is dense up to 256 MB

@@ -45,8 +45,8 @@ def memoir_averaged(
 
     Parameters
     ----------
-    eta0 : float > 0, size of the first step; step t has the size
-        eta0 / sqrt(1 + eta_step t). The default is ours, like the method
+    eta0 : float > 0, the size of the first step; step t has the size eta0 / sqrt(1 +
+        eta_step t). The default is ours, like the method
     eta_step : float >= 0, how fast the steps shrink. The default is ours, too
     dense : bool or None, whether weights are stored dense (8 d C bytes) or sparse
         (about 14 bytes per entry); by default they are dense up to 256 MB

@@ -121,14 +121,15 @@ def mrc_ccg(
     problem : Problem
     lambda0 : float > 0, the half-width of the uncertainty set in standard deviations.
         The paper takes 0.01 (section IV)
-    eps1 : float >= 0, largest violation of a primal constraint that is tolerated. The
-        paper takes 1e-2 (section IV)
-    eps2 : float >= 0, largest violation of a dual constraint that is tolerated. The
+    eps1 : float >= 0, the largest violation of a primal constraint that is tolerated.
+        The paper takes 1e-2 (section IV)
+    eps2 : float >= 0, the largest violation of a dual constraint that is tolerated. The
         paper takes 1e-5 (section IV)
-    n_max : int >= 1, largest number of constraints that a round adds, the most violated
-        first. The paper takes 400 (section IV), and leaves open which are added
-    m_max : int >= 1, largest number of features that a round adds, the most violated
-        first. The paper takes 400 (section IV)
+    n_max : int >= 1, the largest number of constraints that a round adds, the most
+        violated first. The paper takes 400 (section IV), and leaves open which are
+        added
+    m_max : int >= 1, the largest number of features that a round adds, the most
+        violated first. The paper takes 400 (section IV)
     k_max : int >= 1, the largest number of rounds. The paper prints no value; no run
         comes near the default
     columns : bool or None, whether features are generated as well. True generates them

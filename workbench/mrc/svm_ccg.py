@@ -71,13 +71,13 @@ def svm_ccg(
     problem : Problem of two classes
     lam : float > 0, the weight of ``|w|_1`` relative to the mean hinge loss; the
         intercept is not penalised. A given `state` keeps its own weight
-    eps : float >= 0, largest violation that is tolerated, both of a margin and of the
-        bound ``n lam`` on the derivatives of the *sum* of the losses. The authors' code
-        has one tolerance for both, too
-    n_max : int >= 1, largest number of samples that a round adds, the most violated
+    eps : float >= 0, the largest violation that is tolerated, both of a margin and of
+        the bound ``n lam`` on the derivatives of the *sum* of the losses. The authors'
+        code has one tolerance for both, too
+    n_max : int >= 1, the largest number of samples that a round adds, the most violated
         first. The authors add all violated samples
-    m_max : int >= 1, largest number of features that a round adds, the most violated
-        first. The authors add 400 features
+    m_max : int >= 1, the largest number of features that a round adds, the most
+        violated first. The authors add 400 features
 
     Raises
     ------
