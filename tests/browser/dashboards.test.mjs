@@ -313,7 +313,7 @@ test("no key reaches the notebook, and every control says what it is and its val
   });
   assert.deepEqual(nameless, []);
   assert.equal(await page.locator("[aria-label=r]").getAttribute("aria-valuetext"), shown);
-  assert.ok(await page.getByText("rows (or sequences) of a cut").isVisible(), "help of the docstring");
+  assert.ok(await page.getByText("rows (or sequences) in a cut").isVisible(), "help of the docstring");
   await dashboard.choose("data", "digits | 30 % test");
   await page.locator("[aria-label=gamma][aria-valuetext='0.01']").waitFor(); // which suits digits
   await lab.leave(page);
