@@ -345,7 +345,7 @@ def page(
         "decks": [
             (f"{each.stem}.html", title(each))
             for each in decks()
-            if all(lesson in pages for lesson, _ in played(each))
+            if all(lesson in pages for lesson in played(each))
         ],
         "found": json.dumps(sections, ensure_ascii=False).replace("<", "\\u003c"),
         "names": [lesson.stem for lesson in lessons()],
@@ -423,7 +423,7 @@ def build(
         files[f"{path.stem}.html"] = text
         sections += passages(f"{path.stem}.html", text)
     for path in decks():
-        if all(lesson in done for lesson, _ in played(path)):
+        if all(lesson in done for lesson in played(path)):
             files[f"{path.stem}.html"] = deck(path, done)
     files["index.html"] = page(new_notebook(), None, [*done], sections)
     for name, text in files.items():

@@ -1,7 +1,7 @@
 """Slides: a Markdown file for each paper becomes one page that needs no network.
 
-A heading begins a slide. A line ``[play](../LESSON.ipynb#CELL)`` plays the recorded run
-of a lesson's cell, and pictures are put into the page.
+A heading begins a slide. A line ``[play](../LESSON.ipynb)`` plays the run of the
+lesson's cell ``recorded``, and pictures are put into the page.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from nbformat import NotebookNode
 from markup import LEARN, rewritten
 from workbench.live import replay
 
-PLAY = re.compile(r"^\[play\]\((\S+)#(\w+)\)$", re.MULTILINE)
-PLAYED = re.compile(r"<!-- (\S+)#(\w+) -->")
+PLAY = re.compile(r"^\[play\]\((\S+\.ipynb)\)$", re.MULTILINE)
+PLAYED = re.compile(r"<!-- (\S+\.ipynb) -->")
 PICTURE = re.compile(r'(?<=<img src=")([^":]+\.png)(?=")')
 SCRIPT = replay.SCRIPT + (LEARN / "deck.js").read_text(encoding="utf-8")
 
@@ -33,10 +33,10 @@ def title(path: Path) -> str:
     return path.read_text("utf-8").splitlines()[0].removeprefix("# ")
 
 
-def played(path: Path) -> list[tuple[Path, str]]:
-    """Return the lesson and the cell of each run that a deck plays."""
+def played(path: Path) -> list[Path]:
+    """Return the lessons whose recorded runs a deck plays."""
     found = PLAY.findall(path.read_text("utf-8"))
-    return [((path.parent / lesson).resolve(), cell) for lesson, cell in found]
+    return [(path.parent / lesson).resolve() for lesson in found]
 
 
 def deck(path: Path, done: dict[Path, NotebookNode]) -> str:
@@ -50,7 +50,7 @@ def deck(path: Path, done: dict[Path, NotebookNode]) -> str:
     Raises
     ------
     ValueError
-        If the played cell of a lesson has recorded no run.
+        If a lesson has no cell ``recorded`` with a run.
     """
 
     def picture(match: re.Match) -> str:
@@ -59,15 +59,17 @@ def deck(path: Path, done: dict[Path, NotebookNode]) -> str:
 
     def recorded(match: re.Match) -> str:
         cells = done[(path.parent / match[1]).resolve()].cells
-        outputs = [out for cell in cells if cell.id == match[2] for out in cell.outputs]
+        outputs = [
+            out for cell in cells if cell.id == "recorded" for out in cell.outputs
+        ]
         for output in outputs:
             if run := replay.embedded(output.get("data", {}).get(replay.MIME)):
                 return run
-        raise ValueError(f"{path.name}: {match[1]}#{match[2]} has recorded no run")
+        raise ValueError(f"{path.name}: {match[1]} has recorded no run")
 
     slides = []
     for text in re.split(r"^(?=##? )", path.read_text("utf-8"), flags=re.MULTILINE)[1:]:
-        html = markdown2html(rewritten(PLAY.sub(r"<!-- \1#\2 -->", text), path))
+        html = markdown2html(rewritten(PLAY.sub(r"<!-- \1 -->", text), path))
         slides.append(PLAYED.sub(recorded, PICTURE.sub(picture, html)))
     return page(title(path), slides)
 
