@@ -20,14 +20,17 @@ PACKAGE = Path(workbench.__file__).parent.resolve()
 # As published, of packages that only other systems or Pythons install, or whose wheel
 # names none.
 GIVEN = dict.fromkeys(
-    "aiosignal frozenlist multidict nmslib propcache yarl".split(), "Apache-2.0"
+    "aiosignal frozenlist importlib-metadata lazy-importer multidict nmslib propcache "
+    "yarl".split(),
+    "Apache-2.0",
 )
 GIVEN |= {
     "aiohappyeyeballs": "PSF-2.0",
     "aiohttp": "Apache-2.0 AND MIT",
     "appnope": "BSD-2-Clause",
 }
-GIVEN |= {"colorama": "BSD-3-Clause", "pywinpty": "MIT"}
+GIVEN |= {"colorama": "BSD-3-Clause", "pywinpty": "MIT", "zipp": "MIT"}
+GIVEN["overrides"] = "Apache License, Version 2.0"
 # The beginnings of all names by which permissive licences go, and MPL-2.0, which asks
 # for the source of its own files alone.
 KINDS = r"(3-Clause )?BSD|0BSD|MIT|Apache|ISC|PSF|Python Software|MPL-2|Mozilla|Zlib"
