@@ -6,8 +6,8 @@ query of its cells, and the law judges them (:mod:`workbench.figures.report.law`
 tables of a query are ``"name/figure"``, the numbers of a figure's sidecar, ``"name"``,
 the rows of all runs of results/name.parquet, and ``"path.csv"``, a file of the
 checkout. They are read from each of :func:`sources`, so that a reader's own runs count
-as ours do. A table ``"name?"``, with a question mark, may be absent from a source, and
-of ``"name!"`` the checkout's rows are taken then, which have errors and no times.
+as ours do. A source may lack the table ``"name?"``, which then has no rows. It may also
+lack ``"name!"``, which then has the checkout's rows; only errors are read from these.
 """
 
 from __future__ import annotations
@@ -129,8 +129,12 @@ def _file(folder: Path, name: str) -> Path:
     return folder / "results" / f"{name}.parquet"
 
 
+@cache
 def _table(path: Path) -> pd.DataFrame:
-    """Return the table of a file; the last row of each run has ``ended``."""
+    """Return the table of a file; the last row of each run has ``ended``.
+
+    Several claims read the same file.
+    """
     if path.suffix == ".csv":
         return pd.read_csv(path)
     if path.suffix == ".json":
@@ -161,8 +165,11 @@ def _load(folder: Path, name: str) -> None:
 
 
 def _fill(folder: Path, name: str) -> None:
-    """Put the checkout's rows in the place of a table that a folder has not, if its
-    name ends with ``!``; else no row, with the checkout's columns."""
+    """Stand in for a table that a folder lacks.
+
+    The stand-in has the checkout's columns. It has the checkout's rows if the name ends
+    with ``!``, and no rows otherwise.
+    """
     plain = name.rstrip("?!")
     table = _table(_file(CHECKOUT, plain))[: None if name.endswith("!") else 0]
     table.to_sql(plain, _base(folder), index=False, if_exists="replace")
@@ -181,12 +188,15 @@ def _query(folder: Path, sql: str, tables: Iterable[str]) -> list[dict]:
 
 
 def _made(folder: Path, table: str) -> list[dict]:
-    """Return the sidecar of a table's notebook, or what a table of a benchmark says of
-    each machine; empty if neither is there."""
+    """Return who measured a table: the sidecar of its notebook, or for a table of a
+    benchmark the machine and commit of its runs.
+
+    The list is empty if the table names neither.
+    """
     if not table.endswith(".csv"):
         figures = folder / "figures" / table.split("/")[0]
         return [*map(_json, sorted(figures.glob("*.json"))[:1])]
-    runs = pd.read_csv(CHECKOUT / table)
+    runs = _table(CHECKOUT / table)
     machines = runs.groupby("machine") if "machine" in runs else ()
     return [
         {"machine": {"cpu": cpu}, "commit": own["commit"].iloc[-1]}
@@ -210,7 +220,7 @@ def read_claims() -> tuple[Claim, ...]:
     finally:
         for folder in sources():
             _base(folder).close()
-        for function in (_base, _load, _json):
+        for function in (_base, _load, _json, _table):
             function.cache_clear()
 
 
