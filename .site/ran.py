@@ -4,8 +4,7 @@
     WORKBENCH_DATA=/data python .site/ran.py make PYTHON3=python3.12 test
 
 A later run of the same command with the same Python, and with or without data, replaces
-the row. The clone is in
-the folder for temporary files and is removed.
+the row. The clone is in the folder for temporary files and is removed.
 """
 
 import os
