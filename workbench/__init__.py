@@ -1,4 +1,4 @@
-"""Large-scale multiclass classification: a solver is a stream of certified iterates."""
+"""Large-scale multiclass classification: a solver is a stream of iterates."""
 
 from importlib import import_module
 from typing import Any

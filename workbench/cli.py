@@ -636,7 +636,7 @@ def _in_a_checkout() -> None:
 
     if not (CHECKOUT / "pyproject.toml").is_file():
         raise ValueError(
-            "figures and report need the notebooks of a checkout: call its "
+            "decide, figures and report need the notebooks of a checkout: call its "
             ".venv/bin/workbench"
         )
 

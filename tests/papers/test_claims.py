@@ -61,10 +61,10 @@ def front():
     words = []
     for column in COLUMNS:
         found = Counter(item.marks[column] for item in items)
-        words.append(f"{found['yes']} ({found['in part']}) {column}")
+        words.append(f"{found['yes']} ({found['in part']} in part) {column}")
     text = "[Every claim](data/reference/CLAIMS.md) has a verdict, by [a law](data/"
     text += f"reference/LAW.md). Of the papers' [{len(items)} parts](data/reference/"
-    text += f"coverage.csv) are whole (in part): {', '.join(words)}."
+    text += f"coverage.csv): {', '.join(words)}."
     return [*textwrap.wrap(text, 124, break_on_hyphens=False), "", *counted()]
 
 
