@@ -18,7 +18,6 @@ OTHERWISE = {  # what somebody writes instead, and a part of the answer
     "got 'ww_walrus' instead of data": lambda: run("iris", "ww_walrus"),
     "write grid(solvers, data, *rules": lambda: grid("iris", "ww_walrus, mrc_lp"),
     "write explore(solvers, problem": lambda: explore("iris", ["ww_walrus"]),
-    "got ['mrc_lp'] instead": lambda: explore(IRIS, ["mrc_lp"]),
     "write contest(data, entries)": lambda: contest(["ww_walrus"], ["iris"]),
     "such as load('digits'), got 'iris'": lambda: run("ww_walrus", "iris", rounds(1)),
     "give parameters as parameters=": lambda: run("ww_walrus", IRIS, {"C": 1.0}),

@@ -74,7 +74,6 @@ MISTAKES = {
     "columns: must be of type bool, got 'maybe'": {
         "solvers": {"mrc_ccg": {"columns": "maybe"}}
     },
-    "mrc_ccg: eps1: must be finite, got nan": {"solvers": {"mrc_ccg": {"eps1": "nan"}}},
     "mrc_ccg: eps1: must be finite, got -inf": {
         "solvers": {"mrc_ccg": {"eps1": -math.inf}}
     },
