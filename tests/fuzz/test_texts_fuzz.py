@@ -4,11 +4,11 @@ hangs."""
 import gzip
 import json
 import pickle
-from pathlib import Path
 
 import numpy as np
 import pytest
 from helpers import each
+from helpers.attack_proofs import Bomb
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.sparse import csr_matrix
@@ -45,11 +45,6 @@ METADATA = {
 }
 
 
-class Bomb:
-    def __reduce__(self):
-        return Path.touch, (RAN,)
-
-
 def seeds():
     """Return valid files by suffix, whose mutations are tried."""
     X = np.arange(24.0).reshape(8, 3)
@@ -59,7 +54,8 @@ def seeds():
     )
     write_npz(npz, Rows(X, y, 5, ("a", "b", "c"), "about"))
     write_npz(csr, Rows(csr_matrix(X % 3), y))
-    np.savez(FOLDER / "bomb.npz", X=np.array([Bomb()], object), y=y, allow_pickle=True)
+    bomb = np.array([Bomb(RAN)], object)
+    np.savez(FOLDER / "bomb.npz", X=bomb, y=y, allow_pickle=True)
     rows = [{"round": 0, "gap": np.inf}, {"round": 1, "gap": 0.5}]
     write_trace(trace, Trace({"solver": "x"}, rows))
     text = b"a,b,label\n1,2.5,x\n3,-1e300,y\n,4,x\n0x10,nan,y\n"
@@ -75,13 +71,13 @@ def seeds():
         ".csv": [text, text.replace(b",", b";"), german, b"1,2\n3,4\n"],
         ".tsv": [text.replace(b",", b"\t")],
         ".csv.gz": [gzip.compress(text)],
-        ".svm": [svm, lists, b"Data\n1,2 3:4\n", pickle.dumps(Bomb())],
+        ".svm": [svm, lists, b"Data\n1,2 3:4\n", pickle.dumps(Bomb(RAN))],
         ".svm.gz": [gzip.compress(svm)],
         ".parquet": [b"PAR1" + bytes(20) + b"PAR1"],
         ".jsonl": [
             trace.read_bytes(),
             trace.read_bytes() + b'{"a": NaN, "": null}\n[1]\n""\n',
-            pickle.dumps(Bomb()),
+            pickle.dumps(Bomb(RAN)),
         ],
         ".yaml": [YAML, UNSAFE, b"a: &a [*a]\n", b"{" * 200, b"&a [*a, *a]"],
         ".ipynb": [

@@ -284,10 +284,7 @@ def solve(header, X, y):
     loss = stated.loss
     if stated.kernel:
         gram = [[float(stated.gram(i, j)) for j in range(n)] for i in range(n)]
-        values, vectors = np.linalg.eigh(gram)
-        kept = values > 1e-12 * values.max()
-        factor = vectors[:, kept] / np.sqrt(values[kept])
-        X = vectors[:, kept] * np.sqrt(values[kept])
+        X = oracles.rows_of(gram)
     W = cp.Variable((X.shape[1], K))
     b = cp.Variable((1, K))
     F = X @ W + (np.ones((n, 1)) @ b if stated.free else 0)
@@ -319,7 +316,7 @@ def solve(header, X, y):
     if constraints:
         dual = np.maximum(constraints[0].dual_value, 0) * stated.N
         dual *= loss == "hinge" or own == 0
-    weights = factor @ W.value if stated.kernel else W.value
+    weights = np.linalg.pinv(X, 1e-6).T @ W.value if stated.kernel else W.value
     b = b.value[0] if stated.free else np.zeros(K)
     return float(problem.value), weights, b, dual
 
