@@ -376,9 +376,8 @@ def test_our_own_estimators_are_as_close_as_they_say(model, y):
 
 @each("loss", "hinge logistic softmax crammer_singer".split())
 @dense_or_sparse
-def test_weights_are_certified_with_and_without_intercepts(loss, kind):
-    rng = np.random.default_rng(1)
-    W = rng.standard_normal((2, 4, 3))[0] / 4
+def test_weights_are_certified_with_and_without_intercepts(loss, kind, rng):
+    W = rng.standard_normal((4, 3)) / 4
     b = rng.standard_normal(3) / 4
     for intercepts, how in ((None, {}), (b, {}), (b, {"intercept": 2.0})):
         if intercepts is not None and loss == "crammer_singer" and not how:
@@ -540,7 +539,6 @@ REFUSED = [  # a model or weights, the message, and options if any
             ({"max_seconds": 0}, "max_seconds: must be a positive number"),
             ({"set": {"coef_": np.full((1, 4), np.nan)}}, "coef_: contains NaN"),
             ({"set": {"coef_": np.zeros((3, 4))}}, r"coef_: .* shape \(1, 4\), got"),
-            ({"set": {"coef_": np.zeros((1, 4)) + 1j}}, "coef_: must contain real"),
             ({"set": {"intercept_": np.zeros(3)}}, r"intercept_: .* shape \(1, 1\)"),
             ({"set": {"C": "1"}}, "The 'C' parameter of LinearSVC must be a float"),
             ({"y": THREE}, "y: "),
@@ -563,7 +561,6 @@ REFUSED = [  # a model or weights, the message, and options if any
     ),
     (W[:3], "must have 4 features, got 3"),
     (W[:, :2], "must have 3 outputs, got 2", {"loss": "softmax"}),
-    (W * np.nan, "W: contains NaN"),
     (W + 1j, "W: must contain real numbers"),
     (W[None], "W: must have two dimensions"),
 ]
@@ -588,22 +585,20 @@ def test_what_cannot_be_stated_is_refused(model, message, how):
 def test_the_command_line_certifies_weights(tmp_path, capsys):
     with quiet():
         model = LinearSVC(C=0.5, **FEW).fit(X, THREE)
-    np.savez(tmp_path / "w.npz", W=model.coef_.T, b=model.intercept_)
-    table = np.column_stack([X, THREE])
-    np.savetxt(
-        tmp_path / "rows.csv", table, delimiter=",", header="a,b,c,d,label", comments=""
-    )
-    call = ["judge", *map(str, (tmp_path / "w.npz", tmp_path / "rows.csv"))]
+    weights, rows = str(tmp_path / "w.npz"), str(tmp_path / "rows.csv")
+    np.savez(weights, W=model.coef_.T, b=model.intercept_)
+    FRAME.assign(label=THREE).to_csv(rows, index=False)
     how = "--loss squared_hinge -C 0.5 --intercept 1".split()
-    assert cli.main([*call, *how, "--held-out", str(tmp_path / "rows.csv")]) == 0
+    assert cli.main(["judge", weights, rows, *how, "--held-out", rows]) == 0
     said = capsys.readouterr().out
     whole = certify(model, X, THREE)
     assert f"objective       {whole.objective:.6g}" in said and "held-out error" in said
-    assert cli.main([*call[:2], "iris | 30 % test", *how]) == 0
-    rows = load("iris | 30 % test")
-    error = np.mean(model.decision_function(rows.X_test).argmax(axis=1) != rows.y_test)
+    assert cli.main(["judge", weights, "iris | 30 % test", *how]) == 0
+    split = load("iris | 30 % test")
+    error = 1 - model.score(split.X_test, split.y_test)
     assert f"held-out error  {100 * error:.2f} %" in capsys.readouterr().out
     assert cli.main(["judge", "--help"]) == 0
     assert {*checker.LOSSES} <= {*re.findall(r"\w+", capsys.readouterr().out)}
-    np.savez(tmp_path / "w.npz", V=model.coef_)
-    assert cli.main([*call, *how]) == 2 and "an array W" in capsys.readouterr().err
+    np.savez(weights, V=model.coef_)
+    assert cli.main(["judge", weights, rows, *how]) == 2
+    assert "an array W" in capsys.readouterr().err
