@@ -115,19 +115,6 @@ def draw_point(rng, header, stated):
     return p * costs
 
 
-def balance(loss, stated, W):
-    """Return the best free intercept for the weights W of a smooth loss."""
-    scores = np.array(
-        [[float(exact.dot(x, w)) for w in zip(*exact.exact(W))] for x in stated.X]
-    )
-    own = np.array(stated.own, float)
-    costs = np.array(stated.c, float)
-    b = cp.Variable((1, stated.K))
-    losses = exact.smooth(loss)(scores + np.ones((stated.n, 1)) @ b, own)
-    cp.Problem(cp.Minimize(costs @ losses)).solve(cp.CLARABEL)
-    return b.value[0]
-
-
 def check_case(rng):
     """Draw a problem and points, and hold the checker's interval against exact
     arithmetic."""
@@ -165,11 +152,6 @@ def check_case(rng):
     return "close" if best - low <= Q(1, 10**5) * high else "loose"
 
 
-def in_kernel(header):
-    """Return whether the intercept is a constant within the kernel, which has no b."""
-    return header["family"] == "kernel" and header["intercept"] == 1.5
-
-
 def draw_weights(rng, header, stated, length):
     """Return W, its basis if it is of a kernel, and b if there is one."""
     n = stated.n
@@ -184,18 +166,25 @@ def draw_weights(rng, header, stated, length):
         unit = scale**2 * n
     W = rng.normal(size=(length, K)) / unit * rng.choice([0.1, 1])
     arrays["W"] = W.astype(rng.choice([np.float32, np.float64]))
-    if header["intercept"] is not None and not in_kernel(header):
+    within = header["family"] == "kernel" and header["intercept"] == 1.5
+    if header["intercept"] is not None and not within:
         arrays["b"] = rng.normal(size=K) * 0.1
     return arrays
 
 
 def balanced(header, stated, arrays):
-    """Return the best intercept for W, which is zero if it is of a kernel."""
-    W = arrays["W"]
+    """Return the best free intercept of a smooth loss for W, zero if of a kernel."""
+    scores = np.zeros((stated.n, stated.K))
     if header["family"] == "kernel":
-        arrays["W"] = np.zeros_like(W)
-        W = np.zeros((len(stated.X[0]), header["outputs"]))
-    return balance(header["loss"], stated, W)
+        arrays["W"] = np.zeros_like(arrays["W"])
+    else:
+        scores = np.array(stated.X, float) @ arrays["W"]
+    b = cp.Variable((1, stated.K))
+    scores = scores + np.ones((stated.n, 1)) @ b
+    losses = exact.smooth(header["loss"])(scores, np.array(stated.own, float))
+    total = np.array(stated.c, float) @ losses
+    cp.Problem(cp.Minimize(total)).solve(cp.CLARABEL)
+    return b.value[0]
 
 
 def exact_weights(header, arrays):
@@ -253,15 +242,14 @@ def base_proofs(rng):
     d = 3
     k = 3
     rbf = {"name": "rbf", "gamma": 0.5}
-    kinds = [{"loss": loss, "intercept": s} for loss in LOSSES for s in (None, "free")]
-    kinds += [
+    kinds = [
+        *({"loss": loss, "intercept": s} for loss in LOSSES for s in (None, "free")),
         {"loss": "hinge", "intercept": 1.0},
         {"loss": "hinge", "alpha": 0.0, "l1": 0.6},
-    ]
-    kinds += [{"loss": l, "kernel": rbf} for l in ("weston_watkins", "crammer_singer")]
-    kinds += [{"loss": "hinge", "kernel": rbf, "intercept": "free"}]
-    kinds += [{"loss": "softmax", "kernel": rbf}]
-    kinds += [
+        {"loss": "weston_watkins", "kernel": rbf},
+        {"loss": "crammer_singer", "kernel": rbf},
+        {"loss": "hinge", "kernel": rbf, "intercept": "free"},
+        {"loss": "softmax", "kernel": rbf},
         {"loss": "squared_hinge", "l1": 0.1},
         {"family": "mrc"},
         {"family": "mrc"},
