@@ -84,13 +84,9 @@ def stated(name, rows, y, K, cost=1.0, alpha=1.0, l1=0.0, intercept=None, matrix
     return cp.Problem(cp.Minimize(value), [b == 0] if intercept is None else []), W, b
 
 
-def weighted(y, heavy, K):
-    """Return LIBLINEAR's weights of classes against the rest, (n, K)."""
-    own = np.array([heavy[c] for c in y])[:, None]
-    return own if K == 1 else np.where(y[:, None] == np.arange(K), own, 1.0)
-
-
-BY_CLASS = np.array([HEAVY[c] for c in THREE])[:, None]
+BY_CLASS, BY_SIDE = (np.array([HEAVY[c] for c in y])[:, None] for y in (THREE, TWO))
+# LIBLINEAR's weights of each class against the rest
+AGAINST = np.where(THREE[:, None] == np.arange(3), BY_CLASS, 1.0)
 BALANCED_TWO = (75 / (2 * np.bincount(TWO)))[TWO][:, None]
 PAIR = {0: 2.0, 1: 0.5}
 FREE = {"intercept": "free"}
@@ -108,13 +104,13 @@ MODELS = {
         LinearSVC(loss="hinge", intercept_scaling=2.0, class_weight=PAIR, **FEW),
         TWO,
         "hinge",
-        {"cost": weighted(TWO, HEAVY, 1), "intercept": 2},
+        {"cost": BY_SIDE, "intercept": 2},
     ),
     "svc against the rest": (
         LinearSVC(loss="hinge", class_weight=HEAVY, **FEW),
         THREE,
         "hinge",
-        {"cost": weighted(THREE, HEAVY, 3), "intercept": 1},
+        {"cost": AGAINST, "intercept": 1},
     ),
     "svc joint": (
         LinearSVC(multi_class="crammer_singer", C=0.2, class_weight=HEAVY, **FEW),
@@ -178,7 +174,7 @@ MODELS = {
         SGDClassifier(class_weight=HEAVY, **SGD),
         THREE,
         "hinge",
-        {"alpha": 0.05, "cost": weighted(THREE, HEAVY, 3) / 75} | FREE,
+        {"alpha": 0.05, "cost": AGAINST / 75} | FREE,
     ),
     "sgd squared": (
         SGDClassifier("squared_hinge", **STEADY),
@@ -190,7 +186,7 @@ MODELS = {
         SGDClassifier("log_loss", class_weight=PAIR, **SGD),
         TWO,
         "logistic",
-        {"alpha": 0.05, "cost": weighted(TWO, HEAVY, 1) / 75} | FREE,
+        {"alpha": 0.05, "cost": BY_SIDE / 75} | FREE,
     ),
     "sgd l1": (
         SGDClassifier(penalty="l1", **SGD),

@@ -36,13 +36,13 @@ def problem(request):
     return make(request.param == "sparse")
 
 
-def make(sparse=False, n=60, d=8, dtype=np.float32, seed=0):
-    rng = np.random.default_rng(seed)
-    X = rng.standard_normal((n, d)) * rng.uniform(0.5, 9, d) + 3
-    X[rng.random((n, d)) < 0.4] = 0
+def make(sparse=False, dtype=np.float32):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((60, 8)) * rng.uniform(0.5, 9, 8) + 3
+    X[rng.random(X.shape) < 0.4] = 0
     X = csr_matrix(X.astype(dtype)) if sparse else X.astype(dtype)
-    names = [f"f{j}" for j in range(d)]
-    return as_problem(X, np.arange(n) % 3, name="rows", features=names).split(0.25)
+    y = np.arange(60) % 3
+    return as_problem(X, y, name="rows", features=list("abcdefgh")).split(0.25)
 
 
 def counted(problem):

@@ -14,11 +14,10 @@ from hypothesis import strategies as st
 from scipy.sparse import csr_matrix
 
 from fuzz.inputs import FOLDER, examples, refused
-from workbench import cli, load
+from workbench import cli, listed, load
 from workbench.core.problem import Problem
 from workbench.core.trace import Trace, read_trace, write_trace
 from workbench.data.formats import Rows, write_npz
-from workbench.data.specs import listed
 from workbench.runs import notebooks
 from workbench.runs.grid import grid, read_points
 

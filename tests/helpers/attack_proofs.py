@@ -98,12 +98,12 @@ def draw_point(rng, header, stated):
     y = stated.y
     k = stated.k
     loss = header["loss"]
-    own = np.array(stated.own, bool)
-    costs = np.array(stated.c, float)[:, None]
+    own = stated.own.astype(bool)
+    costs = stated.c.astype(float)[:, None]
     p = rng.random((n, K))
     if header["intercept"] == "free":
         near = exact.exact(0.1 * rng.random() * p)
-        p = np.array(stated.balanced(near), float)
+        p = stated.balanced(near).astype(float)
     else:
         p *= rng.random((n, K)) < 0.7
         p[rng.integers(n), rng.integers(K)] = 1.0
@@ -141,8 +141,7 @@ def check_case(rng):
     assert low <= best + exact.UNIT, (header, float(low - best), v)
     assert best <= high + exact.UNIT, (header, v)
     if weighed:
-        basis = arrays["basis"].tolist() if "basis" in arrays else None
-        value = stated.primal(weights, free, basis)
+        value = stated.primal(weights, free, arrays.get("basis"))
         lower, upper = checker.objective(proof, X, y)
         assert value <= high + exact.UNIT, (header, float(value - high), v)
         assert Q(lower) - exact.UNIT <= value and upper == v.upper, header
@@ -157,7 +156,7 @@ def draw_weights(rng, header, stated, length):
     n = stated.n
     K = header["outputs"]
     arrays = {}
-    scale = np.sqrt(float(max(stated.gram(i, i) for i in range(n)))) or 1.0
+    scale = np.sqrt(float(stated.gram.diagonal().max())) or 1.0
     unit = scale
     if header["family"] == "kernel":
         basis = np.sort(rng.choice(n, rng.integers(1, n + 1), replace=False))
@@ -178,11 +177,11 @@ def balanced(header, stated, arrays):
     if header["family"] == "kernel":
         arrays["W"] = np.zeros_like(arrays["W"])
     else:
-        scores = np.array(stated.X, float) @ arrays["W"]
+        scores = stated.X.astype(float) @ arrays["W"]
     b = cp.Variable((1, stated.K))
     scores = scores + np.ones((stated.n, 1)) @ b
-    losses = exact.smooth(header["loss"])(scores, np.array(stated.own, float))
-    total = np.array(stated.c, float) @ losses
+    losses = exact.smooth(header["loss"])(scores, stated.own.astype(float))
+    total = stated.c.astype(float) @ losses
     cp.Problem(cp.Minimize(total)).solve(cp.CLARABEL)
     return b.value[0]
 
@@ -190,33 +189,25 @@ def balanced(header, stated, arrays):
 def exact_weights(header, arrays):
     """Return the exact weights, a constant's among them, and the free intercepts."""
     weights = exact.exact(arrays["W"])
-    free = [Q(0)] * header["outputs"]
+    free = Q(0)
     if header["intercept"] == "free":
         free = exact.exact(arrays["b"])
     elif "b" in arrays:
-        weights.append(exact.exact(arrays["b"]))
+        weights = np.vstack([weights, exact.exact(arrays["b"])])
     return weights, free
 
 
 def dual_points(header, stated, arrays, weights, free):
     """Return each row's dual point: the stored one, or that of its scores."""
-    n = stated.n
     if header["loss"] in STORED:
-        points = np.zeros((n, header["outputs"]))
+        points = np.zeros((stated.n, stated.K))
         counts = np.diff(arrays["ends"], prepend=0).astype(int)
         filled = np.repeat(arrays["rows"], counts)
         points[filled, arrays["columns"]] = arrays["values"]
-        return [
-            [min(v / c, Q(1)) for v in row]
-            for row, c in zip(exact.exact(points), stated.c)
-        ]
-    rows = stated.X
-    if header["family"] == "kernel":
-        basis = arrays["basis"].tolist()
-        rows = [[stated.gram(i, j) for j in basis] for i in range(n)]
-    columns = list(zip(*weights))
-    scores = [[exact.dot(x, w) + f for w, f in zip(columns, free)] for x in rows]
-    return [stated.point(i, F) for i, F in enumerate(scores)]
+        return np.minimum(exact.exact(points) / stated.c[:, None], Q(1))
+    kernel = header["family"] == "kernel"
+    rows = stated.gram[:, arrays["basis"]] if kernel else stated.X
+    return stated.points(rows @ weights + free)
 
 
 def check_minimax(rng, X, y, k):

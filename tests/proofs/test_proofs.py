@@ -13,13 +13,22 @@ from helpers.solvers import NEW
 from sklearn.linear_model import LogisticRegression
 from sklearn.svm import LinearSVC
 
-from workbench import SOLVERS, as_problem, below, cli, load, rounds, run
+from workbench import (
+    SOLVERS,
+    MinimaxRiskClassifier,
+    SampledCutClassifier,
+    as_problem,
+    below,
+    cli,
+    grid,
+    load,
+    rounds,
+    run,
+)
 from workbench.core.matrices import as_dense
 from workbench.data.specs import remade
-from workbench.estimators import MinimaxRiskClassifier, SampledCutClassifier
 from workbench.proofs import ProofError, bound_excess, read, verify, write
 from workbench.runs import sweep as room
-from workbench.runs.grid import grid
 
 # How far, as fractions of the optimum, the certified bounds may be outside the solver's
 # own: the best of its bounds may be of an earlier iterate, and single precision takes

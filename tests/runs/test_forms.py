@@ -4,13 +4,9 @@ import re
 
 from helpers import each, refuses
 
+from workbench import explore, grid, load, run, sweep
 from workbench.arena import contest
 from workbench.core.stream import below, processor_seconds, rounds, seconds, stopping
-from workbench.data import load
-from workbench.live import explore
-from workbench.runs.grid import grid
-from workbench.runs.run import run
-from workbench.runs.sweep import sweep
 
 IRIS = load("iris")
 OTHERWISE = {  # what somebody writes instead, and a part of the answer

@@ -11,13 +11,11 @@ from helpers import each, module_fixture
 from hypothesis import given
 from hypothesis import strategies as st
 
-from workbench import SOLVERS
+from workbench import SOLVERS, Figures, grid
 from workbench.arena import match
 from workbench.arena.entries import entry
-from workbench.figures import Figures
 from workbench.runs import engine, mill, sweep
 from workbench.runs.engine import PACKAGE, code, key, sources
-from workbench.runs.grid import grid
 from workbench.runs.notebooks import find
 from workbench.runs.sweep import point_key
 from workbench.runs.worker import Limits

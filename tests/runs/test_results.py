@@ -15,38 +15,31 @@ import pytest
 from helpers import refuses
 from helpers.streams import ROWS
 
-from workbench import load, rounds, run
+from workbench import Figures, grid, load, rounds, run, sweep
 from workbench.core.trace import Trace, encode
-from workbench.figures import Figures
 from workbench.runs import results
-from workbench.runs.grid import grid
 from workbench.runs.mill import make
 from workbench.runs.notebooks import CHECKOUT, FOLDER, read
 from workbench.runs.results import read_results, setting, there, write_results
 from workbench.runs.run import resolve
-from workbench.runs.sweep import sweep
+
+SOLVERS = {"ww_walrus": {"C": [0.1, 1.0]}}
+DATA = ["wine @ range"]
 
 
 @pytest.fixture
 def kept(tmp_path, redraw, no_workers):
     """A sweep and its file of results, from which figures are drawn."""
-    points = grid(
-        {"ww_walrus": {"C": [0.1, 1.0]}},
-        ["wine @ range"],
-        stop={"rounds": 3},
-        seeds=2,
-        test=0.3,
-    )
+    path = tmp_path / "x.parquet"
+    points = grid(SOLVERS, DATA, stop={"rounds": 3}, seeds=2, test=0.3)
     done = sweep(points, folder=tmp_path / "points")
-    write_results(
-        tmp_path / "results" / "x.parquet", done.traces(), {"C": 0.5, "timing": False}
-    )
-    redraw(tmp_path / "results" / "x.parquet")
+    write_results(path, done.traces(), {"C": 0.5, "timing": False})
+    redraw(path)
     return points, done
 
 
 def test_traces_come_back_as_they_were(kept, tmp_path):
-    traces, parameters = read_results(tmp_path / "results" / "x.parquet")
+    traces, parameters = read_results(tmp_path / "x.parquet")
     assert parameters == {"C": 0.5, "timing": False}
     before = {trace.header["key"]: trace for trace in kept[1].traces()}
     assert len(traces) == len(before) == 4
@@ -74,9 +67,7 @@ def test_a_sweep_from_results_runs_nothing_and_reads_no_data(
 
 
 def test_a_point_without_a_result_is_a_failure(kept, tmp_path):
-    other = grid(
-        {"ww_walrus": {"C": [2.0]}}, ["wine @ range"], stop={"rounds": 3}, test=0.3
-    )
+    other = grid({"ww_walrus": {"C": [2.0]}}, DATA, stop={"rounds": 3}, test=0.3)
     (reason,) = sweep(other).failures.values()
     assert reason == "no run with these settings is in the results"
     about = {"solver": "a", "stop": {}, "timed": False}
@@ -101,9 +92,8 @@ def test_a_long_run_keeps_a_row_in_each_half_per_cent(tmp_path):
     traces = [Trace({"solver": "a", "key": f"{i}", "seed": i}, rows) for i in range(2)]
     write_results(tmp_path / "a.parquet", traces, {"C": 1.0})
     write_results(tmp_path / "b.parquet", traces[::-1], {"C": 1.0})
-    assert (tmp_path / "a.parquet").read_bytes() == (
-        tmp_path / "b.parquet"
-    ).read_bytes()
+    first, second = ((tmp_path / f"{name}.parquet").read_bytes() for name in "ab")
+    assert first == second
     kept = [row["round"] for row in read_results(tmp_path / "a.parquet")[0][0].rows]
     assert kept[:201] == list(range(201)) and kept[-1] == 4999 and len(kept) < 900
     assert all(
@@ -238,9 +228,8 @@ def test_a_run_is_kept_by_its_values_made_once_and_recalled(figures, tmp_path, r
         figures.kept(counting(calls, "interrupted"))("iris", 0.5)
     assert len(calls) == 5
     figures.kept(counting([]))("iris", 0.5)
-    [damaged] = [
-        p for p in tmp_path.rglob("*.jsonl") if '"data": "iris"' in p.read_text()
-    ]
+    files = tmp_path.rglob("*.jsonl")
+    [damaged] = [path for path in files if '"data": "iris"' in path.read_text()]
     whole = damaged.read_bytes()
     for content in (b"", whole[:-9], whole[: whole.rindex(b"{")]):
         damaged.write_bytes(content)
