@@ -14,16 +14,16 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.preprocessing import scale
 
-from workbench.core.problem import as_problem
-from workbench.data.features import tfidf
-from workbench.data.text import zipf_text
-from workbench.estimators import (
+from workbench import (
     GeneralizedLeastSquares,
     MinimaxRiskClassifier,
     SampledCutClassifier,
     WestonWatkinsClassifier,
     WorkingSetClassifier,
+    as_problem,
 )
+from workbench.data.features import tfidf
+from workbench.data.text import zipf_text
 from workbench.estimators import classifiers as module
 from workbench.estimators.classifiers import WIDE
 from workbench.least_squares.links import LINKS

@@ -22,20 +22,20 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from workbench import estimators
-from workbench.core.checks import shown
-from workbench.core.problem import as_problem
-from workbench.core.stream import rounds
-from workbench.data import load
-from workbench.estimators import (
+from workbench import (
     GeneralizedLeastSquares,
     MinimaxRiskClassifier,
     SampledCutClassifier,
     WestonWatkinsClassifier,
     WorkingSetClassifier,
+    as_problem,
+    estimators,
+    load,
+    rounds,
+    run,
 )
+from workbench.core.checks import shown
 from workbench.peers.linear import quiet
-from workbench.runs.run import run
 
 IRIS, SPECIES = (part[::2] for part in load_iris(return_X_y=True))
 SCALED = StandardScaler().fit_transform(IRIS)
@@ -236,12 +236,10 @@ def check_interrupted(model, whole):
     assert whole.lower_ <= model.upper_
     if hasattr(model, "coef_"):
         M = np.column_stack([model.coef_, model.intercept_])
-        X = SCALED
-        if getattr(model, "fit_intercept", False):  # of a constant feature
-            M = np.column_stack([M, np.zeros(len(M))])
-            X = np.column_stack([X, np.ones(len(X))])
+        rows = as_problem(model._widened(SCALED), SPECIES)
+        if rows.d == 5:  # the intercept is of a constant feature
+            M = np.column_stack([M, np.zeros(3)])
         header = model.trace_.header
-        rows = as_problem(X, SPECIES)
         value = objective(header["solver"], rows, M, header["parameters"])
         assert value <= model.upper_ * (1 + 1e-5)
         risk = isinstance(model, MinimaxRiskClassifier)
@@ -331,13 +329,11 @@ def test_weights_are_repeated_rows(estimator, tolerance, kind):
         weighted = clone(estimator).fit(X, y, sample_weight=weights)
         rows = np.repeat(np.arange(75), HOW_OFTEN)
         repeated = clone(estimator).fit(X[rows], y[rows])
-        without = clone(estimator).fit(X[HOW_OFTEN > 0], y[HOW_OFTEN > 0])
     assert weighted.classes_.tolist() == [0, 1, 2]
     found = weighted.decision_function(X)
     expected = repeated.decision_function(X)
     if np.isfinite(tolerance):
         assert_allclose(found, expected, atol=tolerance)
-        assert np.abs(without.decision_function(X) - expected).max() > 2 * tolerance
     if hasattr(weighted, "lower_"):
         slack = 2e-6 * abs(repeated.upper_)
         # intervals that hold the same optimum
@@ -345,10 +341,6 @@ def test_weights_are_repeated_rows(estimator, tolerance, kind):
         assert weighted.lower_ <= repeated.upper_ + slack
         gaps = [model.upper_ - model.lower_ for model in (weighted, repeated)]
         assert min(gaps) > -slack
-        assert (
-            max(without.lower_ - weighted.upper_, weighted.lower_ - without.upper_)
-            > slack
-        )
 
 
 @each_name
