@@ -24,15 +24,14 @@ class Linear:
         return X @ self.W
 
 
-def with_test_rows(n=300, d=5, k=40, n_test=90, seed=0):
+def with_test_rows(k=40, n_test=90, seed=0):
     rng = np.random.default_rng(seed)
-    y = np.concatenate([np.arange(k), rng.integers(k, size=n - k)])
+    y = np.concatenate([np.arange(k), rng.integers(k, size=300 - k)])
     y_test = rng.integers(k, size=n_test)
-    X = rng.normal(size=(n, d))
-    X_test = rng.normal(size=(n_test, d))
-    return as_problem(X, y, X_test=X_test, y_test=y_test), Linear(
-        rng.normal(size=(d, k))
-    )
+    X = rng.normal(size=(300, 5))
+    X_test = rng.normal(size=(n_test, 5))
+    state = Linear(rng.normal(size=(5, k)))
+    return as_problem(X, y, X_test=X_test, y_test=y_test), state
 
 
 @each("seed", range(4))
@@ -61,9 +60,8 @@ def test_errors_are_of_both_kinds_of_rows():
     problem, state = with_test_rows()
     row = errors(problem)(state)
     assert sum(state.asked) == 300 + 90  # each row once
-    assert row["train_error"] == np.mean(
-        np.argmax(problem.X @ state.W, axis=1) != problem.y
-    )
+    wrong = np.argmax(problem.X @ state.W, axis=1) != problem.y
+    assert row["train_error"] == np.mean(wrong)
     assert row["test_error"] == macro(problem)(state)["test_error"]
     without = as_problem(problem.X, problem.y)
     assert set(errors(without)(state)) == {"train_error"}

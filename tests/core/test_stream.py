@@ -51,15 +51,10 @@ def test_only_sampled_rows_are_judged_and_all_rows_pass():
     assert len(rows) == 8 and [row["round"] for row in rows if "error" in row] == judged
     # A rule on the judge's numbers waits for a sampled row, one on the solver's own
     # does not.
-    judge = lambda state: {"error": 0.0}  # noqa: E731
-    *_, (row, _) = until(
-        watch(count(), judge, lambda row: row["round"] == 5), below("error", 0)
-    )
-    assert row["round"] == 5
-    *_, (row, _) = until(
-        watch(count(), judge, lambda row: row["round"] == 0), rounds(7)
-    )
-    assert row["round"] == 7 and "error" not in row
+    for sampled, rule, last in ((5, below("error", 0.5), 5), (0, rounds(7), 7)):
+        rows = watch(count(), judge, lambda row, at=sampled: row["round"] == at)
+        *_, (row, _) = until(rows, rule)
+        assert row["round"] == last and ("error" in row) == (last == sampled)
 
 
 def test_geometric_samples_are_dense_early_and_sparse_late():

@@ -26,6 +26,11 @@ HEADER = {
 }
 
 
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "t.jsonl"
+
+
 def same(a, b):
     """Equality in which NaN equals NaN."""
     return json.dumps(a) == json.dumps(b)
@@ -35,13 +40,12 @@ def toys(limit=3):
     return count(limit, values=[float(r) for r in range(limit + 1)])
 
 
-def test_a_trace_survives_the_disk_exactly_as_strict_json(tmp_path):
-    path = tmp_path / "t.jsonl"
+def test_a_trace_survives_the_disk_exactly_as_strict_json(path):
     write_trace(path, Trace(HEADER, ROWS))
     trace = read_trace(path)
     assert same(trace.header, HEADER) and same(trace.rows, ROWS)
     assert trace.rows[1]["seconds"] == 0.1 + 0.2  # to the last bit
-    assert os.listdir(tmp_path) == ["t.jsonl"]
+    assert os.listdir(path.parent) == ["t.jsonl"]
     column = trace.column("lower")
     assert column[0] == -math.inf and np.isnan(column[1:]).all()
     assert Trace().column("gap").shape == (0,) and Trace().last == {}
@@ -50,19 +54,12 @@ def test_a_trace_survives_the_disk_exactly_as_strict_json(tmp_path):
         json.loads(s, parse_constant=pytest.fail) for s in path.read_text().splitlines()
     ]
     assert len(lines) == 1 + len(ROWS) and lines[0]["schema"] == SCHEMA
-    row = {
-        "round": np.int32(3),
-        "gap": np.float32(0.5),
-        "bad": np.float64("nan"),
-        "ok": np.True_,
-    }
+    row = {"round": np.int32(3), "gap": np.float32("nan"), "ok": np.True_}
     write_trace(path, Trace({}, [row]))
-    [read] = read_trace(path).rows
-    assert same(read, {"round": 3, "gap": 0.5, "bad": math.nan, "ok": True})
+    assert same(read_trace(path).rows, [{"round": 3, "gap": math.nan, "ok": True}])
 
 
-def test_a_reader_s_own_interrupt_is_recorded(tmp_path):
-    path = tmp_path / "t.jsonl"
+def test_a_reader_s_own_interrupt_is_recorded(path):
     trace = Trace(HEADER)
     with pytest.raises(KeyboardInterrupt):
         for seen, (row, _) in enumerate(record(watch(toys()), trace, path), 1):
@@ -73,8 +70,7 @@ def test_a_reader_s_own_interrupt_is_recorded(tmp_path):
     assert len(trace.rows) == 3
 
 
-def test_a_trace_cut_anywhere_is_read_to_its_last_whole_line(tmp_path):
-    path = tmp_path / "t.jsonl"
+def test_a_trace_cut_anywhere_is_read_to_its_last_whole_line(path):
     none = Trace(HEADER)
     assert list(record(iter(()), none, path)) == [] and none.stopped_by is None
     list(record(watch(toys(2)), Trace(HEADER), path))
@@ -107,8 +103,7 @@ NO_TRACES = [
 
 
 @each("content", NO_TRACES, ids=range(len(NO_TRACES)))
-def test_what_is_not_a_trace_is_refused(tmp_path, content):
-    path = tmp_path / "t.jsonl"
+def test_what_is_not_a_trace_is_refused(path, content):
     path.write_bytes(content)
     told = r"t\.jsonl: (not a trace|line [12] is damaged|.* is newer)"
     with refuses(told):
@@ -125,8 +120,7 @@ DAMAGE = {
 
 
 @each("damage", DAMAGE)
-def test_a_damaged_line_is_named_wherever_it_is(tmp_path, damage):
-    path = tmp_path / "t.jsonl"
+def test_a_damaged_line_is_named_wherever_it_is(path, damage):
     message = r"t\.jsonl: (line \d is damaged|not a trace|is the trace)"
     for place in range(5):
         write_trace(path, Trace({"key": "k"}, ROWS))
@@ -137,8 +131,7 @@ def test_a_damaged_line_is_named_wherever_it_is(tmp_path, damage):
             read_finished(path, "k")
 
 
-def test_a_trace_is_finished_only_whole_and_under_its_key(tmp_path):
-    path = tmp_path / "t.jsonl"
+def test_a_trace_is_finished_only_whole_and_under_its_key(path):
     problem = {"n": 9, "d": 2, "k": 2, "checksum": "c"}
     header = {"key": "k", "problem": problem}
     write_trace(path, Trace(header, ROWS))
@@ -151,7 +144,9 @@ def test_a_trace_is_finished_only_whole_and_under_its_key(tmp_path):
     # a failed write leaves the old trace, and nothing else
     with pytest.raises(TypeError):
         write_trace(path, Trace(header, [{"round": 0, "state": object()}]))
-    assert same(read_trace(path).rows, ROWS[:2]) and os.listdir(tmp_path) == ["t.jsonl"]
+    assert same(read_trace(path).rows, ROWS[:2]) and os.listdir(path.parent) == [
+        "t.jsonl"
+    ]
 
 
 def test_links_stay_devices_are_written_and_errors_name_the_file(tmp_path):

@@ -43,24 +43,17 @@ def test_sentences_become_sequences(monkeypatch, tmp_path):
     assert problem.starts.tolist() == [0, 4, 8, 9]
     assert problem.starts_test.tolist() == [0, 3, 4]
     assert problem.classes.tolist() == "B-ADVP B-NP B-VP I-NP O".split()
-    assert problem.y.tolist()[:4] == [1, 2, 1, 3] and problem.y_test.tolist() == [
-        1,
-        2,
-        1,
-        1,
-    ]
+    assert problem.y[:4].tolist() == [1, 2, 1, 3]
+    assert problem.y_test.tolist() == [1, 2, 1, 1]
     assert "1 more have a label" in problem.about and not problem.synthetic
     for X in (problem.X, problem.X_test):
         assert X.dtype == np.float32 and X.has_canonical_format
         assert np.diff(X.indptr).max() <= 16 and set(X.data) == {0.25}
     said = {problem.features[column] for column in problem.X[6].indices}
-    assert {
-        "case False False",
-        "end ats",
-        "tag 0 NNS",
-        "word 0 cats",
-        "tag -2 PRP",
-    } <= said
+    assert (
+        set("case False False,end ats,tag 0 NNS,word 0 cats,tag -2 PRP".split(","))
+        <= said
+    )
     assert "tag 0 RB" not in problem.features
     (tmp_path / "some_test.txt.gz").write_bytes(gzip.compress(b"He PRP"))
     with refuses("a line must be a word, its tag and its label"):

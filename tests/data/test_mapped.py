@@ -20,12 +20,17 @@ D = 6
 
 
 @pytest.fixture
-def twins(blobs, tmp_path):
+def path(tmp_path):
+    return tmp_path / "rows.npy"
+
+
+@pytest.fixture
+def twins(blobs, path, tmp_path):
     """Return a problem in memory, and the same loaded from a file."""
     given = blobs(n=N, d=D, dtype="f4")
-    np.save(tmp_path / "rows.npy", given.X)
+    np.save(path, given.X)
     np.save(tmp_path / "rows.labels.npy", given.classes[given.y])
-    return given, load(tmp_path / "rows.npy")
+    return given, load(path)
 
 
 def test_the_file_is_mapped_and_not_copied(twins, tmp_path, capsys):
@@ -42,34 +47,25 @@ def test_the_file_is_mapped_and_not_copied(twins, tmp_path, capsys):
     more = "--labels", str(tmp_path / "y.npy")
     assert main(["run", "ls_accelerated", "--rounds", "3", str(path), *more]) == 0
     assert f"n = {N}, d = {D}, k = 2" in capsys.readouterr().out
-    ones = np.ones((4, 2))  # of other types and orders there is a copy
-    for rows in (
-        ones.astype(np.float16),
-        ones.astype(">f4"),
-        np.asfortranarray(np.eye(4)[:, :2]),
-    ):
+    ones = np.eye(4, 2)  # of other types and orders there is a copy
+    for rows in (ones.astype("f2"), ones.astype(">f4"), np.asfortranarray(ones)):
         np.save(tmp_path / "other.npy", rows)
         X = load(tmp_path / "other.npy", labels=[0, 1, 0, 1]).X
         assert np.array_equal(X, rows) and X.flags.c_contiguous and X.dtype.isnative
 
 
-def test_labels_are_an_array_or_a_file(twins, tmp_path):
+def test_labels_are_an_array_or_a_file(twins, path, tmp_path):
     memory, file = twins
-    path = tmp_path / "rows.npy"
     labels = memory.classes[memory.y]
-    np.save(tmp_path / "other.npy", labels)
-    for given in (
-        labels,
-        labels.tolist(),
-        tmp_path / "other.npy",
-        str(tmp_path / "other.npy"),
-    ):
+    other = tmp_path / "other.npy"
+    np.save(other, labels)
+    for given in (labels, labels.tolist(), other, str(other)):
         assert load(path, labels=given).checksum == file.checksum
     with refuses("y: has 199 labels for 200 rows"):
         load(path, labels=labels[1:])
-    (tmp_path / "other.npy").write_bytes(b"\x93NUMPY")
+    other.write_bytes(b"\x93NUMPY")
     with refuses(r"other.npy: cannot be read as an \.npy file"):
-        load(path, labels=tmp_path / "other.npy")
+        load(path, labels=other)
     os.remove(tmp_path / "rows.labels.npy")
     with refuses(r"there is no file .*rows\.labels\.npy", FileNotFoundError):
         load(path)
@@ -84,8 +80,7 @@ def test_labels_are_an_array_or_a_file(twins, tmp_path):
         (b"PK\3\4", "rows.npy: cannot be read as an .npy file"),
     ],
 )
-def test_a_file_without_rows_is_refused(rows, message, tmp_path):
-    path = tmp_path / "rows.npy"
+def test_a_file_without_rows_is_refused(rows, message, path):
     np.save(path, rows, allow_pickle=True)
     if isinstance(rows, bytes):
         path.write_bytes(rows)
@@ -94,11 +89,11 @@ def test_a_file_without_rows_is_refused(rows, message, tmp_path):
     assert "\n" not in str(refused.value)
 
 
-def test_a_file_that_is_cut_short_is_refused(tmp_path):
-    np.save(tmp_path / "rows.npy", np.ones((40, 20)))
-    os.truncate(tmp_path / "rows.npy", 1000)
+def test_a_file_that_is_cut_short_is_refused(path):
+    np.save(path, np.ones((40, 20)))
+    os.truncate(path, 1000)
     with refuses("rows.npy: cannot be read as an .npy file"):
-        load(tmp_path / "rows.npy", labels=[0, 1, 0, 1])
+        load(path, labels=[0, 1, 0, 1])
 
 
 TABLE = (Path(__file__).parents[2] / "data" / "README.md").read_text("utf-8")
@@ -111,7 +106,7 @@ SETTINGS = {
 
 
 @each("name", WITHOUT_A_COPY)
-def test_a_solver_does_not_copy_the_rows(name, tmp_path, monkeypatch, rng):
+def test_a_solver_does_not_copy_the_rows(name, path, monkeypatch, rng):
     monkeypatch.setattr("workbench.core.blocks.BLOCK_BYTES", 2**18)
     for module in "products block_visits calibrated stagewise".split():
         monkeypatch.setattr(f"workbench.least_squares.{module}.GRAM_ROWS", 256)
@@ -119,12 +114,12 @@ def test_a_solver_does_not_copy_the_rows(name, tmp_path, monkeypatch, rng):
     monkeypatch.setattr("workbench.data.features.SAMPLE", 100)
     y = np.arange(20_000) % 2
     X = rng.standard_normal((20_000, 300), np.float32)
-    np.save(tmp_path / "rows.npy", X)
+    np.save(path, X)
     steps = SOLVERS[name].steps
     settings = SETTINGS.get("_".join(name.split("_")[:2]), {})
     list(islice(steps(as_problem(X[:99], y[:99]), **settings), 2))  # compiles
     tracemalloc.start()
-    list(islice(steps(load(tmp_path / "rows.npy", labels=y), **settings), 3))
+    list(islice(steps(load(path, labels=y), **settings), 3))
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < X.nbytes / 2 and len(WITHOUT_A_COPY) >= 10

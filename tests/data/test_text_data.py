@@ -1,7 +1,7 @@
 """Generated documents of many classes: what they say they are."""
 
 import numpy as np
-from helpers import each, module_fixture, refuses
+from helpers import each, refuses
 from pytest import approx
 
 from workbench import load
@@ -9,30 +9,18 @@ from workbench.data import text
 from workbench.data.text import zipf_text
 
 
-@module_fixture
-def many():
-    return zipf_text(3000, 200, 1, n_test=500)
-
-
-def test_generated_documents_are_sparse_counts(many):
+def test_generated_documents_are_what_they_say():
+    many = zipf_text(3000, 200, 1, n_test=500)
     assert many.X.shape == (3000, 11_908) and many.X_test.shape == (500, 11_908)
     assert many.synthetic and "synthetic" in many.about and many.k == 200
     assert many.X.dtype == np.float32 and many.X.has_canonical_format
     assert many.X.data.min() == 1
-
-
-def test_generated_classes_are_of_all_sizes(many):
     sizes = np.bincount(many.y, minlength=200)
     assert sizes.min() >= 1 and sizes.max() > 5 * np.median(sizes)
-
-
-def test_generated_documents_have_some_sixty_words(many):
     words = np.asarray(many.X.sum(axis=1)).ravel()
     assert words.mean() == approx(60, rel=0.05) and words.min() >= 1
     assert np.log(words).std() == approx(0.5, abs=0.05)
-
-
-def test_the_frequency_of_words_falls_as_in_text(many):
+    # The frequency of words falls as in text.
     counts = np.sort(np.asarray(many.X.sum(axis=0)).ravel())[::-1]
     slope = np.polyfit(np.log(np.arange(3, 301)), np.log(counts[2:300]), 1)[0]
     assert -1.3 < slope < -0.7

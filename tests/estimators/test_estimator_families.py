@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from helpers import each, module_fixture, oracles, single_or_double, sparse_or_not
-from helpers.solvers import objective
-from numpy.testing import assert_allclose
+from numpy.testing import assert_allclose, assert_array_equal
 from pytest import approx
 from sklearn.base import clone
 from sklearn.datasets import load_iris
@@ -15,16 +14,16 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.preprocessing import scale
 
-from workbench.core.problem import as_problem
-from workbench.data.features import tfidf
-from workbench.data.text import zipf_text
-from workbench.estimators import (
+from workbench import (
     GeneralizedLeastSquares,
     MinimaxRiskClassifier,
     SampledCutClassifier,
     WestonWatkinsClassifier,
     WorkingSetClassifier,
+    as_problem,
 )
+from workbench.data.features import tfidf
+from workbench.data.text import zipf_text
 from workbench.estimators import classifiers as module
 from workbench.estimators.classifiers import WIDE
 from workbench.least_squares.links import LINKS
@@ -84,19 +83,6 @@ def test_auto_chooses_by_sparsity_and_size(blobs):
     assert choose(blobs(n=8, k=4, d=WIDE // 4)) == "mrc_splitting"
 
 
-def test_bounds_are_those_of_the_coefficients():
-    bare = {"fit_intercept": False, "random_state": 0}
-    iris = WestonWatkinsClassifier(tol=1e-8, max_iter=100_000, **bare)
-    iris.fit(IRIS, SPECIES)
-    assert iris.intercept_.tolist() == [0, 0, 0]
-    assert_allclose(iris.coef_.sum(axis=0), 0, atol=1e-12)
-    assert iris.trace_.stopped_by == "relative gap <= 1e-08"
-    assert iris.trace_.header["parameters"] == {"C": 1.0, "seed": 0}
-    M = np.column_stack([iris.coef_, iris.intercept_])
-    claimed = objective("ww_walrus", as_problem(IRIS, SPECIES), M, {})
-    assert iris.upper_ == approx(claimed, rel=1e-12)
-
-
 @sparse_or_not
 @single_or_double
 @each("kind", [WestonWatkinsClassifier, WorkingSetClassifier])
@@ -110,14 +96,14 @@ def test_the_intercept_is_the_coefficient_of_a_column_of_ones(
     svm = kind(random_state=0).fit(X, y)
     other = kind(fit_intercept=False, random_state=0).fit(appended, y)
     coef, expected = (sp.csr_matrix(one.coef_).toarray() for one in (svm, other))
-    assert np.array_equal(np.column_stack([coef, svm.intercept_]), expected)
-    assert svm.intercept_.any()
+    assert_array_equal(np.column_stack([coef, svm.intercept_]), expected)
+    assert svm.intercept_.any() and not other.intercept_.any()
     assert svm.upper_ == other.upper_
     assert svm.n_features_in_ == 4
     svm.set_params(fit_intercept=False)  # for the next fit
     expected = other.decision_function(appended)
     assert_allclose(svm.decision_function(X), expected, rtol=1e-5, atol=1e-6)
-    assert np.array_equal(svm.predict(X), other.predict(appended))
+    assert_array_equal(svm.predict(X), other.predict(appended))
 
 
 @each("solver", ["walrus_fast", "walrus"])
@@ -172,13 +158,10 @@ def test_a_kernel_model_is_its_expansion(cuts):
     assert_allclose(decision, K @ cuts.dual_coef_.T, atol=1e-9)
     assert cuts.gamma_ == approx(1 / (4 * IRIS.var()))
     later = copy(cuts).set_params(kernel="linear")  # for the next fit
-    assert np.array_equal(later.decision_function(IRIS), decision)
-
-
-def test_a_kernel_model_has_few_support_vectors(cuts):
+    assert_array_equal(later.decision_function(IRIS), decision)
     m = len(cuts.support_)
     assert 0 < m <= 150 and np.all(np.diff(cuts.support_) > 0)
-    assert np.array_equal(cuts.support_vectors_, IRIS[cuts.support_])
+    assert_array_equal(cuts.support_vectors_, IRIS[cuts.support_])
     assert cuts.dual_coef_.shape == (3, m) and (cuts.basis != "nystroem" or m == 60)
     assert_allclose(cuts.dual_coef_.sum(axis=0), 0, atol=1e-6)
 
@@ -231,9 +214,9 @@ def test_probabilities_are_those_of_the_link(link):
 def test_prediction_holds_few_scores(monkeypatch):
     model = WorkingSetClassifier(random_state=0).fit(TEXT.X, TEXT.y)
     scores = model.decision_function(TEXT.X_test)
-    assert (model.predict(TEXT.X_test) == scores.argmax(axis=1)).all()
+    assert_array_equal(model.predict(TEXT.X_test), scores.argmax(axis=1))
     assert model.score(TEXT.X_test, TEXT.y_test) > 0.5
     dense = TEXT.X_test.toarray()
     monkeypatch.setattr(oracle, "BLOCK_BYTES", 4 * TEXT.d * 7)
     monkeypatch.setattr(module, "scores", None)  # all scores are never asked for
-    assert (model.predict(dense) == scores.argmax(axis=1)).all()
+    assert_array_equal(model.predict(dense), scores.argmax(axis=1))

@@ -189,17 +189,13 @@ def rows(draw, n, d):
     dtype = np.dtype(draw(st.sampled_from(FLOATS + WHOLE)))
     X = abs(X) if dtype.kind in "u?" else X
     X = (np.floor(X) if dtype.kind in "iu?" else X).astype(dtype)
-    stored = draw(st.sampled_from(["array", "sparse", "list"]))
     plain = X.astype(float)
-    if stored == "array":
-        return Rows(STORED[draw(st.sampled_from(sorted(STORED)))](X), plain)
-    if stored == "list":
-        return Rows(LISTED[draw(st.sampled_from(sorted(LISTED)))](X), plain)
-    X = X.astype(
-        {"e": np.float32, "g": np.float64}.get(dtype.char, dtype.newbyteorder("="))
-    )
-    made = SPARSE[draw(st.sampled_from(sorted(SPARSE)))](X)
-    return Rows(made, plain)
+    ways = draw(st.sampled_from([STORED, LISTED, SPARSE]))
+    if ways is SPARSE:
+        native = {"e": np.float32, "g": np.float64}
+        X = X.astype(native.get(dtype.char, dtype.newbyteorder("=")))
+    way = draw(st.sampled_from(sorted(ways)))
+    return Rows(ways[way](X), plain)
 
 
 LABELS = {
@@ -234,8 +230,7 @@ def labels(draw, n, most=8):
     k = draw(st.integers(2, min(n, most)))
     classes = sorted(draw(st.permutations(LABELS[kind]))[:k])
     others = draw(st.lists(st.integers(0, k - 1), min_size=n - k, max_size=n - k))
-    codes = np.array([*range(k), *others])
-    codes = codes[draw(st.permutations(range(n)))]
+    codes = np.array(draw(st.permutations([*range(k), *others])))
     dtype = draw(st.sampled_from(TYPED[kind]))
     y = np.empty(n, object)
     y[:] = [classes[c] for c in codes]

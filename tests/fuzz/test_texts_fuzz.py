@@ -4,21 +4,20 @@ hangs."""
 import gzip
 import json
 import pickle
-from pathlib import Path
 
 import numpy as np
 import pytest
 from helpers import each
+from helpers.attack_proofs import Bomb
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.sparse import csr_matrix
 
 from fuzz.inputs import FOLDER, examples, refused
-from workbench import cli, load
+from workbench import cli, listed, load
 from workbench.core.problem import Problem
 from workbench.core.trace import Trace, read_trace, write_trace
 from workbench.data.formats import Rows, write_npz
-from workbench.data.specs import listed
 from workbench.runs import notebooks
 from workbench.runs.grid import grid, read_points
 
@@ -45,21 +44,15 @@ METADATA = {
 }
 
 
-class Bomb:
-    def __reduce__(self):
-        return Path.touch, (RAN,)
-
-
 def seeds():
     """Return valid files by suffix, whose mutations are tried."""
     X = np.arange(24.0).reshape(8, 3)
     y = np.arange(8) % 2
-    npz, csr, trace = (
-        FOLDER / name for name in ("seed.npz", "sparse.npz", "seed.jsonl")
-    )
+    names = "seed.npz sparse.npz bomb.npz seed.jsonl".split()
+    npz, csr, bomb, trace = (FOLDER / name for name in names)
     write_npz(npz, Rows(X, y, 5, ("a", "b", "c"), "about"))
     write_npz(csr, Rows(csr_matrix(X % 3), y))
-    np.savez(FOLDER / "bomb.npz", X=np.array([Bomb()], object), y=y, allow_pickle=True)
+    np.savez(bomb, X=np.array([Bomb(RAN)], object), y=y, allow_pickle=True)
     rows = [{"round": 0, "gap": np.inf}, {"round": 1, "gap": 0.5}]
     write_trace(trace, Trace({"solver": "x"}, rows))
     text = b"a,b,label\n1,2.5,x\n3,-1e300,y\n,4,x\n0x10,nan,y\n"
@@ -67,21 +60,17 @@ def seeds():
     svm = b"1 1:0.5 3:2\n-1 2:1e300 # remark\n2 1:1\n"
     lists = b"3 5 2\n1,2 0:1.5 4:2\n0 1:1\n 2:1\n"
     return {
-        ".npz": [
-            npz.read_bytes(),
-            csr.read_bytes(),
-            (FOLDER / "bomb.npz").read_bytes(),
-        ],
+        ".npz": [path.read_bytes() for path in (npz, csr, bomb)],
         ".csv": [text, text.replace(b",", b";"), german, b"1,2\n3,4\n"],
         ".tsv": [text.replace(b",", b"\t")],
         ".csv.gz": [gzip.compress(text)],
-        ".svm": [svm, lists, b"Data\n1,2 3:4\n", pickle.dumps(Bomb())],
+        ".svm": [svm, lists, b"Data\n1,2 3:4\n", pickle.dumps(Bomb(RAN))],
         ".svm.gz": [gzip.compress(svm)],
         ".parquet": [b"PAR1" + bytes(20) + b"PAR1"],
         ".jsonl": [
             trace.read_bytes(),
             trace.read_bytes() + b'{"a": NaN, "": null}\n[1]\n""\n',
-            pickle.dumps(Bomb()),
+            pickle.dumps(Bomb(RAN)),
         ],
         ".yaml": [YAML, UNSAFE, b"a: &a [*a]\n", b"{" * 200, b"&a [*a, *a]"],
         ".ipynb": [
@@ -134,10 +123,7 @@ def test_a_file_of_any_bytes_is_read_or_refused(suffix, data):
         assert found.k >= 2
         assert np.isfinite(found.X.data if found.is_sparse else found.X).all()
     if isinstance(found, Trace):
-        assert isinstance(found.header, dict) and all(
-            isinstance(row, dict) for row in found.rows
-        )
-        assert found.stopped_by is None or found.last
+        assert {type(part) for part in (found.header, *found.rows)} == {dict}
 
 
 WORDS = """digits, wine, synthetic 30x3x3, checkers 20, text 30x3, +, |, @, or,
@@ -190,7 +176,7 @@ def test_a_grid_of_any_entries(data):
     for name in data.draw(st.lists(st.sampled_from(names), min_size=1, max_size=2)):
         entries[name] = data.draw(NESTED)
     found = read_or_refused(grid, **entries)
-    assert found is None or len({point.label for point in found}) >= 1
+    assert found is None or len(found) > 0
 
 
 @examples(60)

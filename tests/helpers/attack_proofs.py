@@ -98,12 +98,12 @@ def draw_point(rng, header, stated):
     y = stated.y
     k = stated.k
     loss = header["loss"]
-    own = np.array(stated.own, bool)
-    costs = np.array(stated.c, float)[:, None]
+    own = stated.own.astype(bool)
+    costs = stated.c.astype(float)[:, None]
     p = rng.random((n, K))
     if header["intercept"] == "free":
         near = exact.exact(0.1 * rng.random() * p)
-        p = np.array(stated.balanced(near), float)
+        p = stated.balanced(near).astype(float)
     else:
         p *= rng.random((n, K)) < 0.7
         p[rng.integers(n), rng.integers(K)] = 1.0
@@ -113,19 +113,6 @@ def draw_point(rng, header, stated):
         if loss == "crammer_singer":
             p = p / np.maximum(1, p.sum(axis=1, keepdims=True) * (1 + 1e-6))
     return p * costs
-
-
-def balance(loss, stated, W):
-    """Return the best free intercept for the weights W of a smooth loss."""
-    scores = np.array(
-        [[float(exact.dot(x, w)) for w in zip(*exact.exact(W))] for x in stated.X]
-    )
-    own = np.array(stated.own, float)
-    costs = np.array(stated.c, float)
-    b = cp.Variable((1, stated.K))
-    losses = exact.smooth(loss)(scores + np.ones((stated.n, 1)) @ b, own)
-    cp.Problem(cp.Minimize(costs @ losses)).solve(cp.CLARABEL)
-    return b.value[0]
 
 
 def check_case(rng):
@@ -154,8 +141,7 @@ def check_case(rng):
     assert low <= best + exact.UNIT, (header, float(low - best), v)
     assert best <= high + exact.UNIT, (header, v)
     if weighed:
-        basis = arrays["basis"].tolist() if "basis" in arrays else None
-        value = stated.primal(weights, free, basis)
+        value = stated.primal(weights, free, arrays.get("basis"))
         lower, upper = checker.objective(proof, X, y)
         assert value <= high + exact.UNIT, (header, float(value - high), v)
         assert Q(lower) - exact.UNIT <= value and upper == v.upper, header
@@ -165,17 +151,12 @@ def check_case(rng):
     return "close" if best - low <= Q(1, 10**5) * high else "loose"
 
 
-def in_kernel(header):
-    """Return whether the intercept is a constant within the kernel, which has no b."""
-    return header["family"] == "kernel" and header["intercept"] == 1.5
-
-
 def draw_weights(rng, header, stated, length):
     """Return W, its basis if it is of a kernel, and b if there is one."""
     n = stated.n
     K = header["outputs"]
     arrays = {}
-    scale = np.sqrt(float(max(stated.gram(i, i) for i in range(n)))) or 1.0
+    scale = np.sqrt(float(stated.gram.diagonal().max())) or 1.0
     unit = scale
     if header["family"] == "kernel":
         basis = np.sort(rng.choice(n, rng.integers(1, n + 1), replace=False))
@@ -184,50 +165,49 @@ def draw_weights(rng, header, stated, length):
         unit = scale**2 * n
     W = rng.normal(size=(length, K)) / unit * rng.choice([0.1, 1])
     arrays["W"] = W.astype(rng.choice([np.float32, np.float64]))
-    if header["intercept"] is not None and not in_kernel(header):
+    within = header["family"] == "kernel" and header["intercept"] == 1.5
+    if header["intercept"] is not None and not within:
         arrays["b"] = rng.normal(size=K) * 0.1
     return arrays
 
 
 def balanced(header, stated, arrays):
-    """Return the best intercept for W, which is zero if it is of a kernel."""
-    W = arrays["W"]
+    """Return the best free intercept of a smooth loss for W, zero if of a kernel."""
+    scores = np.zeros((stated.n, stated.K))
     if header["family"] == "kernel":
-        arrays["W"] = np.zeros_like(W)
-        W = np.zeros((len(stated.X[0]), header["outputs"]))
-    return balance(header["loss"], stated, W)
+        arrays["W"] = np.zeros_like(arrays["W"])
+    else:
+        scores = stated.X.astype(float) @ arrays["W"]
+    b = cp.Variable((1, stated.K))
+    scores = scores + np.ones((stated.n, 1)) @ b
+    losses = exact.smooth(header["loss"])(scores, stated.own.astype(float))
+    total = stated.c.astype(float) @ losses
+    cp.Problem(cp.Minimize(total)).solve(cp.CLARABEL)
+    return b.value[0]
 
 
 def exact_weights(header, arrays):
     """Return the exact weights, a constant's among them, and the free intercepts."""
     weights = exact.exact(arrays["W"])
-    free = [Q(0)] * header["outputs"]
+    free = Q(0)
     if header["intercept"] == "free":
         free = exact.exact(arrays["b"])
     elif "b" in arrays:
-        weights.append(exact.exact(arrays["b"]))
+        weights = np.vstack([weights, exact.exact(arrays["b"])])
     return weights, free
 
 
 def dual_points(header, stated, arrays, weights, free):
     """Return each row's dual point: the stored one, or that of its scores."""
-    n = stated.n
     if header["loss"] in STORED:
-        points = np.zeros((n, header["outputs"]))
+        points = np.zeros((stated.n, stated.K))
         counts = np.diff(arrays["ends"], prepend=0).astype(int)
         filled = np.repeat(arrays["rows"], counts)
         points[filled, arrays["columns"]] = arrays["values"]
-        return [
-            [min(v / c, Q(1)) for v in row]
-            for row, c in zip(exact.exact(points), stated.c)
-        ]
-    rows = stated.X
-    if header["family"] == "kernel":
-        basis = arrays["basis"].tolist()
-        rows = [[stated.gram(i, j) for j in basis] for i in range(n)]
-    columns = list(zip(*weights))
-    scores = [[exact.dot(x, w) + f for w, f in zip(columns, free)] for x in rows]
-    return [stated.point(i, F) for i, F in enumerate(scores)]
+        return np.minimum(exact.exact(points) / stated.c[:, None], Q(1))
+    kernel = header["family"] == "kernel"
+    rows = stated.gram[:, arrays["basis"]] if kernel else stated.X
+    return stated.points(rows @ weights + free)
 
 
 def check_minimax(rng, X, y, k):
@@ -253,15 +233,14 @@ def base_proofs(rng):
     d = 3
     k = 3
     rbf = {"name": "rbf", "gamma": 0.5}
-    kinds = [{"loss": loss, "intercept": s} for loss in LOSSES for s in (None, "free")]
-    kinds += [
+    kinds = [
+        *({"loss": loss, "intercept": s} for loss in LOSSES for s in (None, "free")),
         {"loss": "hinge", "intercept": 1.0},
         {"loss": "hinge", "alpha": 0.0, "l1": 0.6},
-    ]
-    kinds += [{"loss": l, "kernel": rbf} for l in ("weston_watkins", "crammer_singer")]
-    kinds += [{"loss": "hinge", "kernel": rbf, "intercept": "free"}]
-    kinds += [{"loss": "softmax", "kernel": rbf}]
-    kinds += [
+        {"loss": "weston_watkins", "kernel": rbf},
+        {"loss": "crammer_singer", "kernel": rbf},
+        {"loss": "hinge", "kernel": rbf, "intercept": "free"},
+        {"loss": "softmax", "kernel": rbf},
         {"loss": "squared_hinge", "l1": 0.1},
         {"family": "mrc"},
         {"family": "mrc"},

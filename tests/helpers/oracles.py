@@ -126,18 +126,13 @@ def optimum(name, problem, parameters=None, state=None):
     if name.startswith("mrc"):
         low, high, *_ = minimax_risk(X, Y, weights, parameters.get("lambda0", 0.01))
     else:
-        low, high = of_family(name, problem, X, Y, weights, parameters, state)
+        assert name in FAMILIES, (
+            f"{name} certifies its rows: state its problem in tests/helpers/oracles.py"
+        )
+        cuts = name.startswith("cuts")
+        rows = features(X, parameters, state, name == "cuts_nystroem") if cuts else X
+        low, high = regularised(rows, Y, *terms(name, problem.k, weights, parameters))
     return (low if of_one_size(abs(X[X != 0.0])) else -np.inf), high
-
-
-def of_family(name, problem, X, Y, weights, parameters, state):
-    """Return the same for a problem of :data:`FAMILIES`."""
-    assert name in FAMILIES, (
-        f"{name} certifies its rows: state its problem in tests/helpers/oracles.py"
-    )
-    if name.startswith("cuts"):
-        X = features(X, parameters, state, name == "cuts_nystroem")
-    return regularised(X, Y, *terms(name, problem.k, weights, parameters))
 
 
 def terms(name, k, weights, parameters):
@@ -196,9 +191,8 @@ def regularised(X, Y, costs, loss, ridge, l1, intercept):
     if l1:  # of two classes, whose scores are w'x / 2 and -w'x / 2, |w| counts once
         parts.append(cp.sum(l1 / total * t @ cp.abs(U @ spread)))
     low, high = solved(sum(parts), [])
-    return low * total if well_posed(
-        X / size, costs, U.value
-    ) else -np.inf, high * total
+    trusted = well_posed(X / size, costs, U.value)
+    return low * total if trusted else -np.inf, high * total
 
 
 def well_posed(X, costs, U):
@@ -253,13 +247,8 @@ def minimax_risk(X, Y, weights, lambda0):
     rounding = PRECISION * max(1.0, float(abs(M.value).max()))
     trusted = well_posed(X, weights, M.value)
     low = min(low, exact) - rounding if trusted else -np.inf
-    return (
-        low,
-        exact + PRECISION,
-        exact,
-        seen * M.value / size,
-        constraints[0].dual_value,
-    )
+    p = constraints[0].dual_value
+    return low, exact + PRECISION, exact, seen * M.value / size, p
 
 
 def solved(value, constraints):
@@ -277,10 +266,8 @@ def solved(value, constraints):
         return -np.inf, np.inf
     found = float(value.value)
     rounding = PRECISION * max(abs(found), 1e-3)
-    return (
-        found - rounding if problem.status == cp.OPTIMAL else -np.inf,
-        found + rounding,
-    )
+    low = found - rounding if problem.status == cp.OPTIMAL else -np.inf
+    return low, found + rounding
 
 
 def features(X, parameters, state, nystroem):

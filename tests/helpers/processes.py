@@ -3,8 +3,8 @@
 import ctypes
 import os
 import signal
+import subprocess
 import sys
-import time
 from functools import partial
 
 import numpy as np
@@ -62,12 +62,11 @@ def alive(pid):
         return False
 
 
-def gone(pids, seconds):
-    """Wait for processes to go; return whether they did."""
-    end = time.monotonic() + seconds
-    while (there := any(map(alive, pids))) and time.monotonic() < end:
-        time.sleep(0.1)
-    return not there
+def started(*arguments, **variables):
+    """Start Python with these arguments and variables, as a session of its own."""
+    kept = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    own = {"env": os.environ | variables, "start_new_session": True}
+    return subprocess.Popen([sys.executable, *arguments], **kept, **own)
 
 
 def family(name, value):

@@ -78,6 +78,17 @@ def observe(name, problem, parameters, state=None):
         )
 
 
+def check_bounds(rows, interval):
+    """Check that bounds hold an optimum in this interval, and only improve."""
+    lower, upper = interval
+    best = [[row[key] for row in rows] for key in ("lower", "upper", "gap")]
+    assert max(best[0]) <= upper + 1e-6
+    assert min(best[1]) >= lower - 1e-6
+    assert np.all(np.diff(best[0]) >= 0)
+    assert np.all(np.diff(best[1]) <= 0)
+    assert np.array_equal(best[2], np.subtract(best[1], best[0]))
+
+
 def suited(name, problem):
     """Return the problem, with two classes if the solver separates no more."""
     if name not in TWO_CLASSES:

@@ -2,10 +2,10 @@
 predictions."""
 
 from dataclasses import replace
-from itertools import islice
 
 import numpy as np
 from helpers import each
+from helpers.solvers import after
 from numpy.testing import assert_allclose
 from pytest import approx
 from sklearn import ensemble
@@ -29,22 +29,17 @@ KINDS = {
 each_kind = each("name", KINDS)
 
 
-def last(name, problem, rounds=7, state=None, **given):
-    *_, s = islice(SOLVERS[name].steps(problem, **given, state=state), rounds + 1)
-    return s
-
-
 @each("k", [2, 4])
 @each_kind
-def test_the_trees_are_scikit_learns(name, k, blobs):
+def test_the_trees_are_scikit_learns(name, k, blobs, rng):
     problem = blobs(n=150, d=5, k=k)
     kind, ours, theirs = KINDS[name]
     size = "max_iter" if name == "boosting" else "n_estimators"
     model = kind(random_state=3, **theirs, **{size: budget(7)}).fit(
         problem.X, problem.y
     )
-    s = last(name, problem, seed=3, **ours)
-    new = np.random.default_rng(0).normal(size=(80, 5))
+    s = after(7, name, problem, seed=3, **ours)
+    new = rng.normal(size=(80, 5))
     if name == "boosting":
         expected = model.decision_function(new)
         expected = expected if k > 2 else np.stack([0 * expected, expected], axis=1)
@@ -54,7 +49,7 @@ def test_the_trees_are_scikit_learns(name, k, blobs):
         one_hot = np.eye(k)[problem.y]
         squared = ((model.predict_proba(problem.X) - one_hot) ** 2).sum(axis=1).mean()
         assert s.primal == approx(squared, abs=1e-12)
-        few = last(name, problem, 1, mtry=0.1).model.estimators_[0]
+        few = after(1, name, problem, mtry=0.1).model.estimators_[0]
         assert few.max_features == 1
     assert_allclose(s.scores(new), expected, atol=1e-12)
 
@@ -65,13 +60,11 @@ def test_a_class_without_training_rows_is_never_predicted(name, blobs):
     left = problem.y != 1
     kept = {name: getattr(problem, name)[left] for name in ("X", "y", "weights")}
     problem = replace(problem, **kept)
-    assert not (last(name, problem, 4).scores(problem.X).argmax(axis=1) == 1).any()
+    scores = after(4, name, problem).scores(problem.X)
+    assert not (scores.argmax(axis=1) == 1).any()
 
 
-def test_forests_take_sparse_rows_and_end_at_the_last_budget(monkeypatch, blobs):
-    problem = blobs(d=6, sparse=True)
+def test_forests_end_at_the_last_budget(monkeypatch, blobs):
     monkeypatch.setattr("workbench.peers.trees.MAX_TREES", 5)
-    grown = [(s.info()["trees"], s) for s in SOLVERS["random_forest"].steps(problem)]
-    s = grown[-1][1]
-    assert [trees for trees, _ in grown] == [0, 1, 2, 3, 4, 6]
-    assert np.array_equal(s.scores(problem.X.toarray()), s.scores(problem.X))
+    stream = SOLVERS["random_forest"].steps(blobs())
+    assert [s.info()["trees"] for s in stream] == [0, 1, 2, 3, 4, 6]

@@ -1,24 +1,34 @@
 """Proofs written by solvers: they verify, agree with what the solvers claim, and are
 small."""
 
-import json
 from dataclasses import replace
 from itertools import islice
 
 import numpy as np
 import pytest
 from helpers import each, refuses
+from helpers.attack_proofs import npz
 from helpers.oracles import objective
 from helpers.solvers import NEW
 from sklearn.linear_model import LogisticRegression
 from sklearn.svm import LinearSVC
 
-from workbench import SOLVERS, as_problem, below, cli, load, rounds, run
+from workbench import (
+    SOLVERS,
+    MinimaxRiskClassifier,
+    SampledCutClassifier,
+    as_problem,
+    below,
+    cli,
+    grid,
+    load,
+    rounds,
+    run,
+)
+from workbench.core.matrices import as_dense
 from workbench.data.specs import remade
-from workbench.estimators import MinimaxRiskClassifier, SampledCutClassifier
 from workbench.proofs import ProofError, bound_excess, read, verify, write
 from workbench.runs import sweep as room
-from workbench.runs.grid import grid
 
 # How far, as fractions of the optimum, the certified bounds may be outside the solver's
 # own: the best of its bounds may be of an earlier iterate, and single precision takes
@@ -57,6 +67,11 @@ NONE |= {"cuts_nystroem": "its cuts are not sums of training rows"}
 each_case = each("case", CASES)
 
 
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "proof.npz"
+
+
 def made(blobs, solver, **options):
     """Return the problem of a case, its classes merged into two where a solver has no
     more."""
@@ -66,12 +81,11 @@ def made(blobs, solver, **options):
     return problem
 
 
-def test_every_solver_of_ours_has_a_proof_or_says_why_not(blobs, tmp_path):
+def test_every_solver_of_ours_has_a_proof_or_says_why_not(blobs, path):
     of_samples = {"cuts_linear_time", "cuts_constant_time", "cuts_linear_time_fast"}
     known = {solver for solver, *_ in CASES.values()} | NONE.keys() | of_samples
     assert CERTIFIED - NEW <= known
     problem = blobs()
-    path = tmp_path / "proof.npz"
     for solver in CERTIFIED & NEW:  # which no list here knows
         try:
             run(solver, problem, rounds(9), proof=path)
@@ -82,10 +96,9 @@ def test_every_solver_of_ours_has_a_proof_or_says_why_not(blobs, tmp_path):
 
 
 @each_case
-def test_a_proof_agrees_with_its_solver_on_these_rows_only(case, blobs, tmp_path):
+def test_a_proof_agrees_with_its_solver_on_these_rows_only(case, blobs, path):
     solver, parameters, near = CASES[case]
     problem = made(blobs, solver)
-    path = tmp_path / "proof.npz"
     rules = below("gap", 1e-6), rounds(60)
     _, state = run(solver, problem, *rules, parameters=parameters, proof=path)
     found = verify(path, problem)
@@ -103,15 +116,14 @@ def test_a_proof_agrees_with_its_solver_on_these_rows_only(case, blobs, tmp_path
             write(path, problem, state, **parameters)  # any state has one
             found = verify(path, problem)
             assert 0.0 <= found.lower <= found.upper < np.inf
-        X = problem.X.toarray() if problem.is_sparse else problem.X.astype(float)
+        X = as_dense(problem.X).astype(float)
         with refuses("the proof is about other rows", ProofError):
             verify(path, as_problem(X, problem.y))
 
 
 @each("solver", ["cuts_linear_time", "cuts_linear_time_fast", "cuts_constant_time"])
-def test_sampled_cuts_prove_the_problem_of_all_rows(solver, blobs, tmp_path):
+def test_sampled_cuts_prove_the_problem_of_all_rows(solver, blobs, path):
     problem = blobs(n=120, d=6, k=2)
-    path = tmp_path / "proof.npz"
     run(solver, problem, rounds(30), parameters={"r": 60}, proof=path)
     exact, _ = run("cuts_exact", problem, below("gap", 1e-6), rounds(300))
     found = verify(path, problem)
@@ -119,9 +131,8 @@ def test_sampled_cuts_prove_the_problem_of_all_rows(solver, blobs, tmp_path):
     assert exact.last["lower"] <= found.upper < 2.0 * exact.last["upper"]
 
 
-def test_what_has_no_proof_is_refused_before_its_first_round(blobs, tmp_path):
+def test_what_has_no_proof_is_refused_before_its_first_round(blobs, path):
     seen = [0]
-    path = tmp_path / "proof.npz"
     for solver, reason in NONE.items():
         with refuses(reason):
             run(solver, blobs(), lambda row: seen.append(row["round"]), proof=path)
@@ -132,10 +143,9 @@ def test_what_has_no_proof_is_refused_before_its_first_round(blobs, tmp_path):
 
 
 @each("case", [c for c in CASES if c.startswith("mrc")])
-def test_the_best_lower_bound_of_all_iterates_is_proved(case, blobs, tmp_path):
+def test_the_best_lower_bound_of_all_iterates_is_proved(case, blobs, path):
     solver, parameters, _ = CASES[case]
     problem = blobs(n=200, d=8, k=4)
-    path = tmp_path / "proof.npz"
     for state in islice(SOLVERS[solver].steps(problem, **parameters), 25):
         before = getattr(state, "lower", 0.0)
     write(path, problem, state)
@@ -143,9 +153,8 @@ def test_the_best_lower_bound_of_all_iterates_is_proved(case, blobs, tmp_path):
 
 
 @pytest.mark.filterwarnings("ignore:Liblinear failed to converge")  # of one round
-def test_the_excess_of_weights(blobs, tmp_path):
+def test_the_excess_of_weights(blobs, path):
     problem = blobs(n=150, d=5)
-    path = tmp_path / "proof.npz"
     parameters = {"alpha": 1 / 150, "link": "squared_hinge"}
     run(
         "ls_accelerated", problem, below("gap", 1e-9), parameters=parameters, proof=path
@@ -180,12 +189,12 @@ def test_the_excess_of_weights(blobs, tmp_path):
 
 
 @each("name", ["ww_walrus_fast", "ls_accelerated"])
-def test_a_constant_column_is_stated_as_an_intercept(name, blobs, tmp_path):
+def test_a_constant_column_is_stated_as_an_intercept(name, blobs, path):
     problem = blobs()
     rows = as_problem(np.hstack([problem.X, np.ones((60, 1))]), problem.y)
     trace, state = run(name, rows, rounds(40))
-    write(tmp_path / "p.npz", rows, state, constant=True, **trace.header["parameters"])
-    found = verify(tmp_path / "p.npz", problem)
+    write(path, rows, state, constant=True, **trace.header["parameters"])
+    found = verify(path, problem)
     assert "penalised intercept 1" in found.statement
     assert found.lower <= trace.last["primal"] and trace.last["lower"] <= found.upper
 
@@ -193,13 +202,10 @@ def test_a_constant_column_is_stated_as_an_intercept(name, blobs, tmp_path):
 def test_recipes(monkeypatch):
     problem = load("iris", scale="standard")
     assert problem.recipe == {"panel": "iris", "seed": 0, "scale": "standard"}
-    assert load("iris", test=0.3, seed=1).recipe == {
-        "panel": "iris",
-        "seed": 1,
-        "test": 0.3,
-    }
+    held_out = load("iris", test=0.3, seed=1)
+    assert held_out.recipe == {"panel": "iris", "seed": 1, "test": 0.3}
     spec = load("iris | 2 classes", seed=2)
-    for made_again in (problem, load("iris", test=0.3, seed=1), spec):
+    for made_again in (problem, held_out, spec):
         assert remade(made_again.recipe).checksum == made_again.checksum
     assert problem.subset(0.5).recipe is None and spec.first_classes(2).recipe is None
     texts = {"panel": "/etc/passwd @ given"}, {"panel": "iris + 100000000 fourier"}
@@ -210,16 +216,13 @@ def test_recipes(monkeypatch):
         "workbench.data.fetch_into_cache", lambda *_: pytest.fail("a download")
     )
     monkeypatch.setattr("workbench.data.available_files", dict)
-    assert (
-        remade({"panel": "letter or iris | 2 classes", "seed": 2}).checksum
-        == spec.checksum
-    )
+    again = remade({"panel": "letter or iris | 2 classes", "seed": 2})
+    assert again.checksum == spec.checksum
     with refuses("letter is not available; run", FileNotFoundError):
         remade({"panel": "letter"})
 
 
-def test_the_command_line_verifies(tmp_path, capsys):
-    path = tmp_path / "iris.npz"
+def test_the_command_line_verifies(path, capsys):
     options = "--scale standard -p C=0.01 --gap 1e-6 --proof"
     assert cli.main(["run", "ww_walrus_fast", "iris", *options.split(), str(path)]) == 0
     capsys.readouterr()
@@ -236,17 +239,14 @@ def test_the_command_line_verifies(tmp_path, capsys):
         assert f"refused: {path}: checksum: the proof is about other rows" in said
 
 
-def test_files_that_are_no_proofs_are_refused_in_one_sentence(tmp_path, capsys):
+def test_files_that_are_no_proofs_are_refused_in_one_sentence(path, tmp_path, capsys):
     problem = load("iris")
-    path = tmp_path / "iris.npz"
     bad = tmp_path / "bad.npz"
     run("mrc_ccg", problem, rounds(3), proof=path)
-    header = read(path).header
-    arrays = read(path).arrays
+    proof = read(path)
 
     def written(**changed):
-        text = json.dumps(header | changed).encode()
-        np.savez(bad, header=np.frombuffer(text, "u1"), **arrays)
+        bad.write_bytes(npz(proof.header | changed, proof.arrays))
 
     forgeries = {
         "": lambda: np.savez(bad, X=problem.X),

@@ -2,15 +2,13 @@
 
 import os
 import signal
-import subprocess
-import sys
 import threading
 from pathlib import Path
 
 import psutil
 import pytest
 from helpers import each, slow, wait
-from helpers.processes import begun, ended_from_outside, job
+from helpers.processes import begun, ended_from_outside, job, started
 
 from workbench.runs.engine import execute
 from workbench.runs.worker import DIED, TOO_LONG, Limits, one_thread, timed_alone
@@ -99,8 +97,7 @@ def test_a_worker_in_compiled_code_ends_with_its_command(number, tmp_path):
     """A script of two tasks, without a guard of main, of which the second hangs."""
     (script := tmp_path / "script.py").write_text(SCRIPT.format(folder=str(tmp_path)))
     own = {"PYTHONPATH": str(Path(__file__).parents[1]), "TASKS_OF": str(tmp_path)}
-    command = [sys.executable, script]
-    process = subprocess.Popen(command, env=os.environ | own, start_new_session=True)
+    process = started(script, **own)
     wait(lambda: begun(tmp_path, "two"), 300, process)
     assert ended_from_outside(
         process, getattr(signal, number), "TASKS_OF", str(tmp_path)

@@ -4,29 +4,16 @@ import re
 
 from helpers import each, refuses
 
+from workbench import explore, grid, load, run, sweep
 from workbench.arena import contest
 from workbench.core.stream import below, processor_seconds, rounds, seconds, stopping
-from workbench.data import load
-from workbench.live import explore
-from workbench.live.replay import record
-from workbench.runs.grid import grid
-from workbench.runs.run import run
-from workbench.runs.sweep import sweep
 
 IRIS = load("iris")
-PARAMETERS = {"C": 0.5}
-FORMS = {  # the one form, which all accept
-    "run": lambda: run("ww_walrus", IRIS, rounds(1), parameters=PARAMETERS),
-    "record": lambda: record("ww_walrus", IRIS, rounds(1), parameters=PARAMETERS),
-    "grid": lambda: grid("ww_walrus", "iris", rounds(1), parameters=PARAMETERS),
-    "explore": lambda: explore("ww_walrus", "iris", parameters=PARAMETERS),
-}
 OTHERWISE = {  # what somebody writes instead, and a part of the answer
     "write run(solver, problem, *rules": lambda: run(IRIS, "ww_walrus", rounds(1)),
     "got 'ww_walrus' instead of data": lambda: run("iris", "ww_walrus"),
     "write grid(solvers, data, *rules": lambda: grid("iris", "ww_walrus, mrc_lp"),
     "write explore(solvers, problem": lambda: explore("iris", ["ww_walrus"]),
-    "got ['mrc_lp'] instead": lambda: explore(IRIS, ["mrc_lp"]),
     "write contest(data, entries)": lambda: contest(["ww_walrus"], ["iris"]),
     "such as load('digits'), got 'iris'": lambda: run("ww_walrus", "iris", rounds(1)),
     "give parameters as parameters=": lambda: run("ww_walrus", IRIS, {"C": 1.0}),
@@ -37,11 +24,6 @@ OTHERWISE = {  # what somebody writes instead, and a part of the answer
     "must be left out": lambda: grid("mrc_lp", "iris", rounds(1), stop={"cpu": 1}),
     "must be those of grid(": lambda: sweep("ww_walrus"),
 }
-
-
-@each("name", FORMS)
-def test_all_take_solver_data_rules_and_parameters(name):
-    assert FORMS[name]()
 
 
 @each("answer", OTHERWISE)

@@ -11,13 +11,11 @@ from helpers import each, module_fixture
 from hypothesis import given
 from hypothesis import strategies as st
 
-from workbench import SOLVERS
+from workbench import SOLVERS, Figures, grid
 from workbench.arena import match
 from workbench.arena.entries import entry
-from workbench.figures import Figures
 from workbench.runs import engine, mill, sweep
 from workbench.runs.engine import PACKAGE, code, key, sources
-from workbench.runs.grid import grid
 from workbench.runs.notebooks import find
 from workbench.runs.sweep import point_key
 from workbench.runs.worker import Limits
@@ -37,18 +35,14 @@ plain = st.recursive(
 )
 
 
-def same(a, b):
-    """Tell whether two values are one in the sense of keys: 1 is 1.0, True is not 1."""
-    if isinstance(a, dict) and isinstance(b, dict):
-        return set(a) == set(b) and all(same(a[name], b[name]) for name in a)
-    if isinstance(a, list) and isinstance(b, list):
-        return len(a) == len(b) and all(map(same, a, b))
-    number = (int, float)
-    if isinstance(a, number) and isinstance(b, number):
-        return isinstance(a, bool) == isinstance(b, bool) and (
-            a == b or (a != a and b != b)
-        )
-    return type(a) is type(b) and a == b
+def written(value):
+    """Return a value as keys should see it: 1 is 1.0, True is not 1, nan is nan."""
+    if isinstance(value, dict):
+        return {name: written(part) for name, part in value.items()}
+    if isinstance(value, list):
+        return [written(part) for part in value]
+    whole = isinstance(value, float) and value.is_integer()
+    return repr(int(value) if whole else value)
 
 
 @module_fixture
@@ -69,17 +63,17 @@ def test_the_order_of_names_does_not_count(parts, random):
 
 @given(plain, plain)
 def test_keys_differ_exactly_where_values_do(a, b):
-    assert (key(value=a) == key(value=b)) == same(a, b)
-    assert (
-        key(n=1)
-        == key(n=1.0)
-        == key(n=np.int64(1))
-        == key(n=np.float32(1))
-        != key(n=True)
-    )
+    assert (key(value=a) == key(value=b)) == (written(a) == written(b))
+    assert key(n=1) == key(n=np.int64(1)) == key(n=np.float32(1)) != key(n=True)
+
+
+def changed_key(point, problem, *, timed=False, **changes):
+    """Return the key of a point with these changes."""
+    return point_key(replace(point, **changes), problem.checksum, timed)
 
 
 def test_whatever_changes_a_run_changes_its_key(point, iris):
+    before = changed_key(point, iris)
     for counts, change in (
         (True, {"solver": "mrc_splitting"}),
         (True, {"stop": {"gap": 1.0000001e-3, "rounds": 50}}),
@@ -88,38 +82,25 @@ def test_whatever_changes_a_run_changes_its_key(point, iris):
         (True, {"repetition": 1}),
         (False, {"data": "lost or iris", "varied": ("eps1",)}),
     ):
-        changed = point_key(replace(point, **change), iris.checksum, False)
-        assert (changed != point_key(point, iris.checksum, False)) == counts
+        assert (changed_key(point, iris, **change) != before) == counts
 
 
 @each("name", SOLVERS)
 def test_every_parameter_of_every_solver_is_in_the_key(name, iris):
     [point] = grid(name, "iris", stop={"rounds": 1}, test=0.3)
-    seen = {point_key(point, iris.checksum, False)}
-    for parameter, value in point.parameters.items():
-        if isinstance(value, str):
-            other = "linear"  # a kernel
-        else:
-            other = (
-                7
-                if value in (None, np.inf)
-                else not value
-                if value is True
-                else value + 1
-            )
-        parameters = {**point.parameters, parameter: other}
-        seen.add(point_key(replace(point, parameters=parameters), iris.checksum, False))
+    seen = {changed_key(point, iris)}
+    for parameter in point.parameters:
+        parameters = point.parameters | {parameter: "another"}
+        seen.add(changed_key(point, iris, parameters=parameters))
     assert len(seen) == 1 + len(point.parameters)
 
 
 def test_timed_runs_are_apart_and_each_is_a_measurement(point, iris):
-    untimed, timed = (point_key(point, iris.checksum, timed) for timed in (False, True))
-    assert untimed != timed
     # A seed that changes neither data nor parameters changes no result, but it is a
     # run.
-    other = replace(point, seed=1)
-    assert point_key(other, iris.checksum, False) == untimed
-    assert point_key(other, iris.checksum, True) != timed
+    assert changed_key(point, iris, seed=1) == changed_key(point, iris)
+    timed = [changed_key(point, iris, timed=True, seed=seed) for seed in (0, 1)]
+    assert len({changed_key(point, iris), *timed}) == 3
 
 
 def keys_of(solver, iris):
@@ -127,7 +108,7 @@ def keys_of(solver, iris):
     [point] = grid(solver, "iris", stop={"rounds": 1}, test=0.3)
     contender = match.Match("iris", 0, solver, entry(solver), 1.0, 1.0, None, False)
     sources.cache_clear()
-    return point_key(point, iris.checksum, False), match.match_key(contender, iris)
+    return changed_key(point, iris), match.match_key(contender, iris)
 
 
 def test_versions_of_libraries_and_named_functions_count(iris, monkeypatch):

@@ -9,43 +9,37 @@ import os
 from functools import partial
 
 import matplotlib.pyplot as plt
+import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 from helpers import refuses
 from helpers.streams import ROWS
 
-from workbench import load, rounds, run
+from workbench import Figures, grid, load, rounds, run, sweep
 from workbench.core.trace import Trace, encode
-from workbench.figures import Figures
 from workbench.runs import results
-from workbench.runs.grid import grid
 from workbench.runs.mill import make
 from workbench.runs.notebooks import CHECKOUT, FOLDER, read
 from workbench.runs.results import read_results, setting, there, write_results
 from workbench.runs.run import resolve
-from workbench.runs.sweep import sweep
+
+SOLVERS = {"ww_walrus": {"C": [0.1, 1.0]}}
+DATA = ["wine @ range"]
 
 
 @pytest.fixture
 def kept(tmp_path, redraw, no_workers):
     """A sweep and its file of results, from which figures are drawn."""
-    points = grid(
-        {"ww_walrus": {"C": [0.1, 1.0]}},
-        ["wine @ range"],
-        stop={"rounds": 3},
-        seeds=2,
-        test=0.3,
-    )
+    path = tmp_path / "x.parquet"
+    points = grid(SOLVERS, DATA, stop={"rounds": 3}, seeds=2, test=0.3)
     done = sweep(points, folder=tmp_path / "points")
-    write_results(
-        tmp_path / "results" / "x.parquet", done.traces(), {"C": 0.5, "timing": False}
-    )
-    redraw(tmp_path / "results" / "x.parquet")
+    write_results(path, done.traces(), {"C": 0.5, "timing": False})
+    redraw(path)
     return points, done
 
 
 def test_traces_come_back_as_they_were(kept, tmp_path):
-    traces, parameters = read_results(tmp_path / "results" / "x.parquet")
+    traces, parameters = read_results(tmp_path / "x.parquet")
     assert parameters == {"C": 0.5, "timing": False}
     before = {trace.header["key"]: trace for trace in kept[1].traces()}
     assert len(traces) == len(before) == 4
@@ -73,9 +67,7 @@ def test_a_sweep_from_results_runs_nothing_and_reads_no_data(
 
 
 def test_a_point_without_a_result_is_a_failure(kept, tmp_path):
-    other = grid(
-        {"ww_walrus": {"C": [2.0]}}, ["wine @ range"], stop={"rounds": 3}, test=0.3
-    )
+    other = grid({"ww_walrus": {"C": [2.0]}}, DATA, stop={"rounds": 3}, test=0.3)
     (reason,) = sweep(other).failures.values()
     assert reason == "no run with these settings is in the results"
     about = {"solver": "a", "stop": {}, "timed": False}
@@ -100,9 +92,8 @@ def test_a_long_run_keeps_a_row_in_each_half_per_cent(tmp_path):
     traces = [Trace({"solver": "a", "key": f"{i}", "seed": i}, rows) for i in range(2)]
     write_results(tmp_path / "a.parquet", traces, {"C": 1.0})
     write_results(tmp_path / "b.parquet", traces[::-1], {"C": 1.0})
-    assert (tmp_path / "a.parquet").read_bytes() == (
-        tmp_path / "b.parquet"
-    ).read_bytes()
+    first, second = ((tmp_path / f"{name}.parquet").read_bytes() for name in "ab")
+    assert first == second
     kept = [row["round"] for row in read_results(tmp_path / "a.parquet")[0][0].rows]
     assert kept[:201] == list(range(201)) and kept[-1] == 4999 and len(kept) < 900
     assert all(
@@ -110,61 +101,36 @@ def test_a_long_run_keeps_a_row_in_each_half_per_cent(tmp_path):
     )
 
 
-PROBLEM = {
-    "name": "blobs",
-    "n": 60,
-    "d": 4,
-    "k": 3,
-    "synthetic": False,
-    "checksum": "ab12",
-}
-
-
-def made(key, rows=ROWS, solver="ccg", **header):
-    return Trace(
-        {"key": key, "solver": solver, "problem": PROBLEM, "data": key} | header, rows
-    )
+PROBLEM = {"n": 60, "d": 4, "k": 3, "synthetic": False, "checksum": "ab12"}
+HEADER = {"key": "a", "solver": "ccg", "data": "x", "problem": PROBLEM}
+HEADER |= {"parameters": {"C": 1.0}, "seed": 3, "repetition": 1, "timed": True}
 
 
 def test_a_table_has_a_row_for_each_row_and_the_columns_of_all(tmp_path):
-    first = made("a", parameters={"C": 1.0}, seed=3, repetition=1, timed=True)
-    second = Trace(
-        {"key": "b", "solver": "bare"}, [{"round": 0, "seconds": 0.5, "primal": 2}]
-    )
-    write_results(tmp_path / "t.parquet", [second, first, made("no rows", [])])
-    table = pq.read_table(tmp_path / "t.parquet")
-    assert set(table.column_names) == {
-        *"run solver data n d k seed repetition timed p_C".split(),
+    bare = {"key": "b", "solver": "bare"}
+    second = Trace(bare, [{"round": 0, "seconds": 0.5, "primal": 2}])
+    none = Trace(HEADER | {"key": "no rows", "seed": 4}, [])
+    write_results(tmp_path / "t.parquet", [second, Trace(HEADER, ROWS), none])
+    table = pd.read_parquet(tmp_path / "t.parquet").set_index("run")
+    assert set(table) == {
+        *"solver data n d k seed repetition timed p_C".split(),
         *"round seconds upper lower gap primal stopped_by".split(),
     }
-    rows = {name: [r for r in table.to_pylist() if r["run"] == name] for name in "ab"}
-    values = {name: value for name, value in rows["b"][0].items() if value is not None}
-    assert values == {
-        "run": "b",
-        "solver": "bare",
-        "round": 0,
-        "seconds": 0.5,
-        "primal": 2,
-    }
-    for given, read_back in zip(ROWS, rows["a"], strict=True):
-        assert str(read_back) == str(read_back | given | {"stopped_by": "2 rounds"})
-        assert read_back["p_C"] == 1.0
-        assert read_back["timed"] is True
-        assert read_back["n"] == 60
+    values = {"solver": "bare", "round": 0, "seconds": 0.5, "primal": 2}
+    assert table.loc["b"].dropna().to_dict() == values
+    rows = table.loc["a"]
+    assert (rows[["p_C", "timed", "n"]] == [1.0, True, 60]).all(axis=None)
+    given = pd.DataFrame(ROWS).assign(stopped_by="2 rounds").set_index(rows.index)
+    pd.testing.assert_frame_equal(rows[list(given)], given, check_dtype=False)
 
 
 def test_the_committed_results_name_real_parameters():
     """`--from results` finds a run by its solver's parameters."""
     for path in sorted((CHECKOUT / "results").glob("*.parquet")):
-        headers = [
-            trace.header
-            for trace in read_results(path)[0]
-            if "call" not in trace.header
-        ]
-        for header in {header["solver"]: header for header in headers}.values():
-            assert set(header["parameters"]) == set(resolve(header["solver"], {})[1]), (
-                path
-            )
+        headers = [trace.header for trace in read_results(path)[0]]
+        named = {h["solver"]: h["parameters"] for h in headers if "call" not in h}
+        for solver, parameters in named.items():
+            assert parameters.keys() == resolve(solver, {})[1].keys(), path
 
 
 def test_nothing_to_write_writes_nothing(tmp_path):
@@ -172,7 +138,7 @@ def test_nothing_to_write_writes_nothing(tmp_path):
     with refuses("there are none to write"):
         write_results(path, [])
     assert os.listdir(tmp_path) == []
-    write_results(path, [made("a")])
+    write_results(path, [Trace(HEADER, ROWS)])
     whole = path.read_bytes()
     metadata = pq.read_schema(path).metadata
     damaged = [b"", b"PAR1", b"x" * 100, whole[:-90], bytes(len(whole))]
@@ -262,9 +228,8 @@ def test_a_run_is_kept_by_its_values_made_once_and_recalled(figures, tmp_path, r
         figures.kept(counting(calls, "interrupted"))("iris", 0.5)
     assert len(calls) == 5
     figures.kept(counting([]))("iris", 0.5)
-    [damaged] = [
-        p for p in tmp_path.rglob("*.jsonl") if '"data": "iris"' in p.read_text()
-    ]
+    files = tmp_path.rglob("*.jsonl")
+    [damaged] = [path for path in files if '"data": "iris"' in path.read_text()]
     whole = damaged.read_bytes()
     for content in (b"", whole[:-9], whole[: whole.rindex(b"{")]):
         damaged.write_bytes(content)

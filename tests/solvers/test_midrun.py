@@ -21,6 +21,7 @@ from helpers.solvers import (
     TWO_CLASSES,
     affine,
     after,
+    check_bounds,
     objective,
     observe,
     suited,
@@ -90,15 +91,13 @@ AFTER = 25
 FOUND = {}  # the optima, by what they depend on
 
 
-def settings(name, parameter):
-    columns = {}
+def made(name, parameter, old, new, blobs):
+    """Return a problem, and the solver's settings with the old and the new value."""
+    problem = suited(name, blobs(n=40, d=16 if name in TWO_CLASSES else 4, k=4))
+    base = SHORT.get(name, {}) | OWN.get(name, {})
     if parameter in ("m_max", "eps2") and name.startswith("mrc"):
-        columns["columns"] = True
-    return SHORT.get(name, {}) | OWN.get(name, {}) | columns
-
-
-def made(name, blobs):
-    return suited(name, blobs(n=40, d=16 if name in TWO_CLASSES else 4, k=4))
+        base |= {"columns": True}
+    return problem, base | {parameter: old}, base | {parameter: new}
 
 
 def seen(name, problem, parameters, state=None, most=AFTER):
@@ -170,10 +169,7 @@ def test_every_solver_says_which_of_its_parameters_are_live():
 
 @each("name, parameter, old, new", PAIRS)
 def test_all_is_true_of_the_new_value(name, parameter, old, new, blobs):
-    problem = made(name, blobs)
-    base = settings(name, parameter)
-    before = base | {parameter: old}
-    later = base | {parameter: new}
+    problem, before, later = made(name, parameter, old, new, blobs)
     # Bounds of the old value, if they stay, are seen to be false when they are narrow.
     state = after(400 if name in NEW else BEFORE, name, problem, **before)
     whole = pickle.dumps(state)
@@ -207,17 +203,6 @@ def check_objective(name, problem, branch, parameters):
             assert lowered(name, row) == approx(claim, rel=1e-4, abs=1e-6)
 
 
-def check_bounds(rows, interval):
-    """Check that bounds hold an optimum in this interval, and only improve."""
-    lower, upper = interval
-    best = [[row[key] for row in rows] for key in ("lower", "upper", "gap")]
-    assert max(best[0]) <= upper + 1e-6
-    assert min(best[1]) >= lower - 1e-6
-    assert np.all(np.diff(best[0]) >= 0)
-    assert np.all(np.diff(best[1]) <= 0)
-    assert np.array_equal(best[2], np.subtract(best[1], best[0]))
-
-
 def check_gaps(rows, fresh):
     """Check that a branch ends nearly as near the optimum as a run of its own."""
     last = rows[-1]
@@ -233,22 +218,20 @@ ENDS = [pair for pair in PAIRS if pair.values[1] in STOPS]
 
 @each("name, parameter, old, new", MOVES)
 def test_the_next_rounds_are_those_of_the_new_value(name, parameter, old, new, blobs):
-    problem = made(name, blobs)
-    base = settings(name, parameter)
-    state = after(0, name, problem, **base | {parameter: old})
+    problem, before, later = made(name, parameter, old, new, blobs)
+    state = after(0, name, problem, **before)
     runs = []
-    for setting in (old, new):
-        branch = seen(name, problem, base | {parameter: setting}, state, 4)[1:]
+    for settings in (before, later):
+        branch = seen(name, problem, settings, state, 4)[1:]
         runs.append([(row, s.scores(problem.X).tolist()) for row, s in branch])
     assert runs[0] != runs[1]
 
 
 @each("name, parameter, old, new", ENDS)
 def test_the_end_is_that_of_the_new_value(name, parameter, old, new, blobs):
-    problem = made(name, blobs)
-    base = settings(name, parameter)
-    state = after(100, name, problem, **base | {parameter: old})
-    more = len(seen(name, problem, base | {parameter: new}, state, 100))
+    problem, before, later = made(name, parameter, old, new, blobs)
+    state = after(100, name, problem, **before)
+    more = len(seen(name, problem, later, state, 100))
     if new < old if parameter.startswith("eps") else new > old:
         assert more > 1
     elif name == "cuts_constant_time":  # satisfied samples are counted again

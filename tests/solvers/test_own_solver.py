@@ -1,11 +1,10 @@
 """The documented example becomes a solver by one line of the registry."""
 
-import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 from shutil import copyfile, copytree, ignore_patterns
+
+from helpers.processes import started
 
 ROOT = Path(__file__).parents[2]
 EXAMPLE = ROOT / "examples" / "frank_wolfe.py"
@@ -73,9 +72,7 @@ if __name__ == "__main__":
 """
 
 
-def test_one_line_and_a_solver_is_everywhere_and_held_to_all(
-    tmp_path,
-):
+def test_one_line_and_a_solver_is_everywhere_and_held_to_all(tmp_path, monkeypatch):
     """Also, a live parameter that the solver does not handle is found out."""
     said = (ROOT / "CONTRIBUTING.md").read_text("utf-8")
     assert "examples/frank_wolfe.py" in said and LINE.strip() in said
@@ -91,13 +88,12 @@ def test_one_line_and_a_solver_is_everywhere_and_held_to_all(
     text = text.replace("SOLVERS = {\n", "SOLVERS = {\n" + LINE, 1)
     (package / "registry.py").write_text(text, "utf-8")
     (tmp_path / "everywhere.py").write_text(PROGRAM)
+    monkeypatch.chdir(tmp_path)
     own = {"PYTHONPATH": str(tmp_path), "WORKBENCH_RUNS": str(tmp_path / "runs")}
-    variables = os.environ | own | {"OMP_NUM_THREADS": "1"}
-    command = [sys.executable, "everywhere.py", str(ROOT / "tests")]
-    kept = {"capture_output": True, "text": True}
-    done = subprocess.run(command, cwd=tmp_path, env=variables, **kept)
-    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
-    printed, _, tested = done.stdout.partition("everywhere\n")
+    process = started("everywhere.py", ROOT / "tests", **own, OMP_NUM_THREADS="1")
+    out, err = process.communicate()
+    assert process.returncode == 0, out[-3000:] + err[-3000:]
+    printed, _, tested = out.partition("everywhere\n")
     assert "Solvers: frank_wolfe, " in printed
     described = printed.partition("\nFrank-Wolfe: ")[2].splitlines()[1:3]
     assert [line.split()[:3] for line in described] == [
@@ -112,12 +108,10 @@ def test_one_line_and_a_solver_is_everywhere_and_held_to_all(
     promised = re.findall(r"`-k (\w+)`", said)
     own = {name for name in tried if f"{name}[frank_wolfe" in honest}
     assert not [name for name in own if not any(word in name for word in promised)]
-    tests = "".join(
-        path.read_text("utf-8") for path in (ROOT / "tests").rglob("test_*.py")
-    )
-    assert not [
-        word for word in promised if not re.search(rf"def test_\w*{word}", tests)
-    ]
+    files = (ROOT / "tests").rglob("test_*.py")
+    tests = "".join(path.read_text("utf-8") for path in files)
+    missing = [w for w in promised if not re.search(rf"def test_\w*{w}", tests)]
+    assert not missing
     assert "which_of_its_parameters_are_live" in honest and "colour" in honest
     false_bounds = re.findall(r">       assert (?:max|min)\(best\[", dishonest)
     assert len(false_bounds) == 2, dishonest[-3000:]
