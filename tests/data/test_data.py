@@ -91,7 +91,7 @@ def test_a_pair_of_rows_and_labels():
         (
             {"source": "iris", "test": 1.5},
             ValueError,
-            "test: must be None or lie strictly",
+            "test: must lie strictly",
         ),
     ],
 )

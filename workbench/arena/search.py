@@ -1,7 +1,5 @@
 """The arena's search for parameters, with the same budget and rules for all solvers."""
 
-from __future__ import annotations
-
 import signal
 import threading
 from collections.abc import Callable, Iterator, Mapping

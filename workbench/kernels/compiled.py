@@ -30,8 +30,9 @@ CHECKSUM_BYTES = 32
 VERSIONS = f"{numba.__version__} {llvmlite.__version__} {np.__version__}"
 
 
-def njit(*, cache: bool = False, **options) -> Callable[[Callable], Callable]:
-    """Return ``numba.njit(**options)``; `cache` stores machine code in `folder()`."""
+def njit(*, cache: bool = True, **options) -> Callable[[Callable], Callable]:
+    """Return ``numba.njit(**options)``, whose machine code is stored in `folder()`
+    unless `cache` is false."""
 
     def compiled(function: Callable) -> Callable:
         kernel = numba.njit(**options)(function)

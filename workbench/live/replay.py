@@ -3,8 +3,6 @@
 >>> Replay(record("mrc_ccg", problem, below("gap", 0.01)))    # doctest: +SKIP
 """
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import json
