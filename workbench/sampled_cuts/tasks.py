@@ -14,8 +14,8 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from workbench.core.problem import Problem
-from workbench.core.structures import SequenceProblem, TreeProblem
+from workbench.core.problem import Array, Problem
+from workbench.core.structures import SequenceProblem
 from workbench.kernels.compiled import njit
 from workbench.sampled_cuts.chain import viterbi
 
@@ -24,16 +24,16 @@ class Answers(NamedTuple):
     """The most violating outputs of n units, with their losses and gains, both (n,)."""
 
     outputs: Any  # each task has its own type
-    losses: np.ndarray
-    gains: np.ndarray
+    losses: Array
+    gains: Array
 
 
 class Cut(NamedTuple):
     """A vector sum_u phi(x_u) B[u] over m parts, `B` (m, K), and explicit weights."""
 
-    parts: np.ndarray
-    B: np.ndarray
-    explicit: np.ndarray
+    parts: Array
+    B: Array
+    explicit: Array
 
 
 class Task(Protocol):
@@ -48,22 +48,22 @@ class Task(Protocol):
     """
 
     n: int
-    parts: np.ndarray
+    parts: Array
     K: int
     explicit: int
 
-    def of(self, units: np.ndarray) -> Task:
+    def of(self, units: Array) -> Task:
         """Return the task of these units alone; a unit may occur several times."""
 
-    def answers(self, F: np.ndarray, v: np.ndarray) -> Answers:
+    def answers(self, F: Array, v: Array) -> Answers:
         """Return argmax_y [Delta(y_i, y) + w.Psi(x_i, y)] for every unit.
 
         The loss is 0 if no output violates."""
 
-    def gains(self, F: np.ndarray, v: np.ndarray, answers: Answers) -> np.ndarray:
+    def gains(self, F: Array, v: Array, answers: Answers) -> Array:
         """Return w.dPsi_i (n,), the score of each true output minus its answer's."""
 
-    def cut(self, answers: Answers, units: np.ndarray, weight: float) -> Cut:
+    def cut(self, answers: Answers, units: Array, weight: float) -> Cut:
         """Return `weight` times the sum of dPsi_i over units, which may repeat."""
 
 
@@ -83,8 +83,8 @@ class Binary:
     signs : (n,) the labels, -1 or 1
     """
 
-    parts: np.ndarray
-    signs: np.ndarray
+    parts: Array
+    signs: Array
     K = 1
     explicit = 0
 
@@ -119,8 +119,8 @@ class Multiclass:
     K : int, the number of labels
     """
 
-    parts: np.ndarray
-    y: np.ndarray
+    parts: Array
+    y: Array
     K: int
     explicit = 0
 
@@ -148,25 +148,8 @@ class Multiclass:
         return Cut(self.parts[units], B, NONE)
 
 
-@dataclass(frozen=True, eq=False)
-class CostSensitive(Multiclass):
-    """:class:`Multiclass` with another loss, for example the loss of a taxonomy.
-
-    Attributes
-    ----------
-    costs : (K, K) losses, Delta(y, y') = costs[y, y']
-    """
-
-    costs: np.ndarray
-
-    def answers(self, F, v):
-        labels = np.argmax(F + self.costs[self.y], axis=1)
-        answers = Answers(labels, self.costs[self.y, labels], NONE)
-        return answers._replace(gains=self.gains(F, v, answers))
-
-
 # Without NaN, vector instructions can find the largest score of a row.
-@njit(cache=True, nogil=True, fastmath={"nnan", "nsz"}, error_model="numpy")
+@njit(nogil=True, fastmath={"nnan", "nsz"}, error_model="numpy")
 def multiclass_answers(F, y, labels, losses, gains):
     """Write the most violating label of each row, its loss and its gain.
 
@@ -208,9 +191,9 @@ class Chain:
     mean_length : float, the mean length of all sequences, even if these are a sample
     """
 
-    parts: np.ndarray
-    y: np.ndarray
-    starts: np.ndarray
+    parts: Array
+    y: Array
+    starts: Array
     K: int
     mean_length: float
 
@@ -261,7 +244,7 @@ class Chain:
         B = differences(y[wrong], labels[wrong], self.K, weight)
         return Cut(self.parts[positions[wrong]], B, counts.ravel())
 
-    def _positions(self, units) -> tuple[np.ndarray, np.ndarray]:
+    def _positions(self, units) -> tuple[Array, Array]:
         """Return the positions of these sequences, and their starts among these."""
         lengths = self.starts[units + 1] - self.starts[units]
         starts = np.append(0, np.cumsum(lengths))
@@ -269,7 +252,7 @@ class Chain:
         return np.arange(starts[-1]) + shift, starts
 
 
-def differences(y: np.ndarray, labels: np.ndarray, K: int, weight: float) -> np.ndarray:
+def differences(y: Array, labels: Array, K: int, weight: float) -> Array:
     """Return rows with `K` entries: `weight` at y, and -`weight` at the other label."""
     B = np.zeros((len(y), K))
     rows = np.arange(len(y))
@@ -284,8 +267,6 @@ def task_of(problem: Problem):
     if isinstance(problem, SequenceProblem):
         mean_length = problem.n / (len(problem.starts) - 1)
         return Chain(parts, problem.y, problem.starts, problem.k, mean_length)
-    if isinstance(problem, TreeProblem):
-        return CostSensitive(parts, problem.y, problem.k, problem.costs)
     if problem.k == 2:
         return Binary(parts, np.where(problem.y == 1, 1.0, -1.0))
     return Multiclass(parts, problem.y, problem.k)
