@@ -16,8 +16,6 @@ Ridge's labels are stated as 0 and 1, with half the weights: its objective is th
 eighth as large, and fractions of the optimum are the same.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 from itertools import combinations
@@ -32,12 +30,12 @@ from sklearn.utils.class_weight import compute_class_weight
 from workbench.core.checks import (
     as_array,
     as_number,
+    check_known,
     check_matrix,
     check_positive,
     shown,
 )
-from workbench.core.kinds import Given, Matrix, Record
-from workbench.core.names import hint
+from workbench.core.kinds import Array, Given, Matrix, Record
 from workbench.core.problem import Problem
 from workbench.estimators.base import Classifier
 from workbench.proofs import checker
@@ -63,7 +61,7 @@ class Part(NamedTuple):
     header: Statement
     arrays: Arrays
     X: Matrix
-    y: np.ndarray
+    y: Array
     pair: tuple[int, int] | None = None
 
 
@@ -156,27 +154,18 @@ def check_model(model: Given) -> None:
         )
 
 
-def by_scikit(m: Given, problem: Problem, rows: np.ndarray, n: int) -> Iterator[Part]:
-    """Yield the parts of a fitted classifier of scikit-learn.
-
-    Parameters
-    ----------
-    m : a fitted classifier of a class in :data:`STATED`
-    problem : the classifier's training rows, each as often as its weight
-    rows, n : the indices of the problem's rows among the n training rows
-    """
+def by_scikit(m: Given, problem: Problem) -> Iterator[Part]:
+    """Yield the parts of a fitted classifier of a class in :data:`STATED`."""
     m._validate_params()  # parameters may be set after the fit
     header = {"intercept": "free"} | STATED[type(m)](m)
     if not getattr(m, "fit_intercept", True):
         header["intercept"] = None
     C = float(getattr(m, "C", 1.0))
-    if isinstance(m, SGDClassifier):
-        C = problem.n / n  # a repeated row counts in this mean
     k = problem.k
     labels = problem.classes[problem.y]
     costs = C * compute_class_weight(m.class_weight, classes=problem.classes, y=labels)
     if isinstance(m, SVC):
-        yield from by_pair(m, problem, header, costs, rows, n)
+        yield from by_pair(m, problem, header, costs)
         return
     outputs = 1 if k == 2 else k
     W = matrix(getattr(m, "coef_", None), "coef_", (outputs, problem.d)).T
@@ -194,10 +183,7 @@ def by_scikit(m: Given, problem: Problem, rows: np.ndarray, n: int) -> Iterator[
 def by_hand(weights: Given, problem: Problem, settings: Settings) -> Iterator[Part]:
     """Yield the parts of weights without a model."""
     loss = settings.loss
-    if not isinstance(loss, str) or loss not in checker.LOSSES:
-        raise ValueError(
-            f"loss: {shown(loss)} is unknown; {hint(str(loss), checker.LOSSES)}"
-        )
+    check_known(loss, checker.LOSSES, "loss")
     W = matrix(weights, "W")
     if len(W) == 1 and np.ndim(weights) == 1:
         W = W.T
@@ -218,9 +204,7 @@ def by_hand(weights: Given, problem: Problem, settings: Settings) -> Iterator[Pa
     yield from by_class(problem, header, C, costs, of_outputs(W, K), b)
 
 
-def matrix(
-    values: Given, argument: str, shape: tuple[int, int] | None = None
-) -> np.ndarray:
+def matrix(values: Given, argument: str, shape: tuple[int, int] | None = None) -> Array:
     """Return finite numbers as a float64 matrix of this shape.
 
     One dimension becomes one row.
@@ -234,7 +218,7 @@ def matrix(
     return values.astype(float)
 
 
-def intercepts(values: Given, K: int, argument: str) -> np.ndarray:
+def intercepts(values: Given, K: int, argument: str) -> Array:
     """Return K intercepts; a single one is repeated."""
     values = np.atleast_1d(as_array(values, argument))
     if values.shape == (1,):
@@ -246,9 +230,9 @@ def by_class(
     problem: Problem,
     header: Record,
     C: float,
-    costs: np.ndarray,
-    W: np.ndarray,
-    b: np.ndarray,
+    costs: Array,
+    W: Array,
+    b: Array,
 ) -> Iterator[Part]:
     """Yield one part for all classes, or one for each class against the rest.
 
@@ -264,21 +248,10 @@ def by_class(
         yield part(problem.X, y, header, np.array([C, cost]), arrays)
 
 
-def by_pair(
-    m: SVC,
-    problem: Problem,
-    header: Record,
-    costs: np.ndarray,
-    rows: np.ndarray,
-    n: int,
-) -> Iterator[Part]:
+def by_pair(m: SVC, problem: Problem, header: Record, costs: Array) -> Iterator[Part]:
     """Yield the parts of an SVC, one for each pair of classes, with its dual point."""
     k = problem.k
-    counts = np.bincount(rows, minlength=n)
-    is_numbered = counts.all()
     has_kernel = "kernel" in header
-    if has_kernel and not is_numbered:
-        raise ValueError("sample_weight: must be positive, or SVC misnumbers its rows")
     sign = 1.0 if k == 2 else -1.0  # scikit-learn flips it for two classes
     pairs = list(combinations(range(k), 2))
     codes = np.repeat(np.arange(k), m.n_support_)
@@ -290,12 +263,11 @@ def by_pair(
     for p, (i, j) in enumerate(pairs):
         chosen = np.flatnonzero((problem.y == i) | (problem.y == j))
         y = (problem.y[chosen] == j).astype(int)
-        weights = np.zeros(n)
+        weights = np.zeros(problem.n)
         weights[m.support_] = np.select([codes == i, codes == j], dual[[j - 1, i]])
-        # Repeated rows share their weight.
-        A = (weights / np.maximum(counts, 1))[rows[chosen]]
+        A = weights[chosen]
         arrays: Arrays = {"b": b[[p]]}
-        if A.any() and is_numbered:
+        if A.any():
             arrays |= sparse(balanced(np.abs(A), y)[:, None], exact=True)
         if has_kernel:
             basis = np.flatnonzero(A) if A.any() else np.zeros(1, int)
@@ -307,9 +279,9 @@ def by_pair(
 
 def part(
     X: Matrix,
-    y: np.ndarray,
+    y: Array,
     header: Record,
-    costs: np.ndarray,
+    costs: Array,
     arrays: Arrays,
     pair: tuple[int, int] | None = None,
 ) -> Part:
