@@ -35,7 +35,7 @@ from workbench.figures.style import (
     mark_minor_ticks,
     use_style,
 )
-from workbench.runs.engine import PACKAGE, key, place_of, sources
+from workbench.runs.engine import key, place_of
 from workbench.runs.mill import notebook_key, timed
 from workbench.runs.notebooks import FOLDER, Notebook, read
 from workbench.runs.results import recalled, write_results
@@ -195,7 +195,7 @@ class Figures:
                         "make it"
                     )
                 return known[call]
-            own = key(call=call, notebook=self.key, package=sources(PACKAGE))
+            own = key(call=call, notebook=self.key)
             path = runs_folder() / "points" / place_of(own)
             trace = _whole(path)
             if trace is None:

@@ -69,7 +69,7 @@ class Scratch(NamedTuple):
     stepping: Array  # (M,) the classes whose alpha changes
 
 
-@njit()
+@njit
 def visit_rows(blocks, at, data, order, sets, rule, seen):
     """Visit rows, beginning at position `at` of `order`.
 
@@ -109,7 +109,7 @@ def visit_rows(blocks, at, data, order, sets, rule, seen):
     return at, 0
 
 
-@njit()
+@njit
 def violators(blocks, i, data, sets, rule, scratch):
     """Write the worst violators outside row i's set to `best`; return their number."""
     out = scratch.out
@@ -125,7 +125,7 @@ def violators(blocks, i, data, sets, rule, scratch):
     return largest(out[:-1], np.float32(level + rule.eps - 1.0), scratch.best)
 
 
-@njit()
+@njit
 def enter(sets, i, g, size, c, score):
     """Put class c into the set of row i; return its size and whether c is now in it.
 
@@ -145,7 +145,7 @@ def enter(sets, i, g, size, c, score):
     return max(size, place + 1), True
 
 
-@njit()
+@njit
 def largest(out, threshold, best):
     """Write the best classes above `threshold` to `best`; return their number."""
     count = 0
@@ -164,7 +164,7 @@ def largest(out, threshold, best):
     return count
 
 
-@njit()
+@njit
 def violation_level(sets, i, g, size, cost):
     """Return the lowest score of a class whose alpha may grow; violators exceed it."""
     level = g[0] if sets.alpha[i, 0] < cost else np.inf
@@ -174,7 +174,7 @@ def violation_level(sets, i, g, size, cost):
     return level
 
 
-@njit()
+@njit
 def choose_block(alpha, g, level, size, block):
     """Write the places of a block of a set to `block`; return their number.
 
@@ -203,7 +203,7 @@ def choose_block(alpha, g, level, size, block):
     return m
 
 
-@njit()
+@njit
 def solve(blocks, i, data, sets, rule, scratch, size):
     """Take the exact step over a block of row i's set; return whether alpha changed."""
     _, _, g, delta, _, block, stepping = scratch
@@ -238,7 +238,7 @@ def solve(blocks, i, data, sets, rule, scratch, size):
     return steps > 0
 
 
-@njit()
+@njit
 def block_step(alpha, scratch, m, cost, curvature):
     """Write the exact step over a block of `m` classes to `delta`.
 
@@ -272,7 +272,7 @@ def block_step(alpha, scratch, m, cost, curvature):
         delta[b] = min(room[b], (beta - g[block[b]]) / curvature)
 
 
-@njit()
+@njit
 def losses(blocks, rows, y, costs, l1):
     """Return the weighted sum of losses under W = soft(V, l1), in double precision."""
     out = np.empty(blocks.k + 1)
@@ -290,7 +290,7 @@ def losses(blocks, rows, y, costs, l1):
     return total
 
 
-@njit()
+@njit
 def norms(values, l1):
     """Return |W|_1 and |W|^2 of W = soft(V, l1), given V; empty slots are zero."""
     one = 0.0

@@ -170,7 +170,7 @@ def matrix_of(blocks: Blocks, l1: float = 0.0) -> sp.csr_array | Array:
     return matrix
 
 
-@njit()
+@njit
 def soft(value, l1):
     """Return `value`, moved by `l1` towards zero; None means 0 at compile time."""
     if l1 is None:
@@ -208,7 +208,7 @@ def position(starts, sizes, classes, f, c, k):
         slot = (slot + np.uint64(1)) & mask
 
 
-@njit()
+@njit
 def slots_for(size, needed, k):
     """Return the size to which a block must grow for `needed` classes."""
     if size == WHOLE:
@@ -221,7 +221,7 @@ def slots_for(size, needed, k):
     return size
 
 
-@njit()
+@njit
 def length_of(size, k):
     """Return the number of slots of a block of this size."""
     if size == WHOLE:
@@ -229,7 +229,7 @@ def length_of(size, k):
     return 1 << int(size) if size else 0
 
 
-@njit()
+@njit
 def reserve(blocks, f, more):
     """Move the entries of feature f to a block with room for `more` further classes."""
     old = blocks.sizes[f]
@@ -259,7 +259,7 @@ def reserve(blocks, f, more):
                 blocks.sums[q] = blocks.sums[p]
 
 
-@njit()
+@njit
 def insert(used, classes, f, c, p):
     """Put class c into the free slot that `position` returned as `p`; return the slot.
 
@@ -271,7 +271,7 @@ def insert(used, classes, f, c, p):
     return slot
 
 
-@njit()
+@njit
 def _insert_all(new, ends, classes, values):
     for f in range(len(ends) - 1):
         if ends[f + 1] > ends[f]:

@@ -166,7 +166,7 @@ def memoir_pegasos(
         yield s
 
 
-@njit()
+@njit
 def epoch(blocks, batch, ends, shrinks, lam, numbers, taken, scratch):
     """Visit all batches of a pass, lines 2 to 14; return the factor by which the pass
     shrinks the W before it.

@@ -85,7 +85,7 @@ def add_dense_scores(data, indices, start, end, shift, W, l1, out):
             out[c] += x * soft(a[c], l1)
 
 
-@njit()
+@njit
 def set_scores(blocks, rows, i, members, l1, g):
     """Write row i times these classes' columns, moved by `l1` towards zero, to `g`."""
     starts, sizes, _, classes, values, _, _, k = blocks
@@ -104,7 +104,7 @@ def set_scores(blocks, rows, i, members, l1, g):
                 g[j] += x * soft(values[q], l1)
 
 
-@njit()
+@njit
 def add_outer(blocks, rows, i, steps, members, mass):
     """Add row i times `steps` to the classes' columns, and `mass` times it to sums."""
     starts, sizes, used, classes, values, sums, _, k = blocks
@@ -132,7 +132,7 @@ def add_outer(blocks, rows, i, steps, members, mass):
                 sums[q] += values.dtype.type(mass * change)
 
 
-@njit()
+@njit
 def lacks_room(blocks, rows, i, more):
     """Return how many slots row i's features need for `more` further classes.
 

@@ -134,7 +134,7 @@ def project(numbers, lam):
     numbers[SCALE] /= max(1.0, length)
 
 
-@njit()
+@njit
 def fold(blocks, numbers):
     """Multiply the scale into U, before it becomes too small."""
     scale = numbers[SCALE]
@@ -144,7 +144,7 @@ def fold(blocks, numbers):
     numbers[SCALE] = 1.0
 
 
-@njit()
+@njit
 def truncate(blocks, thresholds):
     """Move the weights of each class towards zero by its threshold, as in (13)."""
     k = blocks.k
@@ -158,7 +158,7 @@ def truncate(blocks, thresholds):
                 blocks.values[p] = soft(blocks.values[p], thresholds[c])
 
 
-@njit()
+@njit
 def square_of(blocks):
     """Return |U|^2."""
     total = 0.0
@@ -167,7 +167,7 @@ def square_of(blocks):
     return total
 
 
-@njit()
+@njit
 def squared(rows, i):
     """Return |x_i|^2."""
     start, end, _ = span(rows, i)

@@ -147,7 +147,7 @@ def renew_lower(
     return best
 
 
-@njit()
+@njit
 def primal_step(M, G, tau, lam, active, length, relaxation, out):
     """Descend along tau - G, soft-threshold into `out`, and relax M towards it."""
     for j in range(M.shape[0]):
@@ -159,7 +159,7 @@ def primal_step(M, G, tau, lam, active, length, relaxation, out):
                 M[j, y] += relaxation * (out[j, y] - M[j, y])
 
 
-@njit()
+@njit
 def level(V, phi, mass):
     """Return the phi for which the sum of (V - phi)_+ over all entries is `mass`.
 
@@ -186,7 +186,7 @@ def level(V, phi, mass):
     return phi
 
 
-@njit()
+@njit
 def dual_step(p, V, V_new, sigma, phi, relaxation, out):
     """Ascend along 2 V_new - V, write the prox to `out`, relax p and V; return phi.
 
@@ -210,7 +210,7 @@ def dual_step(p, V, V_new, sigma, phi, relaxation, out):
     return phi
 
 
-@njit()
+@njit
 def project_columns(indptr, indices, data, p, G, tau, lam, active):
     """Project p on each violated |G_j - tau_j| <= lam_j; return their number.
 

@@ -109,7 +109,7 @@ def imbalance(p: Array, upper: float, lower: float) -> float:
     return min(max(above / below, 0.25), 4.0)
 
 
-@njit()
+@njit
 def project_rows(indptr, indices, data, M, metric, phi):
     """Project (d', k) M on psi_i <= phi, row by row; return how often M moved."""
     k = M.shape[1]
@@ -138,7 +138,7 @@ def project_rows(indptr, indices, data, M, metric, phi):
     return moved
 
 
-@njit()
+@njit
 def fit_means(columns, w, tau, lam, active):
     """Project the weights w on each ``|columns_j w - tau_j| <= lam_j``.
 

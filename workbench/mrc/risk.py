@@ -294,7 +294,7 @@ def psi(V):
     return out
 
 
-@njit()
+@njit
 def greedy_subset(v):
     """Algorithm 2: return psi(v) and the (k,) bool mask of a maximising subset.
 

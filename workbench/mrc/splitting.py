@@ -206,7 +206,7 @@ def soft_threshold(M, t):
     return np.sign(M) * (excess + abs(excess)) / 2
 
 
-@njit()
+@njit
 def prox_of_max(Z, mass, phi):
     """Return P = Z - prox(Z) for ``g / r`` with r = 1 / mass, and its threshold.
 
@@ -243,7 +243,7 @@ def prox_of_max(Z, mass, phi):
     return P, phi
 
 
-@njit()
+@njit
 def relax(Z, S, P, relaxation):
     """Add relaxation (S - prox(Z)), with prox(Z) = Z - P, to Z in place; return Z."""
     n, k = Z.shape

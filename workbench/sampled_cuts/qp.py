@@ -93,7 +93,7 @@ def best_of_face(G: Array, h: Array, C: float, alpha: Array) -> None:
             return
 
 
-@njit()
+@njit
 def pairwise(G, h, C, alpha, tolerance, limit):
     """Take at most `limit` steps in place; return their number.
 

@@ -5,12 +5,22 @@ Every task has parts, which are rows of X, and every part has a score for each l
 weights v. The feature map of a part is phi(x), so that only inner products of rows are
 needed. The units that are sampled are rows or sequences. The risk is the mean over
 units of the loss minus the gain.
+
+A task has ``n`` units, the rows ``parts`` (N,) of X in the order of its scores, ``K``
+labels of a part, and ``explicit`` weights for features that have no kernel. Its methods
+are
+
+- ``of(units)``, the task of these units alone, of which one may occur several times
+- ``answers(F, v)``, argmax_y [Delta(y_i, y) + w.Psi(x_i, y)] for every unit; the loss
+  is 0 if no output violates
+- ``gains(F, v, answers)``, w.dPsi_i (n,), the score of each true output minus its
+  answer's
+- ``cut(answers, units, weight)``, `weight` times the sum of dPsi_i over units, which
+  may repeat
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -34,37 +44,6 @@ class Cut(NamedTuple):
     parts: Array
     B: Array
     explicit: Array
-
-
-class Task(Protocol):
-    """The interface of a task for solvers.
-
-    Attributes
-    ----------
-    n : int, the number of units
-    parts : (N,) the rows of X that are this task's parts, in the order of its scores
-    K : int, the number of labels of a part
-    explicit : int, the number of explicit weights, for features that have no kernel
-    """
-
-    n: int
-    parts: Array
-    K: int
-    explicit: int
-
-    def of(self, units: Array) -> Task:
-        """Return the task of these units alone; a unit may occur several times."""
-
-    def answers(self, F: Array, v: Array) -> Answers:
-        """Return argmax_y [Delta(y_i, y) + w.Psi(x_i, y)] for every unit.
-
-        The loss is 0 if no output violates."""
-
-    def gains(self, F: Array, v: Array, answers: Answers) -> Array:
-        """Return w.dPsi_i (n,), the score of each true output minus its answer's."""
-
-    def cut(self, answers: Answers, units: Array, weight: float) -> Cut:
-        """Return `weight` times the sum of dPsi_i over units, which may repeat."""
 
 
 NONE = np.zeros(0)
@@ -261,7 +240,10 @@ def differences(y: Array, labels: Array, K: int, weight: float) -> Array:
     return B
 
 
-def task_of(problem: Problem):
+Task = Binary | Multiclass | Chain
+
+
+def task_of(problem: Problem) -> Task:
     """Return the task of a problem, by its type and its number of classes."""
     parts = np.arange(problem.n)
     if isinstance(problem, SequenceProblem):

@@ -214,7 +214,7 @@ def visit(data, W, B, order, share):
     return idle, changed
 
 
-@njit()
+@njit
 def threshold(v, C, guess):
     """Return the root of F by Newton's method from `guess`, or else by the sweep.
 

@@ -57,7 +57,7 @@ def epoch(data, W, B, order):
     return changed
 
 
-@njit()
+@njit
 def greedy(gradient, C, norm, b):
     """Maximise the dual over one row's block `b`; return the number of steps.
 

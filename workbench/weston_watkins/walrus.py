@@ -53,7 +53,7 @@ def clip(v, g, C, b):
         b[j] = min(max(v[j] - g, 0.0), C)
 
 
-@njit()
+@njit
 def sweep(v, C):
     """Return the root of F by Algorithm 2: O(m log m) for sorting, O(1) per breakpoint.
 
@@ -86,7 +86,7 @@ def sweep(v, C):
             return g
 
 
-@njit()
+@njit
 def descending(v):
     """Return the positive entries of `v`, the largest first.
 

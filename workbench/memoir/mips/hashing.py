@@ -125,7 +125,7 @@ def _pack(sides: Array) -> Array:
     return np.packbits(sides, axis=1).view(np.uint64)
 
 
-@njit()
+@njit
 def _rerank(rows, classes, nearest, d, answers):
     """Write each row's first candidate with the largest inner product to `answers`."""
     x = np.zeros(d, classes.data.dtype)

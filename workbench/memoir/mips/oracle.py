@@ -179,7 +179,7 @@ def inexactness(
     }
 
 
-@njit()
+@njit
 def _scan(rows, starts, classes, weights, F):
     """Write the scores of all rows to `F`, from the classes of each row's features."""
     one = np.uint64(1)
