@@ -17,6 +17,8 @@ from workbench.core.interrupts import whole_rounds
 from workbench.core.kinds import Array, Given, Matrix, Record, Steps
 from workbench.core.problem import Problem
 
+Row = Record  # the numbers of an iterate, by name
+
 
 @dataclass(eq=False)
 class Origin:
@@ -62,7 +64,7 @@ class State:
         """Return the (n,) predicted codes of rows of sequences from their scores."""
         return np.argmax(F, axis=1)
 
-    def info(self) -> Record:
+    def info(self) -> Row:
         """Return the numbers that the solver knows without further computation."""
         raise NotImplementedError
 

@@ -16,10 +16,9 @@ from functools import partial
 from time import perf_counter, process_time
 
 from workbench.core.interrupts import whole_rounds
-from workbench.core.kinds import Record
+from workbench.core.state import Row as Row
 from workbench.core.state import State as State
 
-Row = Record
 Rule = Callable[[Row], str | None]
 Measure = Callable[[State], Row]
 When = Callable[[Row], bool]  # whether to evaluate the iterate of a row

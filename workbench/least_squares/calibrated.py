@@ -8,8 +8,7 @@ import numpy as np
 from workbench.core.blocks import pieces
 from workbench.core.checks import check_flags, check_positive, check_sparse, check_whole
 from workbench.core.problem import Array, Matrix, Problem
-from workbench.core.state import State, resumable
-from workbench.core.stream import Row
+from workbench.core.state import Row, State, resumable
 from workbench.kernels.compiled import njit
 from workbench.least_squares.products import (
     GRAM_ROWS,

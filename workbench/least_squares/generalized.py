@@ -8,8 +8,7 @@ import numpy as np
 from workbench.core.certificates import bounds
 from workbench.core.checks import check_positive, check_sparse
 from workbench.core.problem import Array, Matrix, Problem
-from workbench.core.state import State, resumable
-from workbench.core.stream import Row
+from workbench.core.state import Row, State, resumable
 from workbench.least_squares.links import check_link
 from workbench.least_squares.objective import Objective, second_moment
 from workbench.least_squares.products import Factor, check_size

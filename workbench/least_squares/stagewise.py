@@ -13,8 +13,7 @@ from workbench.core.checks import (
     check_sparse,
 )
 from workbench.core.problem import Array, Matrix, Problem
-from workbench.core.state import State, resumable
-from workbench.core.stream import Row
+from workbench.core.state import Row, State, resumable
 from workbench.least_squares.block_visits import BlockVisits
 from workbench.least_squares.generators import Generator, fitted
 from workbench.least_squares.links import check_link

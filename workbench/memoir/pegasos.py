@@ -8,8 +8,7 @@ import numpy as np
 from workbench.core.certificates import EPS, bounds
 from workbench.core.checks import check_positive, check_sparse, check_whole, seeded
 from workbench.core.problem import Array, Matrix, Problem
-from workbench.core.state import State, resumable
-from workbench.core.stream import Row
+from workbench.core.state import Row, State, resumable
 from workbench.kernels.compiled import njit
 from workbench.kernels.rows import rows_of, squared_norms
 from workbench.memoir.blocks import dense

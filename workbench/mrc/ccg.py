@@ -26,8 +26,7 @@ import scipy.sparse as sp
 
 from workbench.core.checks import check_counts, check_not_negative
 from workbench.core.problem import Array, Problem
-from workbench.core.state import resumable
-from workbench.core.stream import Row
+from workbench.core.state import Row, resumable
 from workbench.mrc.lp import all_subsets, averages, spread
 from workbench.mrc.master import add_features, change_rows, largest, solve
 from workbench.mrc.risk import (

@@ -20,8 +20,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from workbench.core.problem import Array, Problem
-from workbench.core.state import resumable
-from workbench.core.stream import Row
+from workbench.core.state import Row, resumable
 from workbench.mrc import splitting
 from workbench.mrc.master import largest
 from workbench.mrc.newton import (

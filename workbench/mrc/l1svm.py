@@ -19,8 +19,7 @@ import scipy.sparse as sp
 from workbench.core.certificates import EPS, bounds
 from workbench.core.checks import check_positive
 from workbench.core.problem import Array, Matrix, Problem
-from workbench.core.state import State, resumable
-from workbench.core.stream import Row
+from workbench.core.state import Row, State, resumable
 from workbench.mrc.highs import minimise
 from workbench.mrc.lp import refuse_large
 from workbench.mrc.risk import linear_scores, with_intercept

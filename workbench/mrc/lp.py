@@ -9,8 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from workbench.core.problem import Array, Matrix, Problem
-from workbench.core.state import resumable
-from workbench.core.stream import Row
+from workbench.core.state import Row, resumable
 from workbench.mrc.highs import check_seconds, minimise
 from workbench.mrc.risk import RiskState, minimax_risk, restated, risk_fields
 

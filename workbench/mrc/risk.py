@@ -17,8 +17,7 @@ from workbench.core.certificates import EPS, bounds
 from workbench.core.checks import check_positive, check_sparse
 from workbench.core.matrices import as_dense, with_columns
 from workbench.core.problem import Array, Matrix, Problem
-from workbench.core.state import State
-from workbench.core.stream import Row
+from workbench.core.state import Row, State
 from workbench.kernels.compiled import njit
 from workbench.kernels.rows import FAST
 

@@ -8,8 +8,7 @@ import numpy as np
 from workbench.core.checks import check_whole
 from workbench.core.matrices import as_dense
 from workbench.core.problem import Array, Problem
-from workbench.core.state import resumable
-from workbench.core.stream import Row
+from workbench.core.state import Row, resumable
 from workbench.mrc.risk import (
     MinimaxRisk,
     RiskState,

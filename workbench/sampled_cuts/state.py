@@ -6,8 +6,7 @@ import numpy as np
 
 from workbench.core.certificates import bounds
 from workbench.core.problem import Array, Matrix, Problem
-from workbench.core.state import State
-from workbench.core.stream import Row
+from workbench.core.state import Row, State
 from workbench.kernels.mercer import Kernel, KernelRows, fields_of, stored_as
 from workbench.sampled_cuts.chain import decode
 

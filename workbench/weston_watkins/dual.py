@@ -29,8 +29,7 @@ from workbench.core.blocks import pieces, products
 from workbench.core.certificates import EPS, bounds, svm_bounds
 from workbench.core.checks import check_sparse, seeded
 from workbench.core.problem import Array, Matrix, Problem
-from workbench.core.state import State
-from workbench.core.stream import Row
+from workbench.core.state import Row, State
 from workbench.kernels.rows import lanes, squared_norms
 
 ROUNDING = 1e-12  # a gap below this fraction of the objective is only rounding

@@ -7,8 +7,7 @@ import numpy as np
 
 from workbench.core.checks import check_sparse
 from workbench.core.problem import Array, Matrix
-from workbench.core.state import State
-from workbench.core.stream import Row
+from workbench.core.state import Row, State
 
 PIECES = 4  # pieces of an interval, each with its own bounds on the number of errors
 EDGES = np.linspace(0.0, 1.0, PIECES + 1)
