@@ -39,6 +39,7 @@ X, THREE = (part[::2] for part in load_iris(return_X_y=True))
 # moved, so that it matters how the intercept counts
 X = StandardScaler().fit_transform(X) + 0.5
 TWO = (THREE == 1).astype(int)
+OFTEN = np.random.default_rng(0).integers(0, 4, 75)
 HEAVY = {0: 2.0, 1: 0.5, 2: 3.0}
 FEW = {"max_iter": 3, "random_state": 0}
 SGD = {"alpha": 0.05, "max_iter": 5, "tol": None, "random_state": 0}
@@ -226,15 +227,27 @@ def checked(found, problem, W, b, given, ridge=1.0):
     assert found.advice.startswith("none needed") == (found.at_most <= 1e-3)
 
 
+@each("weights", [None, OFTEN])
 @each("case", MODELS)
-def test_the_optimum_of_the_stated_problem_is_in_the_interval(case):
+def test_the_optimum_of_the_stated_problem_is_in_the_interval(case, weights):
     model, y, loss, how = MODELS[case]
     rows = X
     matrix = None
     K = 1 if y is TWO else 3
+    how = dict(how)
+    if case == "kernel" and weights is not None:
+        with refuses("must be positive, or SVC misnumbers its rows"):
+            certify(clone(model).fit(X, y), X, y, sample_weight=weights)
+        weights = weights + 1
+    if weights is not None:
+        if getattr(model, "class_weight", None) == "balanced":
+            with refuses("cannot be combined"), quiet():
+                certify(clone(model).fit(X, y), X, y, sample_weight=weights)
+            return
+        how["cost"] = how.get("cost", 1.0) * weights[:, None]
     with quiet():
-        model = clone(model).fit(X, y)
-    found = certify(model, X, y)
+        model = clone(model).fit(X, y, sample_weight=weights)
+    found = certify(model, X, y, sample_weight=weights)
     if case == "kernel":  # in its feature space
         rows = matrix = rbf_kernel(X, X, 1 / (4 * X.var()))
         W = np.zeros((75, 1))
@@ -244,26 +257,28 @@ def test_the_optimum_of_the_stated_problem_is_in_the_interval(case):
     given = W, np.atleast_2d(model.intercept_) * np.ones((1, K))
     problem = stated(loss, rows, y, K, matrix=matrix, **how)
     checked(found, *problem, given, 8.0 if loss == "ridge" else 1.0)
-    error = 1 - model.score(X, y)
+    error = 1 - model.score(X, y, sample_weight=weights)
     assert found.errors["training error"][0] == approx(error, abs=1e-12)
 
 
+@each("weights", [None, OFTEN + 1])
 @each("kernel", ["rbf", "linear"])
-def test_an_svc_of_three_classes_is_the_sum_of_its_pairs(kernel):
+def test_an_svc_of_three_classes_is_the_sum_of_its_pairs(kernel, weights):
     model = SVC(kernel=kernel, gamma=0.3, C=0.4, tol=0.5, class_weight=HEAVY)
-    whole = certify(model.fit(X, THREE), X, THREE)
+    whole = certify(model.fit(X, THREE, weights), X, THREE, sample_weight=weights)
     parts = []
     for pair in ((0, 1), (0, 2), (1, 2)):
         rows = np.isin(THREE, pair)
+        own = None if weights is None else weights[rows]
         model.set_params(class_weight={c: HEAVY[c] for c in pair})
-        binary = clone(model).fit(X[rows], THREE[rows])
-        parts.append(certify(binary, X[rows], THREE[rows]))
+        binary = clone(model).fit(X[rows], THREE[rows], own)
+        parts.append(certify(binary, X[rows], THREE[rows], sample_weight=own))
     for name in ("objective", "lower", "upper"):
         total = sum(getattr(part, name) for part in parts)
         assert getattr(whole, name) == approx(total, rel=1e-6)
     assert whole.at_most - whole.at_least < 1e-4
     assert "the sum of 3 such problems" in str(whole)
-    error = 1 - model.score(X, THREE)
+    error = 1 - model.score(X, THREE, weights)
     assert whole.errors["training error"][0] == approx(error, abs=1e-12)
 
 
@@ -511,6 +526,16 @@ REFUSED = [  # a model or weights, the message, and options if any
         (LinearSVC(), message, how)
         for how, message in (
             ({"C": 2.0}, "a model has its own"),
+            ({"sample_weight": np.full(75, 0.5)}, "sample_weight: must be a whole"),
+            (
+                {"sample_weight": np.full(75, 1e12)},
+                "sample_weight: must have a sum of at",
+            ),
+            (
+                {"sample_weight": TWO},
+                "sample_weight: must be positive for a row of each",
+            ),
+            ({"sample_weight": ["a"] * 75}, "sample_weight: "),
             ({"held_out": (X,)}, r"held_out: must be rows and labels, \(X, y\), got"),
             ({"max_seconds": 0}, "max_seconds: must be a positive number"),
             ({"set": {"coef_": np.full((1, 4), np.nan)}}, "coef_: contains NaN"),
@@ -527,9 +552,9 @@ REFUSED = [  # a model or weights, the message, and options if any
     *(
         (W, message, how)
         for how, message in (
-            ({"loss": None}, "loss: unknown name None"),
+            ({"loss": None}, "loss: None is unknown"),
             ({"loss": "hing"}, "did you mean hinge"),
-            ({"loss": ["hinge"]}, "loss: unknown name"),
+            ({"loss": ["hinge"]}, "loss: .* is unknown"),
             ({"C": 0.0}, "C: must be a positive number"),
             ({"b": [1j] * 3}, "b: must contain real numbers"),
             ({"b": [1, 2]}, r"b: must have the shape \(1, 3\), got \(1, 2\)"),

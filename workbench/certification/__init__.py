@@ -6,9 +6,11 @@ The classifier's problem is stated in independent parts
 sides by weak duality (:mod:`workbench.proofs.checker`), rounding included.
 """
 
+from __future__ import annotations
+
 import sys
 from copy import deepcopy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import scipy.sparse as sp
@@ -17,15 +19,17 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from tqdm import tqdm
 
 from workbench.certification.advice import Case, advised, percent
-from workbench.certification.problems import Settings, check_model
+from workbench.certification.problems import Settings, check_model, matrix
 from workbench.certification.references import Bounds, Limit, total
 from workbench.core.blocks import pieces
 from workbench.core.checks import check_positive, shown
-from workbench.core.kinds import Array, Given, Matrix, Model
+from workbench.core.kinds import Given, Matrix, Model
 from workbench.core.problem import Problem, as_problem
 from workbench.proofs import checker
 from workbench.proofs.checker import above, below, words
 from workbench.proofs.verification import least_excess, most_excess
+
+MAX_VALUES = 3 * 10**8  # of repeated rows; each row counts as 100 more
 
 
 @dataclass(frozen=True)
@@ -68,6 +72,7 @@ def certify(
     y: Given,
     *,
     held_out: tuple[Given, Given] | None = None,
+    sample_weight: Given = None,
     loss: str | None = None,
     C: float = 1.0,
     b: Given = None,
@@ -89,6 +94,8 @@ def certify(
     X, y : (n, d) rows and (n,) labels that the model was fitted to, before a pipeline's
         scalers; the columns of a frame must be the same, in the same order
     held_out : rows and labels on which errors are compared, too
+    sample_weight : (n,) whole numbers, if the model was fitted with them: each row is
+        repeated that often
     loss : for W, one of :data:`workbench.proofs.checker.LOSSES`. The problem is to
         minimise C sum_i loss + 1/2 |W|^2. If the loss has one score, two columns of W
         are replaced by their difference
@@ -110,7 +117,7 @@ def certify(
         settings = Settings(loss, C, b, intercept)
     elif b is not None or (loss, C, intercept) != (None, 1.0, "free"):
         raise ValueError("loss, C, b, intercept: describe weights; a model has its own")
-    case = case_of(model, X, y, held_out, settings, limit)
+    case = case_of(model, X, y, held_out, sample_weight, settings, limit)
     problem = case.problem
     size = f"{problem.n:,} rows of {problem.d:,} features, {problem.k} classes"
     print(f"certify: {size}, up to {max_seconds:g} s", file=sys.stderr, flush=True)
@@ -158,6 +165,7 @@ def case_of(
     X: Given,
     y: Given,
     held_out: Given,
+    sample_weight: Given,
     settings: Settings | None,
     limit: Limit,
 ) -> Case:
@@ -178,11 +186,18 @@ def case_of(
     test = {}
     if held_out is not None:
         test = {"X_test": sets[1], "y_test": held_out[1]}
-    problem = as_problem(sets[0], y, classes=classes, **test)
+    base = as_problem(sets[0], y, classes=classes, **test)
     if settings is None:
         for rows in sets:
             check_names(model, rows)
-    return Case(model, sets[0], problem, settings, limit)
+    weights = {}
+    repeated = np.arange(base.n)
+    problem = base
+    if sample_weight is not None:
+        weights["sample_weight"] = counts(base, sample_weight, model)
+        repeated = np.repeat(repeated, weights["sample_weight"].astype(int))
+        problem = replace(base, X=base.X[repeated], y=base.y[repeated], weights=None)
+    return Case(model, sets[0], base, weights, repeated, problem, settings, limit)
 
 
 def opened(model: Given, sets: list[Given]) -> tuple[Given, list[Given]]:
@@ -211,6 +226,26 @@ def check_names(model: Model, rows: Given) -> None:
         raise ValueError(f"X: {error}") from None
 
 
+def counts(problem: Problem, sample_weight: Given, model: Model) -> np.ndarray:
+    """Return how often each row is repeated."""
+    times = matrix(sample_weight, "sample_weight", (1, problem.n))[0]
+    if (times < 0).any() or (times % 1).any():
+        raise ValueError("sample_weight: must be a whole number for each row")
+    if getattr(model, "class_weight", None) == "balanced":
+        raise ValueError(
+            "sample_weight: cannot be combined with class_weight='balanced'"
+        )
+    max_rows = max(problem.n, MAX_VALUES // (problem.d + 100))
+    if times.sum() > max_rows:
+        raise ValueError(
+            f"sample_weight: must have a sum of at most {max_rows:,}, got "
+            f"{times.sum():.4g}; divide the weights by a common factor"
+        )
+    if not np.bincount(problem.y, times, problem.k).all():
+        raise ValueError("sample_weight: must be positive for a row of each class")
+    return times
+
+
 def errors(bounds: list[Bounds], problem: Problem) -> dict[str, tuple[float, ...]]:
     """Return the errors of the given and the best known weights, by kind of error."""
     sets = {"training error": (problem.X, problem.y)}
@@ -224,7 +259,7 @@ def errors(bounds: list[Bounds], problem: Problem) -> dict[str, tuple[float, ...
     return result
 
 
-def predicted(bounds: list[Bounds], which: str, X: Matrix, k: int) -> Array:
+def predicted(bounds: list[Bounds], which: str, X: Matrix, k: int) -> np.ndarray:
     """Return the codes of the classes that have the highest scores.
 
     With pairs of classes, they are the classes with the most votes. `which` says which

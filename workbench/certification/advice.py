@@ -1,5 +1,7 @@
 """Advice on lowering the excess of a fitted classifier; every proposal was tried."""
 
+from __future__ import annotations
+
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -32,11 +34,15 @@ NEGLIGIBLE = 1e-3  # an excess that is not worth lowering
 class Case:
     """A fitted classifier, or weights with the settings of their problem, and its rows.
 
-    The classifier was fitted to ``X``, which the problem contains after checks.
+    The classifier was fitted with ``weights`` to ``X``, which ``base`` contains after
+    checks. The problem has the ``rows`` of ``base``, each as often as its weight says.
     """
 
     model: Model
     X: Given
+    base: Problem
+    weights: Record
+    rows: np.ndarray
     problem: Problem
     settings: Settings | None
     limit: Limit
@@ -47,7 +53,7 @@ class Case:
             return [by_ours(model, problem, self.limit)]
         if self.settings:
             return by_hand(model, problem, self.settings)
-        return by_scikit(model, problem)
+        return by_scikit(model, problem, self.rows, self.base.n)
 
     def solve(self, bounds: Iterable[Bounds]) -> None:
         """Improve the bounds by reference solutions, as long as there is time."""
@@ -87,7 +93,7 @@ def changes(model: Model) -> list[Record]:
     plans += [solver | finer for solver in solvers]
     plans.append({"eta0": 0.01, "learning_rate": "adaptive"} | finer)
     known = [plan for plan in plans if plan.keys() <= parameters.keys()]
-    return [plan for plan in known if not plan.items() <= parameters.items()]
+    return [plan for plan in known if plan != {name: parameters[name] for name in plan}]
 
 
 def advised(case: Case, at_most: float, lower: Fraction) -> str:
@@ -134,15 +140,16 @@ def trial(case: Case, change: Record, lower: Fraction) -> tuple[float, float]:
     fails or the time runs out.
     """
     X = case.X
+    base = case.base
     problem = case.problem
     if not change:
         scaler = StandardScaler(with_mean=not problem.is_sparse)
         scaler.set_output(transform="default")
-        X = scaler.fit_transform(problem.X)
-        problem = replace(problem, X=X)
+        X = scaler.fit(problem.X).transform(base.X)
+        problem = replace(problem, X=X[case.rows])
     model = clone(case.model).set_params(**change)
-    labels = problem.classes[problem.y]
-    model, spent = case.limit.fit(model, X, labels, np.inf)
+    labels = base.classes[base.y]
+    model, spent = case.limit.fit(model, X, labels, np.inf, **case.weights)
     if model is None:
         return math.inf, spent
     bounds = [Bounds(part) for part in case.parts(model, problem)]

@@ -16,6 +16,8 @@ Ridge's labels are stated as 0 and 1, with half the weights: its objective is th
 eighth as large, and fractions of the optimum are the same.
 """
 
+from __future__ import annotations
+
 import math
 from collections.abc import Iterator
 from itertools import combinations
@@ -30,12 +32,12 @@ from sklearn.utils.class_weight import compute_class_weight
 from workbench.core.checks import (
     as_array,
     as_number,
-    check_known,
     check_matrix,
     check_positive,
     shown,
 )
-from workbench.core.kinds import Array, Given, Matrix, Record
+from workbench.core.kinds import Given, Matrix, Record
+from workbench.core.names import hint
 from workbench.core.problem import Problem
 from workbench.estimators.base import Classifier
 from workbench.proofs import checker
@@ -61,7 +63,7 @@ class Part(NamedTuple):
     header: Statement
     arrays: Arrays
     X: Matrix
-    y: Array
+    y: np.ndarray
     pair: tuple[int, int] | None = None
 
 
@@ -154,18 +156,27 @@ def check_model(model: Given) -> None:
         )
 
 
-def by_scikit(m: Given, problem: Problem) -> Iterator[Part]:
-    """Yield the parts of a fitted classifier of a class in :data:`STATED`."""
+def by_scikit(m: Given, problem: Problem, rows: np.ndarray, n: int) -> Iterator[Part]:
+    """Yield the parts of a fitted classifier of scikit-learn.
+
+    Parameters
+    ----------
+    m : a fitted classifier of a class in :data:`STATED`
+    problem : the classifier's training rows, each as often as its weight
+    rows, n : the indices of the problem's rows among the n training rows
+    """
     m._validate_params()  # parameters may be set after the fit
     header = {"intercept": "free"} | STATED[type(m)](m)
     if not getattr(m, "fit_intercept", True):
         header["intercept"] = None
     C = float(getattr(m, "C", 1.0))
+    if isinstance(m, SGDClassifier):
+        C = problem.n / n  # a repeated row counts in this mean
     k = problem.k
     labels = problem.classes[problem.y]
     costs = C * compute_class_weight(m.class_weight, classes=problem.classes, y=labels)
     if isinstance(m, SVC):
-        yield from by_pair(m, problem, header, costs)
+        yield from by_pair(m, problem, header, costs, rows, n)
         return
     outputs = 1 if k == 2 else k
     W = matrix(getattr(m, "coef_", None), "coef_", (outputs, problem.d)).T
@@ -183,7 +194,10 @@ def by_scikit(m: Given, problem: Problem) -> Iterator[Part]:
 def by_hand(weights: Given, problem: Problem, settings: Settings) -> Iterator[Part]:
     """Yield the parts of weights without a model."""
     loss = settings.loss
-    check_known(loss, checker.LOSSES, "loss")
+    if not isinstance(loss, str) or loss not in checker.LOSSES:
+        raise ValueError(
+            f"loss: {shown(loss)} is unknown; {hint(str(loss), checker.LOSSES)}"
+        )
     W = matrix(weights, "W")
     if len(W) == 1 and np.ndim(weights) == 1:
         W = W.T
@@ -204,7 +218,9 @@ def by_hand(weights: Given, problem: Problem, settings: Settings) -> Iterator[Pa
     yield from by_class(problem, header, C, costs, of_outputs(W, K), b)
 
 
-def matrix(values: Given, argument: str, shape: tuple[int, int] | None = None) -> Array:
+def matrix(
+    values: Given, argument: str, shape: tuple[int, int] | None = None
+) -> np.ndarray:
     """Return finite numbers as a float64 matrix of this shape.
 
     One dimension becomes one row.
@@ -218,7 +234,7 @@ def matrix(values: Given, argument: str, shape: tuple[int, int] | None = None) -
     return values.astype(float)
 
 
-def intercepts(values: Given, K: int, argument: str) -> Array:
+def intercepts(values: Given, K: int, argument: str) -> np.ndarray:
     """Return K intercepts; a single one is repeated."""
     values = np.atleast_1d(as_array(values, argument))
     if values.shape == (1,):
@@ -230,9 +246,9 @@ def by_class(
     problem: Problem,
     header: Record,
     C: float,
-    costs: Array,
-    W: Array,
-    b: Array,
+    costs: np.ndarray,
+    W: np.ndarray,
+    b: np.ndarray,
 ) -> Iterator[Part]:
     """Yield one part for all classes, or one for each class against the rest.
 
@@ -248,10 +264,21 @@ def by_class(
         yield part(problem.X, y, header, np.array([C, cost]), arrays)
 
 
-def by_pair(m: SVC, problem: Problem, header: Record, costs: Array) -> Iterator[Part]:
+def by_pair(
+    m: SVC,
+    problem: Problem,
+    header: Record,
+    costs: np.ndarray,
+    rows: np.ndarray,
+    n: int,
+) -> Iterator[Part]:
     """Yield the parts of an SVC, one for each pair of classes, with its dual point."""
     k = problem.k
+    counts = np.bincount(rows, minlength=n)
+    is_numbered = counts.all()
     has_kernel = "kernel" in header
+    if has_kernel and not is_numbered:
+        raise ValueError("sample_weight: must be positive, or SVC misnumbers its rows")
     sign = 1.0 if k == 2 else -1.0  # scikit-learn flips it for two classes
     pairs = list(combinations(range(k), 2))
     codes = np.repeat(np.arange(k), m.n_support_)
@@ -263,11 +290,12 @@ def by_pair(m: SVC, problem: Problem, header: Record, costs: Array) -> Iterator[
     for p, (i, j) in enumerate(pairs):
         chosen = np.flatnonzero((problem.y == i) | (problem.y == j))
         y = (problem.y[chosen] == j).astype(int)
-        weights = np.zeros(problem.n)
+        weights = np.zeros(n)
         weights[m.support_] = np.select([codes == i, codes == j], dual[[j - 1, i]])
-        A = weights[chosen]
+        # Repeated rows share their weight.
+        A = (weights / np.maximum(counts, 1))[rows[chosen]]
         arrays: Arrays = {"b": b[[p]]}
-        if A.any():
+        if A.any() and is_numbered:
             arrays |= sparse(balanced(np.abs(A), y)[:, None], exact=True)
         if has_kernel:
             basis = np.flatnonzero(A) if A.any() else np.zeros(1, int)
@@ -279,9 +307,9 @@ def by_pair(m: SVC, problem: Problem, header: Record, costs: Array) -> Iterator[
 
 def part(
     X: Matrix,
-    y: Array,
+    y: np.ndarray,
     header: Record,
-    costs: Array,
+    costs: np.ndarray,
     arrays: Arrays,
     pair: tuple[int, int] | None = None,
 ) -> Part:

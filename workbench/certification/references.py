@@ -21,7 +21,7 @@ from sklearn.svm import SVC
 
 from workbench.certification.problems import Part
 from workbench.core.interrupts import Held
-from workbench.core.kinds import Array, Given, Matrix, Model, Record
+from workbench.core.kinds import Given, Matrix, Model, Record
 from workbench.core.problem import Problem, as_problem
 from workbench.core.stream import seconds
 from workbench.estimators.base import Classifier, with_constant
@@ -112,7 +112,7 @@ def by_ours(m: Classifier, problem: Problem, limit: Limit) -> Part:
 
 
 def by_stream(
-    m: Classifier, X: Matrix, y: Array, limit: Limit, max_rounds: int = 10**9
+    m: Classifier, X: Matrix, y: np.ndarray, limit: Limit, max_rounds: int = 10**9
 ) -> tuple[Statement, Arrays]:
     """Return the proof of a state, near the optimum, of the classifier's own solver."""
     rows = as_problem(m._widened(X), y)
@@ -190,14 +190,14 @@ def references(part: Part, limit: Limit) -> Iterator[Arrays]:
         yield in_parts(W, header)
 
 
-def in_parts(W: Array, header: Statement) -> Arrays:
+def in_parts(W: np.ndarray, header: Statement) -> Arrays:
     """Return weights as arrays; the last row of `W` has the intercepts, if any."""
     if header["intercept"] is None:
         return {"W": W}
     return {"W": W[:-1], "b": W[-1]}
 
 
-def by_libsvm(part: Part, costs: Array, limit: Limit) -> Iterator[Arrays]:
+def by_libsvm(part: Part, costs: np.ndarray, limit: Limit) -> Iterator[Arrays]:
     """Yield the arrays of a kernel SVM's proofs.
 
     LIBSVM may never reach the smaller tolerance.
@@ -218,8 +218,8 @@ def by_libsvm(part: Part, costs: Array, limit: Limit) -> Iterator[Arrays]:
 def by_scikit(
     header: Statement,
     Z: Matrix,
-    y: Array,
-    costs: Array,
+    y: np.ndarray,
+    costs: np.ndarray,
     estimate: float,
     limit: Limit,
 ) -> Model:
@@ -247,7 +247,7 @@ def by_scikit(
 
 
 def by_clarabel(
-    header: Statement, Z: Matrix, y: Array, costs: Array, limit: Limit
+    header: Statement, Z: Matrix, y: np.ndarray, costs: np.ndarray, limit: Limit
 ) -> Arrays:
     """Return the arrays of a linear SVM's proof, by Clarabel's interior point method.
 
@@ -307,12 +307,12 @@ def by_clarabel(
 
 
 def solved(
-    quadratic: Array,
-    linear: Array,
+    quadratic: np.ndarray,
+    linear: np.ndarray,
     A: Matrix,
-    bounded: Array,
+    bounded: np.ndarray,
     limit: Limit,
-) -> tuple[Array, Array]:
+) -> tuple[np.ndarray, np.ndarray]:
     """Return x that minimises x'Qx/2 + c'x where A x >= 1 and x >= 0 where bounded.
 
     Q is diagonal. The second array is the dual point. If the time is up or Ctrl-C is
@@ -392,7 +392,7 @@ def total(bounds: Iterable[Bounds], name: str) -> Fraction:
     return sum((getattr(bound, name) for bound in bounds), Fraction(0))
 
 
-def scorer(part: Part, W: Array, arrays: Arrays) -> Callable[[Matrix], Array]:
+def scorer(part: Part, W: np.ndarray, arrays: Arrays) -> Callable[[Matrix], np.ndarray]:
     """Return the scores of weights, (n, K), as a function of rows.
 
     For the labels 0 and 1 of the squared loss, 1/2 is subtracted.
