@@ -11,11 +11,11 @@ from pytest import approx
 
 from workbench import SOLVERS, as_problem, load, rounds, run
 from workbench.core.measures import errors
-from workbench.core.structures import as_sequences
+from workbench.core.structures import as_sequences, as_tree
 from workbench.data.formats import Rows, write_npz
 from workbench.sampled_cuts.chain import decode
 from workbench.sampled_cuts.solvers import cuts_exact
-from workbench.sampled_cuts.tasks import Binary, Chain, Multiclass
+from workbench.sampled_cuts.tasks import Binary, Chain, CostSensitive, Multiclass
 
 ROWS, FEATURES = 40, 6  # of which a task takes some, in an order of its own
 STARTS = np.array([0, 1, 5, 8, 12, 17])
@@ -50,7 +50,16 @@ def test_the_first_of_equally_violating_labels_answers(rng):
         assert_array_equal(answers.losses - answers.gains, violation.max(axis=1))
 
 
-@each("make", [binary, multiclass, chain])
+def cost_sensitive(rng):
+    return CostSensitive(
+        *vars(multiclass(rng)).values(), rng.random((4, 4)) * (1 - np.eye(4))
+    )
+
+
+each_task = each("make", [binary, multiclass, chain, cost_sensitive])
+
+
+@each_task
 @each("seed", range(4))
 def test_gains_are_inner_products_with_the_cut(make, seed):
     rng = default_rng(seed)
@@ -168,17 +177,28 @@ def test_parts_of_sequences_are_whole_and_have_every_class(tmp_path):
 
 @each("name", SOLVERS)
 def test_solvers_take_a_structure_or_say_that_they_do_not(name):
-    problem = some_sequences()
-    if name.startswith("cuts"):
-        _, state = run(name, problem, rounds(3), measure=errors(problem))
-        assert len(list(islice(SOLVERS[name].steps(problem, state=state), 2))) == 2
-    else:
-        with refuses(f"problem: has sequences, which {name} does not use"):
-            run(name, problem)
+    sequences = some_sequences()
+    trees = as_tree(as_problem(sequences.X, [f"{c % 2}.{c}" for c in sequences.y]))
+    for problem in (sequences, trees):
+        if name.startswith("cuts"):
+            _, state = run(name, problem, rounds(3), measure=errors(problem))
+            assert len(list(islice(SOLVERS[name].steps(problem, state=state), 2))) == 2
+        else:
+            with refuses(
+                f"problem: has {problem.structure}, which {name} does not use"
+            ):
+                run(name, problem)
 
 
-def test_errors_of_tokens_and_sequences():
+def test_errors_of_tokens_sequences_and_trees():
     problem = some_sequences().split(0.25)
+    trees = as_tree(as_problem(problem.X, np.array(["a.b", "a.c", "d"])[problem.y]))
+    assert_allclose(trees.costs, [[0, 0.5, 1], [0.5, 0, 1], [1, 1, 0]])
+    assert (
+        trees.first_classes(2).costs.shape
+        == (2, 2)
+        == trees.split(0.3).tiny().costs[:2, :2].shape
+    )
     trace, s = run(
         "cuts_exact", problem, rounds(6), parameters={"C": 0.1}, measure=errors(problem)
     )
@@ -186,3 +206,8 @@ def test_errors_of_tokens_and_sequences():
     wrong = np.split(labels != problem.y_test, problem.starts_test[1:-1])
     assert trace.last["test_error"] == np.concatenate(wrong).mean() > 0
     assert trace.last["test_sequence_error"] == np.mean([part.any() for part in wrong])
+    trace, s = run(
+        "cuts_exact", trees, rounds(2), parameters={"C": 0.1}, measure=errors(trees)
+    )
+    labels = s.scores(trees.X).argmax(axis=1)
+    assert trace.last["train_cost"] == trees.costs[trees.y, labels].mean() > 0

@@ -1,6 +1,7 @@
 """Sampled cuts: the optimum, its certificates, what sampling costs, and what is
 refused."""
 
+from dataclasses import replace
 from itertools import islice, pairwise, product
 from types import SimpleNamespace
 
@@ -17,7 +18,7 @@ from scipy.stats import binom
 from sklearn.metrics.pairwise import rbf_kernel
 
 from workbench import as_problem, load, run
-from workbench.core.structures import as_sequences
+from workbench.core.structures import TreeProblem, as_sequences, as_tree
 from workbench.data.synthetic import checkers
 from workbench.kernels.mercer import Kernel, scale
 from workbench.sampled_cuts import bounds, cutting_plane, solvers
@@ -34,6 +35,8 @@ from workbench.sampled_cuts.state import start
 from workbench.sampled_cuts.tasks import task_of
 
 NOTHING = np.zeros(0)
+LEAVES = ["a.b", "a.c", "d"]
+COSTS = np.array([[0, 0.5, 1], [0.5, 0, 1], [1, 1, 0]])
 
 
 def last(steps):
@@ -52,7 +55,11 @@ def kernel_matrix(problem, kernel, gamma):
 
 def all_outputs(problem, phi):
     """dPsi, loss and unit of every output, each by its definition."""
-    starts = problem.starts
+    # of a tree, as sequences of one row
+    starts, costs = np.arange(problem.n + 1), COSTS
+    if not isinstance(problem, TreeProblem):
+        starts = problem.starts
+        costs = 1 - np.eye(problem.k)
     mean_length = problem.n / (len(starts) - 1)
 
     def psi(rows, labels):
@@ -70,7 +77,7 @@ def all_outputs(problem, phi):
             D.append(
                 psi(slice(a, b), problem.y[a:b]) - psi(slice(a, b), np.array(labels))
             )
-            losses.append(np.sum(problem.y[a:b] != labels) / mean_length)
+            losses.append(costs[problem.y[a:b], list(labels)].sum() / mean_length)
             units.append(i)
     return np.array(D), np.array(losses), np.array(units)
 
@@ -105,6 +112,7 @@ PROBLEMS = {
     "binary": lambda blobs: blobs(n=40, d=3, k=2),
     "multiclass": lambda blobs: blobs(n=30, d=3),
     "chain": lambda blobs: few_sequences(),
+    "tree": lambda blobs: as_tree(replace(blobs(n=30, d=3), classes=np.array(LEAVES))),
 }
 each_problem = each("make", PROBLEMS.values(), ids=PROBLEMS)
 

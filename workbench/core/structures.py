@@ -1,4 +1,4 @@
-"""Problems that have more than rows and labels: sequences.
+"""Problems that have more than rows and labels: sequences, and a tree of classes.
 
 Only solvers that are ``resumable(..., structured=True)`` accept them. Every solver
 accepts ``problem.plain()``.
@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass, field, fields
 from functools import cached_property
+from os.path import commonprefix
 
 import numpy as np
 
@@ -19,7 +20,26 @@ NONE = np.zeros(1, np.int64)
 
 
 @dataclass(frozen=True, eq=False)
-class SequenceProblem(Problem):
+class Structured(Problem):
+    """A problem with ``arrays`` for its structure; its checksum covers them."""
+
+    @property
+    def arrays(self) -> tuple[Array, ...]:
+        raise NotImplementedError
+
+    @cached_property
+    def checksum(self) -> str:
+        """Sixteen hex digits of the SHA-256 of rows, labels and structure."""
+        parts = [super().checksum.encode(), *(array.tobytes() for array in self.arrays)]
+        return hashlib.sha256(b"".join(parts)).hexdigest()[:16]
+
+    def plain(self) -> Problem:
+        """Return the problem without its structure, which every solver accepts."""
+        return Problem(**rows_of(self))
+
+
+@dataclass(frozen=True, eq=False)
+class SequenceProblem(Structured):
     """A problem whose rows are the positions of sequences, one sequence after another.
 
     Make one with :func:`as_sequences`. Subsets and splits consist of whole sequences.
@@ -37,16 +57,9 @@ class SequenceProblem(Problem):
     starts: Array = field(default_factory=lambda: NONE)
     starts_test: Array = field(default_factory=lambda: NONE)
 
-    @cached_property
-    def checksum(self) -> str:
-        """Sixteen hex digits of the SHA-256 of rows, labels and starts."""
-        digest = hashlib.sha256(super().checksum.encode())
-        digest.update(self.starts.tobytes() + self.starts_test.tobytes())
-        return digest.hexdigest()[:16]
-
-    def plain(self) -> Problem:
-        """Return the problem without its structure, which every solver accepts."""
-        return Problem(**rows_of(self))
+    @property
+    def arrays(self) -> tuple[Array, ...]:
+        return self.starts, self.starts_test
 
     def losses(self, labels: Array, test: bool) -> Record:
         """Return the fraction of sequences with a wrong label, as `sequence_error`."""
@@ -98,6 +111,47 @@ class SequenceProblem(Problem):
                 "rows: must be those of whole sequences, got a part of one"
             )
         return np.append(0, np.cumsum(taken[taken > 0]))
+
+
+@dataclass(frozen=True, eq=False)
+class TreeProblem(Structured):
+    """A problem whose classes are the leaves of a tree.
+
+    Confusing two classes costs more if they are farther apart in the tree. The name of
+    a class is its path from the root, with the `separator` between its parts.
+    """
+
+    structure = "a tree of classes"
+    separator: str = "."
+
+    @property
+    def arrays(self) -> tuple[Array, ...]:
+        return (self.costs,)
+
+    @cached_property
+    def costs(self) -> Array:
+        """The (k, k) losses of predicting one class instead of another.
+
+        It is the fraction of the longer path that the two paths do not share: 2/3 for
+        ``rec.sport.hockey`` and ``rec.autos``.
+        """
+        paths = [str(name).split(self.separator) for name in self.classes]
+
+        def cost(path: list[str], other: list[str]) -> float:
+            shared = commonprefix([path, other])  # noqa: RUF071 (of lists)
+            return 1 - len(shared) / max(len(path), len(other))
+
+        return np.array([[cost(path, other) for other in paths] for path in paths])
+
+    def losses(self, labels: Array, test: bool) -> Record:
+        """Return the mean cost of these predictions, as `cost`."""
+        y = self.y_test if test else self.y
+        return {"cost": float(self.costs[y, labels].mean())}
+
+
+def as_tree(problem: Problem, separator: str = ".") -> TreeProblem:
+    """Return the problem with the tree that the names of its classes describe."""
+    return TreeProblem(**rows_of(problem), separator=separator)
 
 
 def as_sequences(

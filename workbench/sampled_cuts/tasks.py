@@ -25,7 +25,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from workbench.core.problem import Array, Problem
-from workbench.core.structures import SequenceProblem
+from workbench.core.structures import SequenceProblem, TreeProblem
 from workbench.kernels.compiled import njit
 from workbench.sampled_cuts.chain import viterbi
 
@@ -125,6 +125,23 @@ class Multiclass:
         units = units[answers.losses[units] > 0.0]
         B = differences(self.y[units], answers.outputs[units], self.K, weight)
         return Cut(self.parts[units], B, NONE)
+
+
+@dataclass(frozen=True, eq=False)
+class CostSensitive(Multiclass):
+    """:class:`Multiclass` with another loss, for example the loss of a taxonomy.
+
+    Attributes
+    ----------
+    costs : (K, K) losses, Delta(y, y') = costs[y, y']
+    """
+
+    costs: Array
+
+    def answers(self, F, v):
+        labels = np.argmax(F + self.costs[self.y], axis=1)
+        answers = Answers(labels, self.costs[self.y, labels], NONE)
+        return answers._replace(gains=self.gains(F, v, answers))
 
 
 # Without NaN, vector instructions can find the largest score of a row.
@@ -249,6 +266,8 @@ def task_of(problem: Problem) -> Task:
     if isinstance(problem, SequenceProblem):
         mean_length = problem.n / (len(problem.starts) - 1)
         return Chain(parts, problem.y, problem.starts, problem.k, mean_length)
+    if isinstance(problem, TreeProblem):
+        return CostSensitive(parts, problem.y, problem.k, problem.costs)
     if problem.k == 2:
         return Binary(parts, np.where(problem.y == 1, 1.0, -1.0))
     return Multiclass(parts, problem.y, problem.k)
