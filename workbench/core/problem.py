@@ -72,7 +72,7 @@ class Problem:
     about: str = ""
     weights: Array = None  # type: ignore[assignment]  # ones, see __post_init__
     recipe: Record | None = field(default=None, init=False)
-    structure = ""  # what the subclass in `core.structures` adds
+    structure = ""  # what the subclasses in `core.structures` add
 
     def __post_init__(self) -> None:
         if self.weights is None:
