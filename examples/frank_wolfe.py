@@ -65,7 +65,7 @@ def frank_wolfe(
         s.round += 1
 
 
-@njit(cache=True)
+@njit
 def epoch(data, indices, starts, Y, alpha, order, W, A):
     """Visit each row once, in this order; W and A change in place."""
     for i in order:

@@ -5,9 +5,6 @@ are inside the functions, so that a command does not wait for modules that it do
 use.
 """
 
-from __future__ import annotations
-
-import argparse
 import ast
 import inspect
 import os
@@ -16,6 +13,7 @@ import shutil
 import signal
 import sys
 import textwrap
+from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -28,7 +26,7 @@ from workbench.core.names import count, hint
 def _named(text: str) -> tuple[str, str]:
     name, equals, value = text.partition("=")
     if not equals or not name:
-        raise argparse.ArgumentTypeError(f"must be NAME=VALUE, got {text!r}")
+        raise ArgumentTypeError(f"must be NAME=VALUE, got {text!r}")
     return name, value
 
 
@@ -80,7 +78,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 130
 
 
-class Parser(argparse.ArgumentParser):
+class Parser(ArgumentParser):
     """A parser whose errors have one line, and which accepts no abbreviations."""
 
     def __init__(self, **kwargs):
@@ -100,7 +98,7 @@ class Parser(argparse.ArgumentParser):
         self.exit(2, f"{self.prog}: {message}; try {self.prog} --help\n")
 
 
-def _parser() -> argparse.ArgumentParser:
+def _parser() -> ArgumentParser:
     parser = Parser(
         prog="workbench", description="Large-scale multiclass classification."
     )
@@ -318,8 +316,9 @@ def _add_figures(add):
     )
 
 
-def list_command(arguments: argparse.Namespace) -> int:
+def list_command(arguments: Namespace) -> int:
     """List solvers, data sets and figure notebooks, or describe one of them."""
+    from workbench.core.checks import check_known
     from workbench.data import available
     from workbench.registry import SOLVERS
     from workbench.runs.notebooks import FOLDER, find
@@ -354,14 +353,14 @@ def list_command(arguments: argparse.Namespace) -> int:
         print(f"{name} makes {', '.join(notebook.figures)}")
     else:
         known = [*lists, *SOLVERS, *data, *notebooks]
-        raise ValueError(f"unknown name {name!r}; {hint(name, known)}")
+        check_known(name, known, "name")
     for parameter in parameters.values():
         text = f"  {parameter.name:18} {parameter.default!r:20} {parameter.help}"
         print(textwrap.fill(text, 98, subsequent_indent=" " * 42).rstrip())
     return 0
 
 
-def run_command(arguments: argparse.Namespace) -> int:
+def run_command(arguments: Namespace) -> int:
     """Run one solver on one data set and print its rows as they come."""
     from workbench.core.measures import errors
     from workbench.core.stream import geometric, stopping
@@ -412,7 +411,7 @@ def run_command(arguments: argparse.Namespace) -> int:
     return {"diverged": 1, "interrupted": 130}.get(trace.stopped_by, 0)
 
 
-def verify_command(arguments: argparse.Namespace) -> int:
+def verify_command(arguments: Namespace) -> int:
     """Verify proofs: intervals that certainly contain the optimum."""
     from workbench.data import load
     from workbench.data.formats import Rows, write_npz
@@ -435,7 +434,7 @@ def verify_command(arguments: argparse.Namespace) -> int:
     return status
 
 
-def judge_command(arguments: argparse.Namespace) -> int:
+def judge_command(arguments: Namespace) -> int:
     """Prove how far weights are from the optimum of their problem."""
     import numpy as np
 
@@ -474,7 +473,7 @@ def judge_command(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def sweep_command(arguments: argparse.Namespace) -> int:
+def sweep_command(arguments: Namespace) -> int:
     """Run a grid of solvers, or of a notebook's parameters."""
     if arguments.grid.suffix == ".ipynb":
         return _fan_out(arguments)
@@ -502,7 +501,7 @@ def sweep_command(arguments: argparse.Namespace) -> int:
     return _failed(done.failures, "point", "; run the sweep again to retry")
 
 
-def _fan_out(arguments: argparse.Namespace) -> int:
+def _fan_out(arguments: Namespace) -> int:
     if arguments.timing or arguments.parquet:
         raise ValueError(
             "--timing, --parquet: must be used with a grid, got a notebook"
@@ -530,7 +529,7 @@ def _fan_out(arguments: argparse.Namespace) -> int:
     return _failed(failures, "notebook", "; run the sweep again to retry")
 
 
-def replay_command(arguments: argparse.Namespace) -> int:
+def replay_command(arguments: Namespace) -> int:
     """Write a page that replays runs without a kernel."""
     from workbench.core.files import whole
     from workbench.core.trace import read_trace
@@ -543,7 +542,7 @@ def replay_command(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def report_command(arguments: argparse.Namespace) -> int:
+def report_command(arguments: Namespace) -> int:
     """Write HTML pages of the claims, figures and the papers' numbers."""
     _in_a_checkout()
     from workbench.figures.report import report
@@ -552,7 +551,7 @@ def report_command(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def figures_command(arguments: argparse.Namespace) -> int:
+def figures_command(arguments: Namespace) -> int:
     """Run the figure notebooks."""
     _in_a_checkout()
     from workbench.runs.mill import make
@@ -565,7 +564,7 @@ def figures_command(arguments: argparse.Namespace) -> int:
     return _failed(failed, "notebook", f": {', '.join(failed)}")
 
 
-def decide_command(arguments: argparse.Namespace) -> int:
+def decide_command(arguments: Namespace) -> int:
     """List the claims that are not decided, or run what they lack."""
     _in_a_checkout()
     from workbench.figures.report.decide import decide, lacks, undecided
@@ -580,7 +579,7 @@ def decide_command(arguments: argparse.Namespace) -> int:
     return _failed(failed, "notebook", f": {', '.join(failed)}")
 
 
-def data_command(arguments: argparse.Namespace) -> int:
+def data_command(arguments: Namespace) -> int:
     """List, fetch or check data sets."""
     from workbench.data import available, check, fetch
 
@@ -598,7 +597,7 @@ def data_command(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _loaded(source: str, arguments: argparse.Namespace, **how):
+def _loaded(source: str, arguments: Namespace, **how):
     """Return a problem; errors of `load` also name the options of the command line."""
     from workbench.data import load
 
@@ -626,9 +625,7 @@ def _free_or_number(text: str) -> float | str:
     try:
         return text if text == "free" else float(text)
     except ValueError:
-        raise argparse.ArgumentTypeError(
-            f"must be free or a number, got {text!r}"
-        ) from None
+        raise ArgumentTypeError(f"must be free or a number, got {text!r}") from None
 
 
 def _in_a_checkout() -> None:
@@ -641,7 +638,7 @@ def _in_a_checkout() -> None:
         )
 
 
-def _options(arguments: argparse.Namespace, names: str) -> dict:
+def _options(arguments: Namespace, names: str) -> dict:
     return {name: getattr(arguments, name) for name in names.split()} | {"say": _say}
 
 

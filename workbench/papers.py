@@ -1,7 +1,5 @@
 """The five papers, and which of them a solver or a figure belongs to."""
 
-from __future__ import annotations
-
 import re
 from typing import NamedTuple
 

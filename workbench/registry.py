@@ -1,7 +1,5 @@
 """All solvers by name; an entry of `SOLVERS` makes a solver known to the package."""
 
-from __future__ import annotations
-
 from importlib import import_module
 from typing import NamedTuple, cast
 

@@ -82,9 +82,9 @@ def test_words_in_a_trace_are_never_markup(recorded):
     bad = "</script><script>alert(1)</script>"
     header = trace.header | {"problem": trace.header["problem"] | {"name": bad}}
     replay = Replay(Trace(header, trace.rows))
-    page = replay.page(bad)
+    page = replay.page()
     bundle = replay._repr_mimebundle_()
-    assert "alert(1)" in page and "<script>alert" not in page
+    assert "<script>alert" not in page
     assert unpacked(page)["runs"][0]["settings"][0] == bad
     assert bundle["text/html"].startswith("<iframe srcdoc=")
     assert len(bundle[MIME]["runs"]) == 1
@@ -133,7 +133,7 @@ def test_what_cannot_be_played_is_refused(recorded, tmp_path, capsys):
 
 def test_it_plays_in_a_browser_from_a_file(recorded, tmp_path, browser):
     page = tmp_path / "page.html"
-    page.write_text(Replay(*recorded).page("Two"), "utf-8")
+    page.write_text(Replay(*recorded).page(), "utf-8")
     browser.get(page.as_uri())
     slide = """const slider = document.querySelector(".replay input");
         slider.value = arguments[0]; slider.dispatchEvent(new Event("input"));"""

@@ -95,7 +95,7 @@ MISTAKES = {
         "seeds": [-1]
     },
     "repetitions: must be a whole number": {"repetitions": 0},
-    "test: must be None or lie strictly between 0 and 1, got 1.0": {"test": 1.0},
+    "test: must lie strictly between 0 and 1, got 1.0": {"test": 1.0},
 }
 
 

@@ -11,8 +11,6 @@ their result.
 >>> done.table()                                                  # doctest: +SKIP
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -207,13 +205,11 @@ def contest(
         raise ValueError(
             f"fit: must be positive and at most the budget {budget!r}, got {fit!r}"
         )
-    if timing and jobs != 1:
-        raise ValueError(f"jobs: must be 1 with timing, got {jobs!r}")
+    timed = timed_alone(timing, jobs)
     folder = Path(folder or runs_folder() / "arena").absolute()
     sets = data_sets(specs, folder)
     chosen = competitors(entries)
     splits = list(product(sets, range(partitions)))
-    timed = timed_alone(timing)
     make = partial(Match, budget=budget, fit=fit, test=test, timed=timed)
     results = recalled()
     if results is not None:

@@ -8,13 +8,11 @@ have equal random features or unrelated ones; and trees depend little on their
 parameters. A range of gamma is in units of 1 / (d times the variance of all entries).
 """
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from workbench.core.names import hint
+from workbench.core.checks import check_known
 from workbench.core.problem import Problem
 from workbench.mrc.splitting import WIDEST
 from workbench.papers import paper_of_solver
@@ -147,9 +145,6 @@ def entry(name: str) -> Entry:
     """
     if name in ENTRIES:
         return ENTRIES[name]
-    if name not in SOLVERS:
-        raise ValueError(
-            f"entries: unknown name {name!r}; {hint(name, [*ENTRIES, *SOLVERS])}"
-        )
+    check_known(name, [*ENTRIES, *SOLVERS], "entries")
     takes = inspect.signature(SOLVERS[name].steps).parameters
     return Entry(name, {p: ends for p, ends in KNOWN.items() if p in takes})

@@ -1,7 +1,5 @@
 """A match is one entry on one random split of one data set, a task of the engine."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from pathlib import Path
@@ -19,7 +17,7 @@ from workbench.data import load
 from workbench.data.features import constant, fourier
 from workbench.kernels.mercer import scale
 from workbench.registry import SOLVERS
-from workbench.runs.engine import code, key
+from workbench.runs.engine import code, key, place_of
 from workbench.runs.run import machine, resolve, run, warm
 from workbench.runs.sweep import TIMED_RUNS
 from workbench.runs.worker import Limits, Task
@@ -54,7 +52,7 @@ class Match:
         return f"{self.name}, {self.set_name}, partition {self.partition}"
 
     def path(self, folder: Path) -> Path:
-        return folder / self.key[:2] / f"{self.key}.jsonl"
+        return folder / place_of(self.key)
 
     def task(self) -> Task:
         """Return the task of the sweep engine that plays the match."""

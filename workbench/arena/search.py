@@ -1,7 +1,5 @@
 """The arena's search for parameters, with the same budget and rules for all solvers."""
 
-from __future__ import annotations
-
 import signal
 import threading
 from collections.abc import Callable, Iterator, Mapping
@@ -17,6 +15,7 @@ from workbench.core.kinds import Record, Values
 from workbench.core.measures import held_out
 from workbench.core.problem import Problem
 from workbench.core.stream import Row, geometric, processor_seconds, until, watch
+from workbench.runs import worker
 
 VALIDATION = 0.2  # fraction of the training rows, on which all choices are made
 MIN_VALIDATION_ROWS = 1000  # with fewer, a trial runs on up to five random splits
@@ -170,8 +169,7 @@ def _run(steps: Callable, parameters: Values, split: Problem, fit: float) -> _Ru
         run = run._replace(cut=True)
         row = row | {"cpu": max(row["cpu"], OVERRUN * fit)}  # it took at least this
     except Exception as error:  # the solver failed, but its earlier rounds count
-        text = " ".join(str(error).split())[:500]
-        run = run._replace(reason=f"{type(error).__name__}: {text}")
+        run = run._replace(reason=worker.failed(error).text)
     reason = ""
     if not run.rounds:
         reason = run.reason or f"no round ended within {fit:.2g} s"

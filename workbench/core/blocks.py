@@ -1,12 +1,10 @@
 """Passes over rows in blocks, so that not all rows are copied at once."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import numpy as np
 
-from workbench.core.kinds import Matrix
+from workbench.core.kinds import Array, Matrix
 
 BLOCK_BYTES = 2**24  # bytes of rows that are read together
 
@@ -18,18 +16,18 @@ def pieces(n: int, size: int) -> Iterator[slice]:
         yield slice(start, min(start + size, n))
 
 
-def rows_per_block(X: np.ndarray) -> int:
+def rows_per_block(X: Array) -> int:
     """Return how many rows of a dense `X` are read together."""
     return BLOCK_BYTES // (X.dtype.itemsize * X.shape[1])
 
 
-def blocks(X: np.ndarray) -> Iterator[np.ndarray]:
+def blocks(X: Array) -> Iterator[Array]:
     """Yield the rows of a dense `X` in order, about :data:`BLOCK_BYTES` at a time."""
     for rows in pieces(len(X), rows_per_block(X)):
         yield X[rows]
 
 
-def products(X: Matrix, W: np.ndarray) -> np.ndarray:
+def products(X: Matrix, W: Array) -> Array:
     """Return XW.
 
     NumPy copies dense rows whose type differs from that of W. They are multiplied in

@@ -1,7 +1,5 @@
 """Lower and upper bounds that hold in spite of rounding."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

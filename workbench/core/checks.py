@@ -1,9 +1,8 @@
 """Checks of rows, labels and numbers; each error names the argument and the fault."""
 
-from __future__ import annotations
-
 import math
 import unicodedata
+from collections.abc import Iterable
 from importlib import import_module
 from numbers import Integral
 from typing import TypeGuard
@@ -14,8 +13,8 @@ import psutil
 import scipy.sparse as sp
 
 from workbench.core.blocks import blocks
-from workbench.core.kinds import Given, Matrix
-from workbench.core.names import count
+from workbench.core.kinds import Array, Given, Matrix
+from workbench.core.names import count, hint
 
 # By type, the largest magnitude of a value, and the magnitude that the largest value of
 # a column must reach. Between the two, squares, sums and quotients are normal numbers.
@@ -91,6 +90,28 @@ def check_counts(**counts: int) -> None:
     """Raise a ValueError that names the first count that is not a whole number > 0."""
     for name, value in counts.items():
         check_whole(value, name)
+
+
+def check_fraction(value: float, argument: str) -> None:
+    """Raise a ValueError unless `value` lies strictly between 0 and 1."""
+    if not 0 < as_number(value) < 1:
+        raise ValueError(
+            f"{argument}: must lie strictly between 0 and 1, got {shown(value)}"
+        )
+
+
+def check_known(name: object, known: Iterable[str], argument: str) -> None:
+    """Raise a ValueError that suggests similar names unless `name` is a known one."""
+    names = [*known]
+    if not isinstance(name, str) or name not in names:
+        raise ValueError(
+            f"{argument}: unknown name {shown(name)}; {hint(str(name), names)}"
+        )
+
+
+def seeded(seed: int) -> np.random.Generator:
+    """Return the random generator of a seed, which must be a whole number >= 0."""
+    return np.random.default_rng(check_whole(seed, "seed", least=0))
 
 
 def check_memory(what: str, need: float) -> int:
@@ -229,7 +250,7 @@ def check_columns(X: Matrix, argument: str) -> None:
         )
 
 
-def check_labels(y: Given, argument: str, n: int) -> np.ndarray:
+def check_labels(y: Given, argument: str, n: int) -> Array:
     """Return `y` as a one-dimensional array of `n` labels, none of them missing."""
     y = check_kinds(y, argument)
     if y.ndim == 2 and y.shape[1] == 1:
@@ -254,7 +275,7 @@ def refuse_missing(labels: list[object], argument: str, remedy: str) -> None:
         raise ValueError(f"{argument}: has {what}; {remedy}")
 
 
-def check_kinds(y: Given, argument: str) -> np.ndarray:
+def check_kinds(y: Given, argument: str) -> Array:
     """Return labels as an array; refuse a mixture of texts and other types.
 
     NumPy would turn all of them into texts.
@@ -275,7 +296,7 @@ def check_kinds(y: Given, argument: str) -> np.ndarray:
     return labels
 
 
-def encode(labels: np.ndarray, classes: np.ndarray, argument: str) -> np.ndarray:
+def encode(labels: Array, classes: Array, argument: str) -> Array:
     """Return the int32 code of each label, its position in `classes`."""
     codes = {label: code for code, label in enumerate(classes.tolist())}
     labels = labels.tolist()
@@ -316,7 +337,7 @@ def check_visible(classes: list[object], argument: str) -> None:
             )
 
 
-def as_array(given: Given, argument: str) -> np.ndarray:
+def as_array(given: Given, argument: str) -> Array:
     """Return an array; masked values and ragged lists raise a ValueError."""
     if np.ma.is_masked(given):
         raise ValueError(f"{argument}: contains masked values; fill or drop them")

@@ -3,12 +3,13 @@
 Those that stand for ``Any`` say why. Docstrings add shapes and units.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
+import numpy as np
+
+Array: TypeAlias = np.ndarray
 # An array or a CSR matrix; SciPy has no types.
 Matrix: TypeAlias = Any
 # What a user passes, before it is checked: an array, a frame, a list, a sparse matrix.

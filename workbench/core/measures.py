@@ -1,20 +1,16 @@
 """Errors of a solver's state on training and test rows."""
 
-from __future__ import annotations
-
-from collections.abc import Callable
-
 import numpy as np
 
 from workbench.core.blocks import pieces
-from workbench.core.problem import Matrix, Problem
-from workbench.core.stream import Row, State, nothing
+from workbench.core.problem import Array, Matrix, Problem
+from workbench.core.stream import Measure, Row, State, nothing
 from workbench.core.structures import SequenceProblem
 
 MAX_SCORES = 2**27  # scores that are computed together
 
 
-def errors(problem: Problem) -> Callable[[State], Row]:
+def errors(problem: Problem) -> Measure:
     """Return a measure of the 0-1 error on the training rows and on any test rows.
 
     Errors are fractions in [0, 1]. A row whose scores are all equal is predicted as the
@@ -26,7 +22,7 @@ def errors(problem: Problem) -> Callable[[State], Row]:
     return lambda state: _losses(state, problem, test=False) | on_test(state)
 
 
-def held_out(problem: Problem) -> Callable[[State], Row]:
+def held_out(problem: Problem) -> Measure:
     """Return a measure of the 0-1 error on the test rows.
 
     A problem without test rows raises a ValueError.
@@ -35,7 +31,7 @@ def held_out(problem: Problem) -> Callable[[State], Row]:
     return lambda state: _losses(state, problem, test=True)
 
 
-def macro(problem: Problem) -> Callable[[State], Row]:
+def macro(problem: Problem) -> Measure:
     """Return a measure of the test rows for many classes: three fractions in [0, 1].
 
     They are ``test_error`` (see :func:`errors`), ``macro_f1`` (scikit-learn's mean of
@@ -63,7 +59,7 @@ def macro(problem: Problem) -> Callable[[State], Row]:
     return measure
 
 
-def _test_rows(problem: Problem) -> tuple[Matrix, np.ndarray]:
+def _test_rows(problem: Problem) -> tuple[Matrix, Array]:
     if problem.X_test is None or problem.y_test is None:
         raise ValueError("problem: has no test rows to evaluate")
     return problem.X_test, problem.y_test
@@ -81,12 +77,12 @@ def _losses(state: State, problem: Problem, test: bool) -> Row:
     return {prefix + name: loss for name, loss in losses.items()}
 
 
-def predictions(state: State, X: Matrix, k: int) -> np.ndarray:
+def predictions(state: State, X: Matrix, k: int) -> Array:
     """Return the code of the class with the highest of the `k` scores, for each row."""
     blocks = pieces(X.shape[0], MAX_SCORES // k)
     return np.concatenate([np.argmax(state.scores(X[rows]), axis=1) for rows in blocks])
 
 
-def error(scores: np.ndarray, y: np.ndarray) -> float:
+def error(scores: Array, y: Array) -> float:
     """Return the fraction of rows whose label does not have the highest score."""
     return float(np.mean(np.argmax(scores, axis=1) != y))

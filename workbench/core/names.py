@@ -1,7 +1,5 @@
 """Wording of messages: suggestions for unknown names, and plurals."""
 
-from __future__ import annotations
-
 import difflib
 from collections.abc import Iterable
 

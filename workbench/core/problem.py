@@ -15,11 +15,13 @@ import scipy.sparse as sp
 from workbench.core.blocks import blocks
 from workbench.core.checks import (
     check_columns,
+    check_fraction,
     check_labels,
     check_matrix,
     check_visible,
     encode,
 )
+from workbench.core.kinds import Array as Array
 from workbench.core.kinds import Given, Record
 from workbench.core.kinds import Matrix as Matrix
 
@@ -60,15 +62,15 @@ class Problem:
     """
 
     X: Matrix
-    y: np.ndarray
-    classes: np.ndarray
+    y: Array
+    classes: Array
     name: str = "unnamed"
     X_test: Matrix | None = None
-    y_test: np.ndarray | None = None
+    y_test: Array | None = None
     features: tuple[str, ...] | None = None
     synthetic: bool = False
     about: str = ""
-    weights: np.ndarray = None  # type: ignore[assignment]  # ones, see __post_init__
+    weights: Array = None  # type: ignore[assignment]  # ones, see __post_init__
     recipe: Record | None = field(default=None, init=False)
     structure = ""  # what the subclasses in `core.structures` add
 
@@ -166,8 +168,7 @@ class Problem:
         least one training row. A `test` that is not inside (0, 1), or too small to hold
         out a row, is a ValueError.
         """
-        if not 0 < test < 1:
-            raise ValueError(f"test: must lie strictly between 0 and 1, got {test!r}")
+        check_fraction(test, "test")
         whole = self.joined()
         test_rows = whole.drawn(seed, test, held=True)
         if not test_rows.any():
@@ -185,7 +186,7 @@ class Problem:
             raise ValueError(f"fraction: must lie in (0, 1], got {fraction!r}")
         return self.kept(self.drawn(seed, fraction, held=False))
 
-    def drawn(self, seed: int | list[int], fraction: float, held: bool) -> np.ndarray:
+    def drawn(self, seed: int | list[int], fraction: float, held: bool) -> Array:
         """Return a mask of a stratified random fraction of the training rows.
 
         At least one row of every class is drawn or, if the rows are `held` out, is not
@@ -201,11 +202,11 @@ class Problem:
             drawn[rng.permutation(order[start:end])[:count]] = True
         return drawn
 
-    def kept(self, rows: np.ndarray) -> Problem:
+    def kept(self, rows: Array) -> Problem:
         """Return the problem with only these training rows (a mask, or row numbers)."""
         return replace(self, X=self.X[rows], y=self.y[rows], weights=self.weights[rows])
 
-    def held_out(self, rows: np.ndarray) -> Problem:
+    def held_out(self, rows: Array) -> Problem:
         """Return the problem with these training rows (a mask) as its test rows."""
         return replace(self.kept(~rows), X_test=self.X[rows], y_test=self.y[rows])
 
@@ -216,7 +217,7 @@ class Problem:
         weights[: self.n] = self.weights
         return replace(self, X=X, y=y, weights=weights, X_test=None, y_test=None)
 
-    def losses(self, labels: np.ndarray, test: bool) -> Record:
+    def losses(self, labels: Array, test: bool) -> Record:
         """Return the mean losses that a structure adds to the error, by name."""
         return {}
 
@@ -232,7 +233,7 @@ class Problem:
         kept = self.kept(self.y < k)
         return replace(kept, X_test=X_test, y_test=y_test, classes=self.classes[:k])
 
-    def all_rows(self) -> tuple[Matrix, np.ndarray]:
+    def all_rows(self) -> tuple[Matrix, Array]:
         """Return all rows, the test rows after the training rows, and their codes."""
         if self.X_test is None or self.y_test is None:
             return self.X, self.y
@@ -298,7 +299,7 @@ def as_problem(
     return Problem(X, y, known, name, X_test, y_test, names, synthetic, about)
 
 
-def _codes(y: np.ndarray, classes: np.ndarray) -> np.ndarray:
+def _codes(y: Array, classes: Array) -> Array:
     """Return the codes of training labels, which must have at least two classes."""
     labels = classes.tolist()
     if len(labels) < 2:
@@ -344,7 +345,7 @@ def noted(problem: Problem, recipe: Record) -> None:
     object.__setattr__(problem, "recipe", recipe)
 
 
-def by_class(y: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
+def by_class(y: Array, k: int) -> tuple[Array, Array]:
     """Return the rows in the order of their classes, and where each class starts.
 
     There are k + 1 starts: the last is the number of rows.
@@ -353,7 +354,7 @@ def by_class(y: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
     return order, np.searchsorted(y[order], np.arange(k + 1))
 
 
-def _buffers(part: Matrix) -> tuple[np.ndarray, ...]:
+def _buffers(part: Matrix) -> tuple[Array, ...]:
     """Return the arrays that an array, a CSR matrix or None consists of."""
     if part is None:
         return ()

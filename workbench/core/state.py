@@ -14,8 +14,10 @@ import scipy.sparse as sp
 
 from workbench.core.checks import shown
 from workbench.core.interrupts import whole_rounds
-from workbench.core.kinds import Given, Matrix, Record, Steps
+from workbench.core.kinds import Array, Given, Matrix, Record, Steps
 from workbench.core.problem import Problem
+
+Row = Record  # the numbers of an iterate, by name
 
 
 @dataclass(eq=False)
@@ -54,15 +56,15 @@ class State:
     origin: Origin | None = None
     round: int
 
-    def scores(self, X: Matrix) -> np.ndarray:
+    def scores(self, X: Matrix) -> Array:
         """Return the (n, k) scores of rows; a row's highest score is its prediction."""
         raise NotImplementedError
 
-    def paths(self, F: np.ndarray, starts: np.ndarray) -> np.ndarray:
+    def paths(self, F: Array, starts: Array) -> Array:
         """Return the (n,) predicted codes of rows of sequences from their scores."""
         return np.argmax(F, axis=1)
 
-    def info(self) -> Record:
+    def info(self) -> Row:
         """Return the numbers that the solver knows without further computation."""
         raise NotImplementedError
 

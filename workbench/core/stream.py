@@ -8,8 +8,6 @@ arguments:
 ...     print(row)
 """
 
-from __future__ import annotations
-
 import math
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -18,11 +16,13 @@ from functools import partial
 from time import perf_counter, process_time
 
 from workbench.core.interrupts import whole_rounds
-from workbench.core.kinds import Record
+from workbench.core.state import Row as Row
 from workbench.core.state import State as State
 
-Row = Record
 Rule = Callable[[Row], str | None]
+Measure = Callable[[State], Row]
+When = Callable[[Row], bool]  # whether to evaluate the iterate of a row
+Stream = Iterator[tuple[Row, State]]
 
 
 def always(row: Row) -> bool:
@@ -30,7 +30,7 @@ def always(row: Row) -> bool:
     return True
 
 
-def geometric(ratio: float = 1.2) -> Callable[[Row], bool]:
+def geometric(ratio: float = 1.2) -> When:
     """Sample rounds 0 and 1, then the first round to reach each power of `ratio`."""
 
     def power(number: int) -> int:
@@ -50,11 +50,11 @@ def nothing(state: State) -> Row:
 
 def watch(
     steps: Iterable[State],
-    measure: Callable[[State], Row] = nothing,
-    when: Callable[[Row], bool] = always,
+    measure: Measure = nothing,
+    when: When = always,
     seconds: float = 0.0,
     cpu: float = 0.0,
-) -> Iterator[tuple[Row, State]]:
+) -> Stream:
     """Yield ``(row, state)`` for every iterate. The clock runs inside ``next()`` only.
 
     Parameters
@@ -113,9 +113,7 @@ def give_back(seconds: float, cpu: float) -> None:
     _paused.cpu += cpu
 
 
-def until(
-    stream: Iterable[tuple[Row, State]], *rules: Rule
-) -> Iterator[tuple[Row, State]]:
+def until(stream: Stream, *rules: Rule) -> Stream:
     """Yield the stream until a rule returns a reason for the last row's ``stopped_by``.
 
     A row with a NaN, or with a lower bound above its upper bound, also ends the stream.
@@ -217,7 +215,7 @@ def _clock() -> tuple[float, float]:
     return perf_counter() - _paused.seconds, process_time() - _paused.cpu
 
 
-def _named(test: Callable[[Row], bool], reason: str, name: str, value: float) -> Rule:
+def _named(test: When, reason: str, name: str, value: float) -> Rule:
     """Return a rule whose ``stop`` is the mapping that :func:`stopping` accepts."""
 
     def rule(row: Row) -> str | None:

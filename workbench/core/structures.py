@@ -13,7 +13,7 @@ from os.path import commonprefix
 
 import numpy as np
 
-from workbench.core.kinds import Given, Record
+from workbench.core.kinds import Array, Given, Record
 from workbench.core.problem import Problem
 
 NONE = np.zeros(1, np.int64)
@@ -24,7 +24,7 @@ class Structured(Problem):
     """A problem with ``arrays`` for its structure; its checksum covers them."""
 
     @property
-    def arrays(self) -> tuple[np.ndarray, ...]:
+    def arrays(self) -> tuple[Array, ...]:
         raise NotImplementedError
 
     @cached_property
@@ -54,14 +54,14 @@ class SequenceProblem(Structured):
     """
 
     structure = "sequences"
-    starts: np.ndarray = field(default_factory=lambda: NONE)
-    starts_test: np.ndarray = field(default_factory=lambda: NONE)
+    starts: Array = field(default_factory=lambda: NONE)
+    starts_test: Array = field(default_factory=lambda: NONE)
 
     @property
-    def arrays(self) -> tuple[np.ndarray, ...]:
+    def arrays(self) -> tuple[Array, ...]:
         return self.starts, self.starts_test
 
-    def losses(self, labels: np.ndarray, test: bool) -> Record:
+    def losses(self, labels: Array, test: bool) -> Record:
         """Return the fraction of sequences with a wrong label, as `sequence_error`."""
         y, starts = (self.y_test, self.starts_test) if test else (self.y, self.starts)
         wrong = np.logical_or.reduceat(labels != y, starts[:-1])
@@ -79,13 +79,13 @@ class SequenceProblem(Structured):
         starts = np.append(self.starts, self.n + self.starts_test[1:])
         return wrapped(super().joined(), starts)
 
-    def kept(self, rows: np.ndarray) -> SequenceProblem:
+    def kept(self, rows: Array) -> SequenceProblem:
         return wrapped(super().kept(rows), self._starts(rows), self.starts_test)
 
-    def held_out(self, rows: np.ndarray) -> SequenceProblem:
+    def held_out(self, rows: Array) -> SequenceProblem:
         return wrapped(super().held_out(rows), self._starts(~rows), self._starts(rows))
 
-    def drawn(self, seed: int | list[int], fraction: float, held: bool) -> np.ndarray:
+    def drawn(self, seed: int | list[int], fraction: float, held: bool) -> Array:
         """Return a mask of the rows of a random fraction of the training sequences.
 
         Every class occurs in a drawn sequence or, if the drawn ones are `held` out, in
@@ -102,7 +102,7 @@ class SequenceProblem(Structured):
         kept = (place < max(1, round(fraction * n))) | np.isin(place, first)
         return ~kept if held else kept
 
-    def _starts(self, rows: np.ndarray) -> np.ndarray:
+    def _starts(self, rows: Array) -> Array:
         """Return the starts of the sequences that these rows (a mask) consist of."""
         lengths = np.diff(self.starts)
         taken = np.add.reduceat(rows, self.starts[:-1], dtype=int)
@@ -125,11 +125,11 @@ class TreeProblem(Structured):
     separator: str = "."
 
     @property
-    def arrays(self) -> tuple[np.ndarray, ...]:
+    def arrays(self) -> tuple[Array, ...]:
         return (self.costs,)
 
     @cached_property
-    def costs(self) -> np.ndarray:
+    def costs(self) -> Array:
         """The (k, k) losses of predicting one class instead of another.
 
         It is the fraction of the longer path that the two paths do not share: 2/3 for
@@ -143,7 +143,7 @@ class TreeProblem(Structured):
 
         return np.array([[cost(path, other) for other in paths] for path in paths])
 
-    def losses(self, labels: np.ndarray, test: bool) -> Record:
+    def losses(self, labels: Array, test: bool) -> Record:
         """Return the mean cost of these predictions, as `cost`."""
         y = self.y_test if test else self.y
         return {"cost": float(self.costs[y, labels].mean())}
@@ -166,7 +166,7 @@ def as_sequences(
     return wrapped(problem, starts, _checked(starts_test, n_test, "starts_test"))
 
 
-def _checked(starts: Given, n: int, argument: str) -> np.ndarray:
+def _checked(starts: Given, n: int, argument: str) -> Array:
     rows = np.asarray(starts)
     rises = rows.ndim == 1 and rows.dtype.kind in "iu" and np.all(np.diff(rows) > 0)
     if not rises or [*rows[:1], *rows[-1:]] != [0, n]:
@@ -177,7 +177,7 @@ def _checked(starts: Given, n: int, argument: str) -> np.ndarray:
 
 
 def wrapped(
-    problem: Problem, starts: np.ndarray, starts_test: np.ndarray = NONE
+    problem: Problem, starts: Array, starts_test: Array = NONE
 ) -> SequenceProblem:
     """Return a problem whose rows are sequences with these starts, unchecked."""
     return SequenceProblem(**rows_of(problem), starts=starts, starts_test=starts_test)

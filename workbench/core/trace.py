@@ -1,18 +1,16 @@
 """Traces as JSON Lines. They are plain data, so reading one cannot run code."""
 
-from __future__ import annotations
-
 import json
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 
 from workbench.core.files import naming, whole
-from workbench.core.kinds import Json, PathLike, Record
-from workbench.core.stream import Row, Rule, State, finished
+from workbench.core.kinds import Array, Json, PathLike, Record
+from workbench.core.stream import Row, Rule, Stream, finished
 
 SCHEMA = 1
 PLAIN = (bool, int, float, str, type(None))
@@ -40,7 +38,7 @@ class Trace:
     header: Record = field(default_factory=dict)
     rows: list[Row] = field(default_factory=list)
 
-    def column(self, key: str) -> np.ndarray:
+    def column(self, key: str) -> Array:
         """Return ``row[key]`` of every row as floats, NaN for rows without `key`."""
         return np.array([row.get(key, math.nan) for row in self.rows], dtype=float)
 
@@ -66,11 +64,11 @@ class Trace:
 
 
 def record(
-    stream: Iterable[tuple[Row, State]],
+    stream: Stream,
     trace: Trace,
     path: PathLike | None = None,
     rules: Iterable[Rule] = (),
-) -> Iterator[tuple[Row, State]]:
+) -> Stream:
     """Yield the stream, and append its rows to `trace` and, line by line, to `path`.
 
     Rows that the trace already has are written first. If the stream ends by itself, the

@@ -6,15 +6,13 @@
 >>> load("rows.npy", labels="labels.npy")                       # doctest: +SKIP
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterable
 from pathlib import Path
 
 import numpy as np
 
-from workbench.core.checks import shown
+from workbench.core.checks import check_fraction, shown
 from workbench.core.kinds import Given
 from workbench.core.names import hint
 from workbench.core.problem import Problem, as_problem, check_features, noted
@@ -106,10 +104,8 @@ def load(
     """
     if scale is not None:
         check_scale(scale, "scale=")
-    if test is not None and not 0 < test < 1:
-        raise ValueError(
-            f"test: must be None or lie strictly between 0 and 1, got {test!r}"
-        )
+    if test is not None:
+        check_fraction(test, "test")
     if target is not None:
         options["target"] = target
     if labels is not None:

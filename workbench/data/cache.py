@@ -6,8 +6,6 @@ files of sentences, ``<name>_train.txt.gz`` and ``<name>_test.txt.gz``
 ``<name>/<file>``, and the first checksum of each file in SHA256SUMS.
 """
 
-from __future__ import annotations
-
 import hashlib
 import os
 import re

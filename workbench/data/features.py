@@ -1,7 +1,5 @@
 """Feature maps from a Problem to a Problem, fitted on the training rows alone."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -10,8 +8,8 @@ import scipy.sparse as sp
 
 from workbench.core.blocks import pieces
 from workbench.core.checks import check_matrix, check_memory, check_whole
-from workbench.core.matrices import as_dense
-from workbench.core.problem import Matrix, Problem
+from workbench.core.matrices import as_dense, with_columns
+from workbench.core.problem import Array, Matrix, Problem
 
 BLOCK = 4096  # rows mapped together, so that the intermediate arrays stay small
 SAMPLE = 1000  # training rows between which distances are computed
@@ -38,14 +36,14 @@ def standardise(problem: Problem) -> Problem:
     deviation[variance <= rounding * variance + (rounding * mean) ** 2] = 1
     deviation[constant] = np.inf
 
-    def transform(X: np.ndarray) -> np.ndarray:
+    def transform(X: Array) -> Array:
         centred = X - mean.astype(X.dtype)
         return centred / deviation.astype(X.dtype)
 
     return mapped(problem, transform, name)
 
 
-def centred_squares(X: np.ndarray, mean: np.ndarray) -> np.ndarray:
+def centred_squares(X: Array, mean: Array) -> Array:
     """Return the (d,) sums of squares about the mean, in double precision.
 
     They are corrected for the rounding of the mean.
@@ -143,17 +141,10 @@ def constant(problem: Problem) -> Problem:
     """Append a column of ones: an intercept for methods that have none."""
 
     def transform(X: Matrix) -> Matrix:
-        return _with_columns(X, np.ones((X.shape[0], 1), X.dtype))
+        return with_columns(X, np.ones((X.shape[0], 1), X.dtype))
 
     names = problem.features and (*problem.features, "1")
     return mapped(problem, transform, f"{problem.name} + constant", features=names)
-
-
-def _with_columns(X: Matrix, columns: np.ndarray) -> Matrix:
-    """Return rows with dense columns appended; they are sparse if `X` is."""
-    if sp.issparse(X):
-        return sp.hstack([X, sp.csr_matrix(columns)], format="csr")
-    return np.hstack([X, columns])
 
 
 def pca(problem: Problem, d: int, seed: int = 0) -> Problem:
@@ -223,13 +214,13 @@ def fourier(
     rng = np.random.default_rng(seed)
     frequencies = rng.standard_normal((problem.d, half)) * np.sqrt(2 / s)
 
-    def waves(X: Matrix) -> np.ndarray:
+    def waves(X: Matrix) -> Array:
         phases = X @ frequencies
         return np.hstack([np.cos(phases), np.sin(phases)]) * np.sqrt(1 / half)
 
     def transform(X: Matrix) -> Matrix:
         Z = in_blocks(waves, X, n_features)
-        return _with_columns(X, Z) if append else Z
+        return with_columns(X, Z) if append else Z
 
     names = tuple(f"{wave}{j + 1}" for wave in ("cos", "sin") for j in range(half))
     sign = ","
@@ -258,7 +249,7 @@ def median_distance(problem: Problem, seed: int = 0) -> float:
     return median
 
 
-def sampled_distances(problem: Problem, seed: int = 0) -> np.ndarray:
+def sampled_distances(problem: Problem, seed: int = 0) -> Array:
     """Return the Euclidean distances between up to 1000 random training rows."""
     from sklearn.metrics import pairwise_distances
 
@@ -290,7 +281,7 @@ def refuse_negative(problem: Problem, what: str) -> None:
             raise ValueError(f"{name}: contains negative values; {what}")
 
 
-def in_blocks(f: Callable[[Matrix], np.ndarray], X: Matrix, width: int) -> np.ndarray:
+def in_blocks(f: Callable[[Matrix], Array], X: Matrix, width: int) -> Array:
     """Return f(X) in the type of X, computed in blocks of rows."""
     Z = np.empty((X.shape[0], width), X.dtype)
     for rows in pieces(len(Z), BLOCK):

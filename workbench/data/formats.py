@@ -1,7 +1,5 @@
 """The file formats of data sets. Their readers return all rows of a file, unscaled."""
 
-from __future__ import annotations
-
 import bz2
 import codecs
 import gzip
@@ -21,7 +19,7 @@ import scipy.sparse as sp
 
 from workbench.core.checks import rebuilt
 from workbench.core.files import whole
-from workbench.core.kinds import PathLike, Record
+from workbench.core.kinds import Array, PathLike, Record
 from workbench.core.problem import Matrix
 
 CSR = ("data", "indices", "indptr", "shape")
@@ -44,13 +42,13 @@ class Rows(NamedTuple):
     """
 
     X: Matrix
-    y: np.ndarray
+    y: Array
     n_train: int | None = None
     features: tuple[str, ...] | None = None
     about: str = ""
     label: str | None = None
     synthetic: bool = False
-    starts: np.ndarray | None = None
+    starts: Array | None = None
 
 
 def read_npz(path: PathLike) -> Rows:
@@ -112,7 +110,7 @@ def _rows_of(parts: dict) -> Rows:
     return Rows(X, y, n_train, features, about, synthetic=synthetic, starts=starts)
 
 
-def _decoded(codes: np.ndarray, labels: np.ndarray) -> np.ndarray:
+def _decoded(codes: Array, labels: Array) -> Array:
     """Return the labels that have these codes; other codes raise a ValueError."""
     k = len(labels)
     whole = codes.dtype.kind in "iu"
@@ -145,7 +143,7 @@ def write_npz(path: PathLike, rows: Rows) -> None:
         np.savez_compressed(file, **parts)
 
 
-def read_npy(path: PathLike) -> np.ndarray:
+def read_npy(path: PathLike) -> Array:
     """Map an array into memory, without pickle; a damaged file raises a ValueError."""
     try:
         # This also checks that the file is as large as the array.
@@ -204,7 +202,7 @@ def _plain(path: Path) -> BytesIO:
     return BytesIO(re.sub(rb"([:,])[ \t]+", rb"\1", content))
 
 
-def as_integers(labels: np.ndarray) -> np.ndarray:
+def as_integers(labels: Array) -> Array:
     """Return floats or texts as integers if all are whole numbers, else unchanged."""
     if labels.dtype.kind not in "fU":
         return labels

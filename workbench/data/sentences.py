@@ -5,8 +5,6 @@ Tjong Kim Sang, Buchholz: Introduction to the CoNLL-2000 shared task: chunking. 
 2000.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from itertools import chain, pairwise
 from pathlib import Path

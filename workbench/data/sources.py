@@ -4,8 +4,6 @@ Only published checksums are written here. For other files the first download re
 the checksum, and later downloads must have the same one.
 """
 
-from __future__ import annotations
-
 import csv
 import re
 import zipfile
@@ -19,6 +17,7 @@ from pathlib import Path
 import numpy as np
 import scipy.sparse as sp
 
+from workbench.core.kinds import Array
 from workbench.data.formats import Rows, as_integers, opened, read_libsvm
 from workbench.data.sentences import read_sentences
 
@@ -98,7 +97,7 @@ class Source:
     route: str = ""
     files: Mapping[str, str] = field(default_factory=dict)
     members: Sequence[str] = ()
-    labels: np.ndarray | None = None
+    labels: Array | None = None
 
     def parse(self, paths: Sequence[Path]) -> Rows:
         """Return the rows of the downloaded files."""
@@ -185,7 +184,7 @@ def _idx(paths: Sequence[Path], source: Source) -> Rows:
     return Rows(X, np.concatenate([y, y_test]).ravel(), len(y))
 
 
-def _idx_array(path: Path) -> np.ndarray:
+def _idx_array(path: Path) -> Array:
     """Return the bytes of an idx file, one row per item."""
     with opened(path) as file:
         content = file.read()

@@ -1,7 +1,5 @@
 """Uses of `load`: lists of descriptions, recipes, and test rows for any data set."""
 
-from __future__ import annotations
-
 import re
 from contextlib import suppress
 

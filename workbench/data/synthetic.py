@@ -1,7 +1,5 @@
 """Generated data sets, which are marked as synthetic."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from workbench.core.checks import check_memory, check_whole

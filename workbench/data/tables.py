@@ -5,8 +5,6 @@ refused with a message that names the option to give. :attr:`Rows.about` says wh
 read.
 """
 
-from __future__ import annotations
-
 import re
 import warnings
 from collections import Counter
@@ -15,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from workbench.core.checks import as_array, folded, refuse_missing, shown
-from workbench.core.kinds import PathLike, Record
+from workbench.core.kinds import Array, PathLike, Record
 from workbench.data.formats import (
     BROKEN,
     OPENERS,
@@ -77,7 +75,7 @@ def read_tables(*paths: PathLike, target: str | None = None, **options) -> list[
     ]
 
 
-def as_numbers(labels: np.ndarray) -> np.ndarray:
+def as_numbers(labels: Array) -> Array:
     """Return labels as numbers if all are different, plainly written numbers."""
     if labels.dtype.kind != "U":
         return as_integers(labels)
@@ -228,7 +226,7 @@ def _names(frame, path: Path, is_text: bool, options: Record) -> list[str]:
     return names
 
 
-def described(labels: np.ndarray) -> list[str]:
+def described(labels: Array) -> list[str]:
     """Return sentences on the classes: sizes, majority error and similar names."""
     counts = Counter(map(str, labels.tolist())).most_common()
     if not counts:

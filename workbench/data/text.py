@@ -3,14 +3,12 @@
 Word frequencies follow Zipf's law, topics form a tree, and class sizes a power law.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import scipy.sparse as sp
 
 from workbench.core.blocks import pieces
 from workbench.core.checks import check_memory, check_whole
-from workbench.core.problem import Problem, as_problem
+from workbench.core.problem import Array, Problem, as_problem
 from workbench.data.synthetic import check_sizes
 
 BLOCK = 2**16  # documents generated together; their words take about 100 MB
@@ -71,7 +69,7 @@ def zipf_text(
     secret = rng.integers(2**63, dtype=np.uint64)
     tree = _tree(k)
 
-    def documents(labels: np.ndarray, rng: np.random.Generator) -> sp.csr_matrix:
+    def documents(labels: Array, rng: np.random.Generator) -> sp.csr_matrix:
         topics = tree[_with_noise(labels, tree[:, 1], rng)]
         genre = tree.max() + 1
         blocks = [
@@ -104,7 +102,7 @@ def zipf_text(
     )
 
 
-def _tree(k: int) -> np.ndarray:
+def _tree(k: int) -> Array:
     """Return the numbers (k, 3) of each class, its subject and its field.
 
     The numbers identify the vocabularies of all topics. Siblings have adjacent numbers.
@@ -117,15 +115,13 @@ def _tree(k: int) -> np.ndarray:
     return np.column_stack([leaf, k + subject, k + subjects + field])
 
 
-def _classes(sizes: np.ndarray, n: int, rng: np.random.Generator) -> np.ndarray:
+def _classes(sizes: Array, n: int, rng: np.random.Generator) -> Array:
     """Return n random classes; `sizes` are the cumulative sizes of classes."""
     classes = np.searchsorted(sizes, rng.random(n) * sizes[-1], side="right")
     return classes.clip(0, len(sizes) - 1)
 
 
-def _with_noise(
-    labels: np.ndarray, subject: np.ndarray, rng: np.random.Generator
-) -> np.ndarray:
+def _with_noise(labels: Array, subject: Array, rng: np.random.Generator) -> Array:
     """Return the true class of each document; in some it is a sibling of the label."""
     first = np.searchsorted(subject, subject[labels])
     count = np.searchsorted(subject, subject[labels], side="right") - first
@@ -159,7 +155,7 @@ def _counts(topics, genre: int, language, secret, rng) -> sp.csr_matrix:
     return sp.csr_matrix((counts.astype(np.float32), np.divmod(keys, d)), shape=(n, d))
 
 
-def _uniform(vocabulary: np.ndarray, rank: np.ndarray, secret: np.uint64) -> np.ndarray:
+def _uniform(vocabulary: Array, rank: Array, secret: np.uint64) -> Array:
     """Return a fixed number in [0, 1) for each rank in a vocabulary, by splitmix64."""
     h = (vocabulary.astype(np.uint64) << np.uint64(20)) + rank.astype(np.uint64)
     h = h * np.uint64(0x9E3779B97F4A7C15) + secret

@@ -6,8 +6,6 @@ has a table of all words. If a description begins with a path that exists, the l
 such path is its data, even if the path contains signs such as ``+`` or ``@``.
 """
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """The base class of the classifiers, which checks arguments and runs a solver."""
 
-from __future__ import annotations
-
 import math
 import warnings
 from collections.abc import Callable, Iterable
@@ -25,6 +23,7 @@ from workbench.core.checks import (
     as_number,
     check_flags,
     check_kinds,
+    check_known,
     check_numbers,
     check_positive,
     check_sparse,
@@ -32,8 +31,8 @@ from workbench.core.checks import (
     is_whole,
     shown,
 )
-from workbench.core.kinds import Given, Matrix, Record
-from workbench.core.names import hint
+from workbench.core.kinds import Array, Given, Matrix, Record
+from workbench.core.matrices import with_columns
 from workbench.core.problem import Problem, as_problem
 from workbench.core.stream import Rule, State, rounds, seconds
 from workbench.core.trace import Trace
@@ -70,13 +69,7 @@ def accept(test: Callable[[object], bool], accepted: str) -> Check:
 def one_of(known: Iterable[str]) -> Check:
     """Return a check that accepts these names."""
 
-    def check(value, name: str) -> None:
-        if not isinstance(value, str) or value not in known:
-            raise ValueError(
-                f"{name}: unknown name {shown(value)}; {hint(shown(value), known)}"
-            )
-
-    return check
+    return lambda value, name: check_known(value, known, name)
 
 
 def flag(value, name: str) -> None:
@@ -293,7 +286,7 @@ class Classifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
             self, check_sparse(X), y, accept_sparse="csr", dtype=FLOATS, **options
         )
 
-    def _weighed(self, X: Given, sample_weight: Given) -> np.ndarray:
+    def _weighed(self, X: Given, sample_weight: Given) -> Array:
         """Return the checked weights of the rows.
 
         A ValueError is raised if their products with C underflow or overflow.
@@ -312,7 +305,7 @@ class Classifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
             )
         return weights
 
-    def _scores(self, X: Given) -> np.ndarray:
+    def _scores(self, X: Given) -> Array:
         """Return the (n, k) scores of rows; raise a ValueError if any is not finite."""
         check_is_fitted(self)
         with np.errstate(over="ignore", invalid="ignore"):
@@ -323,7 +316,7 @@ class Classifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
             )
         return scores
 
-    def _scored(self, X: Given) -> np.ndarray:
+    def _scored(self, X: Given) -> Array:
         return np.asarray(X @ self.coef_.T) + self.intercept_
 
     def _widened(self, X: Given):
@@ -394,10 +387,7 @@ class WeightedClassifier(Classifier):
 
 def with_constant(X: Matrix, constant: float = 1.0) -> Matrix:
     """Return rows, an array or a sparse matrix, with a constant feature."""
-    column = np.full((X.shape[0], 1), constant, X.dtype)
-    if sp.issparse(X):
-        return sp.hstack([X, column], format="csr")
-    return np.hstack([X, column])
+    return with_columns(X, np.full((X.shape[0], 1), constant, X.dtype))
 
 
 def relative(lower: float, upper: float) -> float:

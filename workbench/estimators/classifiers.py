@@ -11,8 +11,6 @@ Agarwal, Kakade, Karampatziakis, Song, Valiant: Least Squares Revisited.
 Yu, Joachims: Training Structural SVMs with Kernels Using Sampled Cuts.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import KW_ONLY, dataclass
 from typing import Any
@@ -23,7 +21,7 @@ from scipy.special import softmax
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from workbench.core.kinds import Given, Record
+from workbench.core.kinds import Array, Given, Record
 from workbench.core.problem import Matrix, Problem
 from workbench.core.stream import below
 from workbench.core.trace import Trace
@@ -287,7 +285,7 @@ class WorkingSetClassifier(WeightedClassifier):
         X = self._bounded(self._rows(X, reset=False))
         return self.classes_[best_classes(X, self._weights, np.arange(X.shape[0]))]
 
-    def _scored(self, X: Given) -> np.ndarray:
+    def _scored(self, X: Given) -> Array:
         return scores(self._bounded(X), self._weights)
 
     def _bounded(self, X: Given):
@@ -495,7 +493,7 @@ class SampledCutClassifier(Classifier):
             return float(violations[-self.trace_.header["parameters"]["p"] :].max())
         return float(violations[-1])
 
-    def _scored(self, X: Given) -> np.ndarray:
+    def _scored(self, X: Given) -> Array:
         X = stored_as(self.support_vectors_, X)
         basis = self._kernel.points(self.support_vectors_)
         F = self._kernel.times(self._kernel.points(X), basis, self.dual_coef_.T)

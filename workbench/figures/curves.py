@@ -1,17 +1,17 @@
 """The numbers behind the plots: many runs of one setting as one curve."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np
+
+from workbench.core.kinds import Array
 
 POINTS = 400  # largest number of points of a drawn curve; more are not visible
 
 
 def on_grid(
-    curves: Sequence[tuple[np.ndarray, np.ndarray]],
-) -> tuple[np.ndarray, np.ndarray]:
+    curves: Sequence[tuple[Array, Array]],
+) -> tuple[Array, Array]:
     """Evaluate step functions on one grid, which begins once all have begun.
 
     Parameters
@@ -30,9 +30,9 @@ def on_grid(
     curves = [(x, y) for x, y in curves if len(x)]
     if not curves:
         return np.zeros(0), np.zeros((0, 0))
-    start, stop = max(x[0] for x, _ in curves), max(x[-1] for x, _ in curves)
+    start = max(x[0] for x, _ in curves)
     grid = np.unique(np.concatenate([x for x, _ in curves]))
-    grid = grid[(grid >= start) & (grid <= stop)]
+    grid = grid[grid >= start]
     # A step is drawn from its two ends.
     grid = np.unique(np.concatenate([grid, np.nextafter(grid[1:], -np.inf)]))
     if len(grid) > POINTS:
@@ -47,7 +47,7 @@ def on_grid(
     return grid, np.array(values)
 
 
-def quartiles(values) -> np.ndarray:
+def quartiles(values) -> Array:
     """Return the quartiles of (runs, points) values over runs, as (3, points).
 
     Infinite values (never reached) count as the largest values and are never averaged.

@@ -6,8 +6,6 @@
 [['Ridge regression (scikit-learn)', 1]]
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 import pandas as pd

@@ -19,6 +19,7 @@ from matplotlib import colormaps
 from matplotlib.axes import Axes
 from matplotlib.ticker import LogLocator, NullFormatter
 
+from workbench.core.kinds import Array
 from workbench.core.trace import Trace
 from workbench.figures.curves import on_grid, quartiles
 from workbench.figures.style import LABELS, look, plain_log
@@ -36,7 +37,7 @@ def convergence(
     ax: Axes,
     runs: Runs,
     x: str = "seconds",
-    y: str | Callable[[Trace], np.ndarray] = "gap",
+    y: str | Callable[[Trace], Array] = "gap",
     floor: float = 1e-9,
     ylabel: str | None = None,
 ) -> None:
@@ -86,7 +87,7 @@ def certified_band(
     name, colour, marker = look(label)
 
     def best(bound: str, choose: np.ufunc) -> list:
-        def so_far(trace: Trace) -> np.ndarray:
+        def so_far(trace: Trace) -> Array:
             return choose.accumulate(trace.column(bound))
 
         return [_curve(trace, x, so_far) for trace in traces]
@@ -173,7 +174,7 @@ def clock_label(x: str, groups: Iterable[Sequence[Trace]]) -> str:
     return label if exact else f"{label}, approximate"
 
 
-def _curve(trace: Trace, x: str, y) -> tuple[np.ndarray, np.ndarray]:
+def _curve(trace: Trace, x: str, y) -> tuple[Array, Array]:
     times = trace.column(x)
     values = trace.column(y) if isinstance(y, str) else np.asarray(y(trace), float)
     known = np.isfinite(values)

@@ -1,8 +1,6 @@
 """The record of how a figure was made (runs, data, machine, versions), also in
 words."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

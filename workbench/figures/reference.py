@@ -4,8 +4,6 @@ data/reference/README.md explains the columns; tests/papers/test_reference.py ch
 that the files follow its rules.
 """
 
-from __future__ import annotations
-
 import csv
 import math
 from collections.abc import Iterable, Sequence
@@ -14,6 +12,7 @@ from functools import cache
 import numpy as np
 import pandas as pd
 
+from workbench.core.checks import check_known
 from workbench.core.kinds import Json, Record
 from workbench.papers import PAPERS, same_data
 from workbench.runs.mill import PRINTED
@@ -30,10 +29,8 @@ def printed(paper: str | None = None) -> pd.DataFrame:
     ValueError
         If `paper` is not a key of `PAPERS`.
     """
-    if paper is not None and paper not in PAPERS:
-        raise ValueError(
-            f"paper: unknown name {paper!r}; known papers: {', '.join(PAPERS)}"
-        )
+    if paper is not None:
+        check_known(paper, PAPERS, "paper")
     return pd.concat(
         [_read(name) for name in PAPERS if paper in (None, name)], ignore_index=True
     )

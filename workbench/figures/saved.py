@@ -4,8 +4,6 @@
 >>> figures.save(fig, "gap", "Certified gap over time.", runs)  # doctest: +SKIP
 """
 
-from __future__ import annotations
-
 import os
 import re
 import shutil
@@ -27,7 +25,7 @@ from PIL import Image as Picture
 from workbench.core.files import digest, whole
 from workbench.core.kinds import PathLike, Record, Steps, Values
 from workbench.core.problem import Problem
-from workbench.core.stream import Row, Rule, State
+from workbench.core.stream import Measure, Rule, State
 from workbench.core.trace import Trace, read_trace, write_trace
 from workbench.figures.plots import ENDED, ended_by_clock
 from workbench.figures.provenance import as_json, in_words, made_by, regenerated_by
@@ -37,7 +35,7 @@ from workbench.figures.style import (
     mark_minor_ticks,
     use_style,
 )
-from workbench.runs.engine import PACKAGE, key, sources
+from workbench.runs.engine import key, place_of
 from workbench.runs.mill import notebook_key, timed
 from workbench.runs.notebooks import FOLDER, Notebook, read
 from workbench.runs.results import recalled, write_results
@@ -129,7 +127,7 @@ class Figures:
         solver: str | Steps,
         problem: Problem,
         *rules: Rule,
-        judge: Callable[[State], Row] | None = None,
+        judge: Measure | None = None,
         seed: int | None = None,
         ends: bool = False,
         **options,
@@ -197,8 +195,8 @@ class Figures:
                         "make it"
                     )
                 return known[call]
-            own = key(call=call, notebook=self.key, package=sources(PACKAGE))
-            path = runs_folder() / "points" / own[:2] / f"{own}.jsonl"
+            own = key(call=call, notebook=self.key)
+            path = runs_folder() / "points" / place_of(own)
             trace = _whole(path)
             if trace is None:
                 with one_thread(self.timed):

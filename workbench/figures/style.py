@@ -1,7 +1,5 @@
 """The house style of all figures: fonts, axes, and a colour and a marker per solver."""
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Iterable
@@ -17,7 +15,7 @@ from matplotlib.lines import Line2D
 from matplotlib.markers import TICKDOWN, TICKLEFT
 from matplotlib.ticker import Locator, LogLocator, NullLocator
 
-from workbench.core.problem import Problem
+from workbench.core.problem import Array, Problem
 from workbench.registry import SOLVERS
 
 HOUSE = Path(__file__).with_name("house.mplstyle")
@@ -84,7 +82,7 @@ def title(problem: Problem, between: str = "\n", sizes: str = "ndk") -> str:
 
 def small_plots(
     number: int, columns: int = 3, height: float = 2.3, above: float = 1.0, **how
-) -> tuple[Figure, np.ndarray]:
+) -> tuple[Figure, Array]:
     """Return a figure of `number` plots, each `height` inches high, and its axes."""
     columns = min(columns, number)
     rows = -(-number // columns)

@@ -30,8 +30,11 @@ CHECKSUM_BYTES = 32
 VERSIONS = f"{numba.__version__} {llvmlite.__version__} {np.__version__}"
 
 
-def njit(*, cache: bool = False, **options) -> Callable[[Callable], Callable]:
-    """Return ``numba.njit(**options)``; `cache` stores machine code in `folder()`."""
+def njit(
+    function: Callable | None = None, *, cache: bool = True, **options
+) -> Callable:
+    """Return ``numba.njit(function, **options)``, whose machine code is stored in
+    :func:`folder` unless `cache` is false; without a function, return a decorator."""
 
     def compiled(function: Callable) -> Callable:
         kernel = numba.njit(**options)(function)
@@ -39,7 +42,7 @@ def njit(*, cache: bool = False, **options) -> Callable[[Callable], Callable]:
             kernel._cache = _Cache(function)
         return kernel
 
-    return compiled
+    return compiled if function is None else compiled(function)
 
 
 @cache

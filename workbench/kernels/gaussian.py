@@ -3,8 +3,6 @@
 They are powers of two, computed by loops that the compiler can vectorise.
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np
@@ -29,7 +27,7 @@ LEAST_DOUBLE = -900.0
 HALF = np.float32(0.5)
 
 
-@njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
+@njit(nogil=True, fastmath=FAST, error_model="numpy")
 def gaussian_of_products(K, half, others):
     """Replace the products x.z in `K` by 2^(x.z - |x|^2 / 2 - |z|^2 / 2)."""
     for i in range(np.uint64(K.shape[0])):

@@ -4,12 +4,11 @@ The bits of a row do not depend on the other rows that are computed with it. So 
 resumed run, whose cache is empty, continues as before. BLAS does not promise this.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import scipy.sparse as sp
 
 from workbench.core.blocks import pieces
+from workbench.core.kinds import Array
 from workbench.core.matrices import transposed
 from workbench.kernels.compiled import njit
 from workbench.kernels.mercer import Kernel, Points
@@ -32,7 +31,7 @@ class Gram:
         self.kernel = kernel
         self.points = points
         # The transpose of dense rows, made when it is first used.
-        self.across: np.ndarray | None = None
+        self.across: Array | None = None
         self.most = max(1, min(n, int(megabytes * 2**20) // row_bytes))
         self.held = np.empty((self.most, n), kernel.dtype)
         self.place = np.full(n, -1)  # where each row of K is in `held`, or -1
@@ -40,7 +39,7 @@ class Gram:
         self.used = np.zeros(self.most, dtype=np.int64)  # the last call that used it
         self.now = 0  # the number of calls
 
-    def at(self, wanted: np.ndarray) -> np.ndarray:
+    def at(self, wanted: Array) -> Array:
         """Return the places in `held` of at most `most` different rows."""
         self.now += 1
         places = self.place[wanted]
@@ -57,7 +56,7 @@ class Gram:
                 self.held[free[some]] = self.rows(missing[some])
         return self.place[wanted]
 
-    def rows(self, wanted: np.ndarray) -> np.ndarray:
+    def rows(self, wanted: Array) -> Array:
         """Compute rows of the kernel matrix, (len(wanted), n), without the cache."""
         X = self.points.X
         half = self.points.half
@@ -76,7 +75,7 @@ class Gram:
         return self.kernel.of_products(products, half[wanted], half)
 
 
-@njit(cache=True, fastmath=FAST)
+@njit(fastmath=FAST)
 def add_rows(out, ends, index, value, M):
     """Add the sum of ``value[p] * M[index[p]]`` to each row r of `out`.
 
@@ -106,7 +105,7 @@ def add_rows(out, ends, index, value, M):
 
 
 # Sums are not reassociated, so that their bits do not depend on the other rows.
-@njit(cache=True, fastmath={"contract", "nsz"}, error_model="numpy")
+@njit(fastmath={"contract", "nsz"}, error_model="numpy")
 def multiply_rows(X, M, out):
     """Write X M of (m, d) and (d, n) arrays to `out`, for m a multiple of four.
 

@@ -17,7 +17,7 @@ from workbench.core.blocks import blocks, pieces, rows_per_block
 from workbench.core.certificates import EPS
 from workbench.core.checks import as_number, check_sparse, shown
 from workbench.core.matrices import as_dense, transposed
-from workbench.core.problem import Matrix, Problem
+from workbench.core.problem import Array, Matrix, Problem
 from workbench.kernels.gaussian import LN2, gaussian_of_products
 from workbench.kernels.rows import squared_norms
 
@@ -81,7 +81,7 @@ class Points:
     """Rows prepared for a kernel, and half their squared norms."""
 
     X: Matrix
-    half: np.ndarray
+    half: Array
 
     def __getitem__(self, rows) -> Points:
         return Points(self.X[rows], self.half[rows])
@@ -124,7 +124,7 @@ class Kernel:
             X = X * self.dtype.type(np.sqrt(square))
         return Points(X, (0.5 * squared_norms(X)).astype(self.dtype))
 
-    def times(self, left: Points, right: Points, B: np.ndarray) -> np.ndarray:
+    def times(self, left: Points, right: Points, B: Array) -> Array:
         """Return k(left, right) @ B, (len(left), K), for a (len(right), K) `B`."""
         m, d = left.X.shape
         r = right.X.shape[0]
@@ -149,22 +149,20 @@ class Kernel:
                 np.matmul(K, B, out=product[rows])
         return product
 
-    def matrix(self, left: Points, right: Points) -> np.ndarray:
+    def matrix(self, left: Points, right: Points) -> Array:
         """Return the matrix k(left, right)."""
         K = np.empty((left.X.shape[0], right.X.shape[0]), self.dtype)
         self.values += K.size
         return self._fill(K, left, transposed(right.X), right.half)
 
-    def _fill(self, K, part, across, half) -> np.ndarray:
+    def _fill(self, K, part, across, half) -> Array:
         if sp.issparse(part.X):
             K[...] = part.X @ across
         else:
             np.matmul(part.X, across, out=K)
         return self.of_products(K, part.half, half)
 
-    def of_products(
-        self, K: np.ndarray, half: np.ndarray, others: np.ndarray
-    ) -> np.ndarray:
+    def of_products(self, K: Array, half: Array, others: Array) -> Array:
         """Replace the inner products `K` of points by kernel values, and return them.
 
         `half` and `others` are half the squared norms of the points.
@@ -176,7 +174,7 @@ class Kernel:
             K *= K * K
         return K
 
-    def diagonal(self, points: Points) -> np.ndarray:
+    def diagonal(self, points: Points) -> Array:
         """Return k(x, x) for every point."""
         if self.kind == "rbf":
             return np.ones(len(points.half))
@@ -215,7 +213,7 @@ class KernelRows:
     X: Matrix
     kernel: str
     gamma: float
-    centre: np.ndarray
+    centre: Array
 
     def made_kernel(self, dtype: type | np.dtype) -> Kernel:
         """Return the kernel in this precision."""

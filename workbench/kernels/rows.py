@@ -9,14 +9,12 @@ Indices are unsigned. For a signed index, compiled code checks whether it counts
 the end, and then it uses no vector instructions.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 
-from workbench.core.problem import Matrix
+from workbench.core.problem import Array, Matrix
 from workbench.kernels.compiled import njit
 from workbench.kernels.vectors import add_rows
 
@@ -41,9 +39,9 @@ class Rows(NamedTuple):
     maps.
     """
 
-    data: np.ndarray
-    indices: np.ndarray
-    starts: np.ndarray
+    data: Array
+    indices: Array
+    starts: Array
     shift: np.uint64
 
 
@@ -61,13 +59,13 @@ def rows_of(X: Matrix) -> Rows:
     return Rows(_read_only(X.data), indices, starts, np.uint64(0))
 
 
-def _read_only(data: np.ndarray) -> np.ndarray:
+def _read_only(data: Array) -> Array:
     data = data.view()
     data.flags.writeable = False
     return data
 
 
-def squared_norms(X: Matrix) -> np.ndarray:
+def squared_norms(X: Matrix) -> Array:
     """Return |x_i|^2 for every row, in float64; denormal numbers become 0."""
     if isinstance(X, np.ndarray):
         norms = np.einsum("ij,ij->i", X, X, dtype=np.float64)
@@ -76,7 +74,7 @@ def squared_norms(X: Matrix) -> np.ndarray:
     return np.where(norms < np.finfo(np.float64).tiny, 0.0, norms)
 
 
-def write_product(X: Matrix, W: np.ndarray, Z: np.ndarray) -> None:
+def write_product(X: Matrix, W: Array, Z: Array) -> None:
     """Write XW to `Z`, computed in the type of W.
 
     Dense rows are multiplied in small groups if W has few columns, because BLAS is slow
@@ -106,7 +104,7 @@ def width(columns: int) -> tuple:
     return (0,) * columns if columns <= WIDEST else ()
 
 
-@njit(cache=True, fastmath=FAST, inline="always")
+@njit(fastmath=FAST, inline="always")
 def multiply(rows, i, W, out, width):
     """Write row i times W to (lanes,) `out`, four entries of the row at a time."""
     data = rows.data
@@ -148,7 +146,7 @@ def multiply(rows, i, W, out, width):
         p += ONE
 
 
-@njit(cache=True, fastmath=FAST, inline="always")
+@njit(fastmath=FAST, inline="always")
 def subtract(rows, i, delta, W, width):
     """Subtract the outer product of row i and (lanes,) `delta` from W."""
     start = rows.starts[i]

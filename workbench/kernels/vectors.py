@@ -5,8 +5,6 @@ arrays overlap, and reads and writes the sums more often: solvers then take up t
 times as long.
 """
 
-from __future__ import annotations
-
 from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic

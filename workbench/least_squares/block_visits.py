@@ -1,14 +1,12 @@
 """Visits of blocks of features: Algorithm 1 on a block, and its safeguard."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from itertools import islice
 
 import numpy as np
 
 from workbench.core.blocks import pieces
-from workbench.core.problem import Problem
+from workbench.core.problem import Array, Problem
 from workbench.kernels.rows import write_product
 from workbench.least_squares.generalized import Iterate, updates
 from workbench.least_squares.generators import Generator
@@ -59,7 +57,7 @@ class TrainingRows:
         if self.Z.shape != (rows, p):
             self.Z = np.empty((rows, p), np.float32)
 
-    def features(self) -> Iterator[tuple[slice, np.ndarray]]:
+    def features(self) -> Iterator[tuple[slice, Array]]:
         """Yield slices of rows and their features, and with `calibrate` the scores."""
         kept = len(self.Z) == len(self.F)
         for rows in pieces(len(self.F), GRAM_ROWS):
@@ -71,13 +69,13 @@ class TrainingRows:
                 Z = np.hstack([Z, self.F[rows]])
             yield rows, Z
 
-    def loss(self, F: np.ndarray, rows: slice, R: np.ndarray) -> float:
+    def loss(self, F: Array, rows: slice, R: Array) -> float:
         """Return the loss of rows at the scores `F`; write their residuals to `R`."""
         return self.residuals(F, self.problem.y[rows], R, self.problem.weights[rows])
 
     # The callers refuse values that are not finite.
     @np.errstate(over="ignore", invalid="ignore")
-    def sums(self, with_gram: bool) -> tuple[np.ndarray, np.ndarray, float]:
+    def sums(self, with_gram: bool) -> tuple[Array, Array, float]:
         """Return Z'Z (empty unless `with_gram`), Z'R and the loss at the scores."""
         k = self.F.shape[1]
         q = self.Z.shape[1]
@@ -98,7 +96,7 @@ class TrainingRows:
             G += product(Z, R)
         return S, G, loss
 
-    def gradient(self, V: np.ndarray) -> np.ndarray:
+    def gradient(self, V: Array) -> Array:
         """Return Z'R at the scores F + ZV."""
         y = self.problem.y
         weights = self.problem.weights
@@ -111,7 +109,7 @@ class TrainingRows:
         return G
 
     @np.errstate(over="ignore", invalid="ignore")
-    def advance(self, V: np.ndarray) -> float:
+    def advance(self, V: Array) -> float:
         """Write the scores F + ZV to ``new`` and return the loss there."""
         V = V.astype(np.float32)
         loss = 0.0
@@ -157,7 +155,7 @@ class BlockVisits:
         generator = self.s.generator
         return self.cost_of(self.s.W[generator.own(b)], generator.penalty(b))
 
-    def cost_of(self, W: np.ndarray, M: np.ndarray | None) -> float:
+    def cost_of(self, W: Array, M: Array | None) -> float:
         """Return the penalty of the weights `W`, whose matrix is `M`."""
         return self.alpha / 2 * float(np.vdot(W, penalised(M, W)))
 
@@ -167,7 +165,7 @@ class BlockVisits:
         self.penalty = self.s.generator.penalty(b)
         self.rows.generate(b)
 
-    def output(self, inner: int, accelerated: bool) -> np.ndarray:
+    def output(self, inner: int, accelerated: bool) -> Array:
         """Return the change of the block's weights, and write the new scores to `rows`.
 
         A Gram matrix in single precision may be smaller than the Hessian in directions
@@ -184,10 +182,10 @@ class BlockVisits:
         if factor is None:
             factor = self.factor(S)
 
-        def objective(loss: float, W: np.ndarray) -> float:
+        def objective(loss: float, W: Array) -> float:
             return loss / rows.total + self.cost_of(W, self.penalty)
 
-        def gradient(V: np.ndarray) -> np.ndarray:
+        def gradient(V: Array) -> Array:
             G = first if V is zeros else rows.gradient(V)
             return G / rows.total + self.alpha * penalised(self.penalty, W + V)
 
@@ -212,7 +210,7 @@ class BlockVisits:
         self.s.loss = loss / rows.total
         return step
 
-    def factor(self, S: np.ndarray) -> Factor:
+    def factor(self, S: Array) -> Factor:
         """Return the factor of the mean of z z' over the rows, plus the penalty."""
         if not np.isfinite(S).all():
             kind = f"block {self.b} of {self.s.generator.kind!r}"
@@ -221,7 +219,7 @@ class BlockVisits:
         S += self.alpha / LINKS[self.link].L * penalised(self.penalty, np.eye(len(S)))
         return Factor(S)
 
-    def update(self, step: np.ndarray) -> None:
+    def update(self, step: Array) -> None:
         """Add the change to the weights, and replace the scores by the new ones."""
         s = self.s
         changed = [self.b]
@@ -238,6 +236,6 @@ class BlockVisits:
         s.primal = s.loss + sum(self.costs)
 
 
-def penalised(M: np.ndarray | None, W: np.ndarray) -> np.ndarray:
+def penalised(M: Array | None, W: Array) -> Array:
     """Return M W with the matrix of a block's penalty; None is the identity."""
     return W if M is None else np.vstack([M @ W[: len(M)], W[len(M) :]])

@@ -1,7 +1,5 @@
 """Calibrated least squares (Algorithm 2) learns the weights and the link."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -9,9 +7,8 @@ import numpy as np
 
 from workbench.core.blocks import pieces
 from workbench.core.checks import check_flags, check_positive, check_sparse, check_whole
-from workbench.core.problem import Matrix, Problem
-from workbench.core.state import State, resumable
-from workbench.core.stream import Row
+from workbench.core.problem import Array, Matrix, Problem
+from workbench.core.state import Row, State, resumable
 from workbench.kernels.compiled import njit
 from workbench.least_squares.products import (
     GRAM_ROWS,
@@ -38,16 +35,16 @@ class CalibratedState(State):
     """
 
     round: int
-    W: np.ndarray
-    V: np.ndarray
-    predictions: np.ndarray
+    W: Array
+    V: Array
+    predictions: Array
     fitted: float
     refitted: float
     squared_error: float
     basis: int
     hinges: bool
 
-    def scores(self, X: Matrix) -> np.ndarray:
+    def scores(self, X: Matrix) -> Array:
         """Return the predictions (n, k), by applying all rounds one after another."""
         X = check_sparse(X)
         t, d, k = self.W.shape
@@ -152,7 +149,7 @@ def ls_calibrated(
         yield s
 
 
-def fit_residual(problem: Problem, R: Factor, predictions: np.ndarray) -> np.ndarray:
+def fit_residual(problem: Problem, R: Factor, predictions: Array) -> Array:
     """Return the W_t (d, k) of (18): the fit of y_i - y^_i^(t-1) to x_i.
 
     `R` is the factor of the rows' second moment plus alpha I.
@@ -166,7 +163,7 @@ def fit_residual(problem: Problem, R: Factor, predictions: np.ndarray) -> np.nda
     return R.solve(G / problem.weights.sum())
 
 
-def calibrate(problem: Problem, Y: np.ndarray, basis: int, hinges: bool) -> np.ndarray:
+def calibrate(problem: Problem, Y: Array, basis: int, hinges: bool) -> Array:
     """Return the W~_t (q, k) of (19), transposed, from the y~ (n, k) of (18).
 
     Its ridge pulls towards the calibration that changes nothing, because a ridge
@@ -187,7 +184,7 @@ def calibrate(problem: Problem, Y: np.ndarray, basis: int, hinges: bool) -> np.n
     return np.eye(q, k) + Factor(B_B).solve(B_rest)
 
 
-def expanded(Y: np.ndarray, basis: int, hinges: bool) -> np.ndarray:
+def expanded(Y: Array, basis: int, hinges: bool) -> Array:
     """Return the basis functions G(Y) of (n, k) predictions, side by side."""
     if hinges:
         return np.hstack([Y, *(np.maximum(Y - j / basis, 0) for j in range(1, basis))])
@@ -197,7 +194,7 @@ def expanded(Y: np.ndarray, basis: int, hinges: bool) -> np.ndarray:
     return np.hstack(powers)
 
 
-@njit(cache=True, nogil=True)
+@njit(nogil=True)
 def project(V):
     """Project every row of (n, k) `V` onto {v >= 0, sum v = 1}, in place (Duchi et al.,
     ICML 2008).
@@ -228,12 +225,12 @@ def project(V):
             V[i, c] = max(V[i, c] - theta, 0.0)
 
 
-def targets(y: np.ndarray, k: int, dtype) -> np.ndarray:
+def targets(y: Array, k: int, dtype) -> Array:
     """Return (n, k) targets of zeros and ones."""
     return (y[:, None] == np.arange(k)).astype(dtype)
 
 
-def mean_square(problem: Problem, Y: np.ndarray) -> float:
+def mean_square(problem: Problem, Y: Array) -> float:
     """Return the weighted mean over rows of |y - Y|^2, in float64."""
     total = 0.0
     for rows in pieces(problem.n, GRAM_ROWS):

@@ -10,7 +10,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from workbench.core.blocks import pieces
-from workbench.core.problem import Problem, noted
+from workbench.core.problem import Array, Problem, noted
 from workbench.least_squares.products import GRAM_ROWS
 
 # The clusters of problems whose rows are on workers. A problem that is derived from
@@ -81,11 +81,11 @@ class Part:
     """Some rows that ``numpy.memmap(*file)`` maps, with labels and weights."""
 
     file: tuple
-    y: np.ndarray
-    weights: np.ndarray
+    y: Array
+    weights: Array
 
     @property
-    def X(self) -> np.ndarray:
+    def X(self) -> Array:
         """The rows. Pickle saves only the arguments, and each process maps the file."""
         return np.asarray(np.memmap(*self.file))
 
@@ -94,7 +94,7 @@ def _add(a, b):
     return tuple(map(_add, a, b)) if isinstance(a, tuple) else a + b
 
 
-def _file(X: np.ndarray, rows: slice) -> tuple:
+def _file(X: Array, rows: slice) -> tuple:
     """Return the arguments of ``numpy.memmap`` for some rows."""
     file = X if isinstance(X, np.memmap) else getattr(X, "base", None)
     mapped = isinstance(file, np.memmap)

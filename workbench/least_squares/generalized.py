@@ -1,7 +1,5 @@
 """Generalized least squares (Algorithm 1), and its accelerated variant (Section 4)."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
@@ -9,9 +7,8 @@ import numpy as np
 
 from workbench.core.certificates import bounds
 from workbench.core.checks import check_positive, check_sparse
-from workbench.core.problem import Matrix, Problem
-from workbench.core.state import State, resumable
-from workbench.core.stream import Row
+from workbench.core.problem import Array, Matrix, Problem
+from workbench.core.state import Row, State, resumable
 from workbench.least_squares.links import check_link
 from workbench.least_squares.objective import Objective, second_moment
 from workbench.least_squares.products import Factor, check_size
@@ -27,8 +24,8 @@ class Iterate:
     """
 
     round: int
-    W: np.ndarray
-    stepped: np.ndarray
+    W: Array
+    stepped: Array
     theta: float
 
 
@@ -46,7 +43,7 @@ class GeneralizedState(Iterate, State):
     upper: float
     alpha: float
 
-    def scores(self, X: Matrix) -> np.ndarray:
+    def scores(self, X: Matrix) -> Array:
         return np.asarray(check_sparse(X) @ self.W)
 
     def info(self) -> Row:
@@ -150,7 +147,7 @@ def descend(
 
 def updates(
     s: Iterate,
-    gradient: Callable[[np.ndarray], np.ndarray],
+    gradient: Callable[[Array], Array],
     R: Factor,
     L: float,
     accelerated: bool,
@@ -173,8 +170,8 @@ def updates(
 
 
 def extrapolated(
-    W: np.ndarray, before: np.ndarray, gradient: np.ndarray, theta: float
-) -> tuple[np.ndarray, float]:
+    W: Array, before: Array, gradient: Array, theta: float
+) -> tuple[Array, float]:
     """Return the point for the next step of Nesterov's method, and the next counter.
 
     The last two steps ended at `W` and `before`. If the last step's gradient points

@@ -6,8 +6,6 @@ Features are float32. On rows like the training rows, waves, logits and polynomi
 centred rows have a mean square of order one; kernel values lie in [0, 1].
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -16,16 +14,20 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.special import expit
 
-from workbench.core.checks import check_memory, check_positive, check_whole
-from workbench.core.names import hint
-from workbench.core.problem import Matrix, Problem
+from workbench.core.checks import (
+    check_known,
+    check_memory,
+    check_positive,
+    check_whole,
+)
+from workbench.core.problem import Array, Matrix, Problem
 from workbench.data.features import sampled_distances
 from workbench.kernels.compiled import njit
 from workbench.kernels.rows import write_product
 from workbench.least_squares.products import check_size
 
 # A function of (m, d) rows and of an (m, p) array, to which it writes their features.
-Map = Callable[[Matrix, np.ndarray], None]
+Map = Callable[[Matrix, Array], None]
 HALF = np.float32(0.5)
 # sqrt(2) cos(2 pi t) in powers of t^2, |t| <= 1/2
 COEFFICIENTS = tuple(
@@ -58,7 +60,7 @@ class Generator:
     s: float  # the kernel is exp(-|x - x'|^2 / s)
     # The landmarks of all blocks, one below the other; for "columns", their order; else
     # empty.
-    anchors: np.ndarray = field(default_factory=lambda: np.zeros((0, 0), np.float32))
+    anchors: Array = field(default_factory=lambda: np.zeros((0, 0), np.float32))
 
     @property
     def blocks(self) -> int:
@@ -74,7 +76,7 @@ class Generator:
         part = self.part(b)
         return part.stop - part.start
 
-    def own(self, b: int) -> slice | np.ndarray:
+    def own(self, b: int) -> slice | Array:
         """Return the index of the weights of block `b`.
 
         The weights of "columns" are in the order of X.
@@ -91,11 +93,11 @@ class Generator:
         return KINDS[self.kind](self, b)
 
     @cached_property
-    def centre(self) -> np.ndarray:
+    def centre(self) -> Array:
         """The mean of all landmarks (float32), which is the origin for distances."""
         return self.anchors.mean(axis=0, dtype=np.float64).astype(np.float32)
 
-    def penalty(self, b: int) -> np.ndarray | None:
+    def penalty(self, b: int) -> Array | None:
         """Return M of block `b`'s regulariser tr(W'M W); None is the identity."""
         if self.kind != "nystroem":
             return None
@@ -131,8 +133,7 @@ def fitted(
         the median distance of training rows that differ, or 1 if all are equal
     seed : int >= 0, seeds the features
     """
-    if kind not in [*RANDOM]:  # a list also accepts what has no hash
-        raise ValueError(f"features: unknown name {kind!r}; {hint(str(kind), RANDOM)}")
+    check_known(kind, RANDOM, "features")
     n_features = check_whole(n_features, "n_features")
     block = min(check_whole(block, "block"), n_features)
     check_size(block, "block: its")
@@ -191,7 +192,7 @@ def logits(generator: Generator, b: int) -> Map:
     """Return 1 / (1 + exp(-u)) of the factors u in :func:`polynomial`."""
     factors = _products(generator, b, 1)
 
-    def make(X: Matrix, Z: np.ndarray) -> None:
+    def make(X: Matrix, Z: Array) -> None:
         factors(X, Z)
         expit(Z, out=Z)
 
@@ -203,7 +204,7 @@ def nystroem(generator: Generator, b: int) -> Map:
     landmarks = generator.anchors[generator.part(b)]
     scale = np.float32(1 / generator.s)
 
-    def make(X: Matrix, Z: np.ndarray) -> None:
+    def make(X: Matrix, Z: Array) -> None:
         Z[...] = _squared_distances(X, landmarks, generator.centre)
         Z *= -scale
         np.exp(Z, out=Z)
@@ -215,7 +216,7 @@ def columns(generator: Generator, b: int) -> Map:
     """Return columns of the rows themselves, in the order of ``anchors``."""
     order = generator.own(b)
 
-    def make(X: Matrix, Z: np.ndarray) -> None:
+    def make(X: Matrix, Z: Array) -> None:
         Z[...] = X[:, order].toarray() if sp.issparse(X) else X[:, order]
 
     return make
@@ -241,7 +242,7 @@ def _products(generator: Generator, b: int, degree: int) -> Map:
     W = [(rng.standard_normal((d, p)) * scale).astype("f4") for _ in range(degree)]
     shifts = rng.standard_normal((degree, p), np.float32) * np.float32(0.7)
 
-    def make(X: Matrix, Z: np.ndarray) -> None:
+    def make(X: Matrix, Z: Array) -> None:
         write_product(X, W[0], Z)
         Z += shifts[0]
         factor = np.empty_like(Z)
@@ -253,19 +254,19 @@ def _products(generator: Generator, b: int, degree: int) -> Map:
     return make
 
 
-def _waves(generator: Generator, W: np.ndarray, rng: np.random.Generator) -> Map:
+def _waves(generator: Generator, W: Array, rng: np.random.Generator) -> Map:
     turns = np.sqrt(2 / generator.s) / (2 * np.pi)  # instead of radians
     W = np.ascontiguousarray(W * turns, np.float32)
     shift = rng.random(W.shape[1], np.float32)
 
-    def make(X: Matrix, Z: np.ndarray) -> None:
+    def make(X: Matrix, Z: Array) -> None:
         write_product(X, W, Z)
         cosines(Z, shift)
 
     return make
 
 
-@njit(cache=True, nogil=True, fastmath=True, error_model="numpy")
+@njit(nogil=True, fastmath=True, error_model="numpy")
 def cosines(Z, shift):
     """Replace the float32 (m, p) `Z` by sqrt(2) cos(2 pi (z + shift)), to within 1e-6.
 
@@ -283,7 +284,7 @@ def cosines(Z, shift):
             z[j] = c0 + q * (c1 + q * (c2 + q * (c3 + q * (c4 + q * (c5 + q * c6)))))
 
 
-def _squared_distances(X: Matrix, C: np.ndarray, centre: np.ndarray) -> np.ndarray:
+def _squared_distances(X: Matrix, C: Array, centre: Array) -> Array:
     """Return |x - c|^2 for all rows and landmarks, in the type of the landmarks."""
     if sp.issparse(X):
         # Sparse rows are not centred, which would make them dense.

@@ -7,15 +7,12 @@ residuals ``R`` (m, k) and ``weights`` (m,). It writes g(F) - y to ``R``, which 
 multiplied by its weight.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
 
-from workbench.core.checks import shown
-from workbench.core.names import hint
+from workbench.core.checks import check_known
 from workbench.kernels.compiled import njit
 
 
@@ -26,13 +23,13 @@ class Link(NamedTuple):
     residuals: Callable
 
 
-@njit(nogil=True)
+@njit(cache=False, nogil=True)
 def target(y, i, c):
     """Return 1 if row i has label c, else 0, in single precision to keep F's type."""
     return np.float32(y[i] == c)
 
 
-@njit(nogil=True)
+@njit(cache=False, nogil=True)
 def weighed(loss, R, i, weights):
     """Return row i's loss times its weight, and multiply its residuals by it."""
     for c in range(R.shape[1]):
@@ -40,7 +37,7 @@ def weighed(loss, R, i, weights):
     return weights[i] * loss
 
 
-@njit(cache=True, nogil=True)
+@njit(nogil=True)
 def identity(F, y, R, weights):
     """1/2 |u - y|^2: least squares."""
     total = 0.0
@@ -54,7 +51,7 @@ def identity(F, y, R, weights):
     return total
 
 
-@njit(cache=True, nogil=True)
+@njit(nogil=True)
 def softmax(F, y, R, weights):
     """log sum_c exp(u_c) - y.u: the multinomial logit."""
     total = 0.0
@@ -74,7 +71,7 @@ def softmax(F, y, R, weights):
     return total
 
 
-@njit(cache=True, nogil=True)
+@njit(nogil=True)
 def squared_hinge(F, y, R, weights):
     """sum_c max(0, 1 - t_c u_c)^2, t_c = 2 y_c - 1: the L2-loss SVM, one-vs-rest."""
     total = 0.0
@@ -100,8 +97,5 @@ LINKS = {
 
 def check_link(link: str) -> Link:
     """Return the link of this name; for others, a ValueError lists the names."""
-    if not isinstance(link, str) or link not in LINKS:
-        raise ValueError(
-            f"link: unknown name {shown(link)}; {hint(shown(link), LINKS)}"
-        )
+    check_known(link, LINKS, "link")
     return LINKS[link]

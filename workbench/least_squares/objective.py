@@ -1,17 +1,15 @@
 """The objective of generalized least squares, its gradient, and its bounds."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from workbench.core.certificates import EPS
-from workbench.core.problem import Problem
+from workbench.core.problem import Array, Problem
 from workbench.least_squares.cluster import summed
 from workbench.least_squares.links import check_link
 from workbench.least_squares.products import cached_rows, gram, residuals, terms
 
 
-def second_moment(problem: Problem) -> np.ndarray:
+def second_moment(problem: Problem) -> Array:
     """Return E[x x'] (d, d) over the weighted rows, in double precision."""
     total = problem.weights.sum()
     return summed(lambda part: gram(part.X, part.weights, total), problem)
@@ -23,7 +21,7 @@ class Objective:
     `S` is the (d, d) second moment of the rows.
     """
 
-    def __init__(self, problem: Problem, alpha: float, link: str, S: np.ndarray):
+    def __init__(self, problem: Problem, alpha: float, link: str, S: Array):
         X = problem.X
         n = problem.n
         self.problem = problem
@@ -40,9 +38,9 @@ class Objective:
         self.depth = self.eps / 2 * depth + EPS * n / piece * self.length
         # Relative error of sums in double precision.
         self.sums = EPS * (piece + n / piece + problem.d * problem.k)
-        self.W: np.ndarray | None = None  # the point of the last pass over the rows
+        self.W: Array | None = None  # the point of the last pass over the rows
 
-    def evaluate(self, W: np.ndarray) -> tuple[float, float, np.ndarray]:
+    def evaluate(self, W: Array) -> tuple[float, float, Array]:
         """Return the mean loss at W, the mean of <r, F> and E[x r'], from one pass over
         the rows.
 
@@ -57,7 +55,7 @@ class Objective:
             self.means = loss, inner, G
         return self.means
 
-    def gradient(self, W: np.ndarray) -> np.ndarray:
+    def gradient(self, W: Array) -> Array:
         """Return the gradient of P."""
         return self.evaluate(W)[2] + self.alpha * W
 

@@ -1,7 +1,5 @@
 """Stagewise regression in several passes of a few accelerated steps (ours)."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from workbench.core.problem import Problem

@@ -9,7 +9,7 @@ import scipy.linalg as sla
 import scipy.sparse as sp
 
 from workbench.core.blocks import pieces
-from workbench.core.problem import Matrix
+from workbench.core.problem import Array, Matrix
 from workbench.kernels.rows import write_product
 
 # Rows in one product of a Gram matrix, enough for BLAS to reach its full speed.
@@ -21,7 +21,7 @@ CACHED = 2**19
 LARGEST = 20_000  # features; Gram matrix, summands and factor take 10 GB together
 
 
-def gram(X: Matrix, weights: np.ndarray, total: float | None = None) -> np.ndarray:
+def gram(X: Matrix, weights: Array, total: float | None = None) -> Array:
     """Return X' diag(weights) X / sum(weights) of (n, d) rows in float64, or divided by
     `total`.
 
@@ -46,7 +46,7 @@ def gram(X: Matrix, weights: np.ndarray, total: float | None = None) -> np.ndarr
     return S
 
 
-def by_root(Z: np.ndarray, weights: np.ndarray) -> np.ndarray:
+def by_root(Z: Array, weights: Array) -> Array:
     """Return (m, p) rows, in their own type, times the square roots of their weights.
 
     The result is Z itself if all weights are 1.
@@ -58,12 +58,12 @@ def by_root(Z: np.ndarray, weights: np.ndarray) -> np.ndarray:
 
 def residuals(
     X: Matrix,
-    y: np.ndarray,
-    W: np.ndarray,
+    y: Array,
+    W: Array,
     of: Callable,
-    weights: np.ndarray,
-    offset: np.ndarray | None = None,
-) -> tuple[float, float, np.ndarray]:
+    weights: Array,
+    offset: Array | None = None,
+) -> tuple[float, float, Array]:
     """Return the summed loss at the scores F = XW + offset, <R, F> and X'R for their
     residuals R.
 
@@ -87,7 +87,7 @@ def residuals(
     return loss, inner, G
 
 
-def product(X: Matrix, R: np.ndarray) -> np.ndarray:
+def product(X: Matrix, R: Array) -> Array:
     """Return X'R.
 
     For dense rows of single precision, the products of 128 rows at a time are summed in
@@ -104,7 +104,7 @@ def product(X: Matrix, R: np.ndarray) -> np.ndarray:
     return summed if whole == n else summed + X[whole:].T @ R[whole:]
 
 
-def terms(X: Matrix) -> np.ndarray:
+def terms(X: Matrix) -> Array:
     """Return, per feature, how many products :func:`residuals` sums in X's type."""
     if sp.issparse(X):
         return np.minimum(np.bincount(X.indices, minlength=X.shape[1]), GRAM_ROWS)
@@ -122,7 +122,7 @@ def cached_rows(X: Matrix) -> int:
 class Factor:
     """The Cholesky factor of a (p, p) `H` that is positive definite up to rounding."""
 
-    def __init__(self, H: np.ndarray):
+    def __init__(self, H: Array):
         if not np.isfinite(H).all():
             raise ValueError(
                 "problem: products of its features are not finite; scale the rows"
@@ -138,7 +138,7 @@ class Factor:
                 failed = error
         raise failed
 
-    def solve(self, G: np.ndarray) -> np.ndarray:
+    def solve(self, G: Array) -> Array:
         """Return the solution D of H D = G."""
         return sla.cho_solve(self.factor, G, check_finite=False)
 

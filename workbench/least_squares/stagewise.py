@@ -1,7 +1,5 @@
 """Stagewise regression (Algorithm 3) on blocks of random features, or of columns."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
@@ -14,9 +12,8 @@ from workbench.core.checks import (
     check_positive,
     check_sparse,
 )
-from workbench.core.problem import Matrix, Problem
-from workbench.core.state import State, resumable
-from workbench.core.stream import Row
+from workbench.core.problem import Array, Matrix, Problem
+from workbench.core.state import Row, State, resumable
 from workbench.least_squares.block_visits import BlockVisits
 from workbench.least_squares.generators import Generator, fitted
 from workbench.least_squares.links import check_link
@@ -33,13 +30,13 @@ class StagewiseState(State):
     """
 
     round: int
-    W: np.ndarray
-    F: np.ndarray
+    W: Array
+    F: Array
     loss: float
     primal: float
     generator: Generator
 
-    def scores(self, X: Matrix) -> np.ndarray:
+    def scores(self, X: Matrix) -> Array:
         return scores(self.generator, check_sparse(X), self.W)
 
     def info(self) -> Row:
@@ -146,7 +143,7 @@ def stages(
 class ColumnsState(StagewiseState):
     """A state of columns: ``W`` is (d, k); the generator has the order of the pass."""
 
-    def scores(self, X: Matrix) -> np.ndarray:
+    def scores(self, X: Matrix) -> Array:
         return np.asarray(check_sparse(X) @ self.W)
 
 
@@ -208,7 +205,7 @@ def column_stages(
     yield from stages(visits, passes, inner, accelerated=True)
 
 
-def scores(generator: Generator, X: Matrix, W: np.ndarray) -> np.ndarray:
+def scores(generator: Generator, X: Matrix, W: Array) -> Array:
     """Return the (m, k) scores of `X`; features are made for a few rows at a time."""
     F = np.zeros((X.shape[0], W.shape[1]), np.float32)
     W = W.astype(np.float32)

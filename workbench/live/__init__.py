@@ -8,14 +8,11 @@ A :class:`~workbench.live.lane.Lane` runs in the thread of a
 :class:`~workbench.live.dashboard.Dashboard` holds the controls.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterable, Mapping, Sequence
 
-from workbench.core.checks import check_positive
+from workbench.core.checks import check_known, check_positive
 from workbench.core.kinds import Given, Values
-from workbench.core.names import hint
 from workbench.core.problem import Problem
 from workbench.data import check_described
 from workbench.live.dashboard import Dashboard
@@ -92,10 +89,7 @@ def _checked(argument: str, given: Given, known: Iterable[str]) -> list[str]:
     """Return one or several known names as a list."""
     names = _listed(given)
     for name in names or [given]:
-        if name not in [*known]:
-            raise ValueError(
-                f"{argument}: unknown name {name!r}; {hint(str(name), known)}"
-            )
+        check_known(name, known, argument)
     return names
 
 

@@ -1,7 +1,5 @@
 """The two canvases of the live view: the convergence of runs, and the inside of one."""
 
-from __future__ import annotations
-
 import math
 import threading
 from array import array

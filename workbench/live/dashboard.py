@@ -1,7 +1,5 @@
 """The controls of the live view; new values take effect at the next run or step."""
 
-from __future__ import annotations
-
 import asyncio
 import re
 from collections.abc import Mapping, Sequence

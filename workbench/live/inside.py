@@ -1,13 +1,11 @@
 """Pictures of the inside of a method: one function per family of states."""
 
-from __future__ import annotations
-
 from functools import singledispatch
 
 import numpy as np
 
 from workbench.core.names import count
-from workbench.core.problem import Problem
+from workbench.core.problem import Array, Problem
 from workbench.core.stream import State
 from workbench.kernels.rows import squared_norms
 from workbench.live import pictures as draw
@@ -115,7 +113,7 @@ def weston_watkins(state: WWState, problem: Problem) -> Pictures:
     ]
 
 
-def _breakpoints(v: np.ndarray, C: float, root: float, row: str) -> draw.Lines:
+def _breakpoints(v: Array, C: float, root: float, row: str) -> draw.Lines:
     """Return the function F of a row's subproblem, with its root."""
     ends = np.sort(np.concatenate([v, v - C]))
     ends = ends[ends > 0.0]  # the root is not below 0

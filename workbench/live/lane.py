@@ -18,8 +18,10 @@ from workbench.core.kinds import Values
 from workbench.core.problem import Problem
 from workbench.core.state import copied
 from workbench.core.stream import (
+    Measure,
     Row,
     State,
+    Stream,
     crossed,
     diverged,
     geometric,
@@ -111,7 +113,7 @@ class Lane:
         solver: str,
         problem: Problem,
         parameters: Values,
-        measure: Callable[[State], Row] = nothing,
+        measure: Measure = nothing,
     ):
         self.solver = solver
         self.problem = problem
@@ -124,7 +126,7 @@ class Lane:
         self.since: int | None = None
         self._origin = f"Lane({solver!r}, problem, {self.parameters})"
         self._header = header(solver, problem, self.parameters)
-        self._stream: Iterator[tuple[Row, State]] | None = None
+        self._stream: Stream | None = None
         self._thin = geometric(1 + 1 / RECENT)
         self._thinned = 0  # rows before this one are thinned already
         self._states: list[State] = []
@@ -260,7 +262,7 @@ class Lane:
             raise lane.error
         return lane
 
-    def _watch(self, steps: Iterator[State], since: Row) -> Iterator[tuple[Row, State]]:
+    def _watch(self, steps: Iterator[State], since: Row) -> Stream:
         clock = {name: since.get(name, 0.0) for name in ("seconds", "cpu")}
         return watch(steps, self._evaluate, self._due, **clock)
 

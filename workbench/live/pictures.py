@@ -4,8 +4,6 @@ Pictures hold no colours and no pixels. The functions below do not change a stat
 are fast: of a large problem they use some rows, the same in every round.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from math import isqrt
 from typing import NamedTuple
@@ -15,7 +13,7 @@ import scipy.sparse as sp
 from matplotlib.ticker import MaxNLocator
 from scipy.sparse.linalg import norm
 
-from workbench.core.kinds import Record
+from workbench.core.kinds import Array, Record
 from workbench.core.matrices import as_dense
 from workbench.core.problem import Matrix, Problem
 from workbench.core.stream import State
@@ -45,12 +43,12 @@ class Bars(NamedTuple):
     """
 
     title: str
-    values: np.ndarray
+    values: Array
     labels: tuple[str, ...] = ()
     unit: str = ""
     across: str = ""
     logarithmic: bool = False
-    marked: np.ndarray = np.empty(0)
+    marked: Array = np.empty(0)
 
 
 class Image(NamedTuple):
@@ -61,7 +59,7 @@ class Image(NamedTuple):
     """
 
     title: str
-    values: np.ndarray
+    values: Array
     low: float
     high: float
     rows: str = ""
@@ -72,12 +70,12 @@ class Lines(NamedTuple):
     """Lines ``ys`` (c, m) over ``x`` (m,), their ``labels``, and ``points`` (p, 2)."""
 
     title: str
-    x: np.ndarray
-    ys: np.ndarray
+    x: Array
+    ys: Array
     labels: tuple[str, ...] = ()
     across: str = ""
     up: str = ""
-    points: np.ndarray = np.empty((0, 2))
+    points: Array = np.empty((0, 2))
 
 
 class Plane(NamedTuple):
@@ -89,20 +87,20 @@ class Plane(NamedTuple):
     """
 
     title: str
-    regions: np.ndarray
+    regions: Array
     extent: tuple[float, float, float, float]
-    points: np.ndarray
-    classes: np.ndarray
-    marked: np.ndarray = np.empty(0)
+    points: Array
+    classes: Array
+    marked: Array = np.empty(0)
 
 
 Picture = Bars | Image | Lines | Plane
 
-Scored = tuple[np.ndarray, np.ndarray, str]  # labels, scores (m, k), and which rows
+Scored = tuple[Array, Array, str]  # labels, scores (m, k), and which rows
 
 
 def decisions(
-    state: State, problem: Problem, marked: np.ndarray = NO_ROWS, why: str = ""
+    state: State, problem: Problem, marked: Array = NO_ROWS, why: str = ""
 ) -> list[Picture]:
     """Return a classifier's margins, and its regions or its confusion.
 
@@ -166,7 +164,7 @@ def margins(rows: Scored) -> Bars:
 
 
 def plane(
-    state: State, problem: Problem, marked: np.ndarray = NO_ROWS, why: str = ""
+    state: State, problem: Problem, marked: Array = NO_ROWS, why: str = ""
 ) -> Plane:
     """Return the regions in which each class is predicted, with training rows.
 
@@ -224,12 +222,12 @@ def weights(W: Matrix, title: str) -> Image:
     return Image(title, values, -high, high, *names)
 
 
-def _largest(values: np.ndarray) -> np.ndarray:
+def _largest(values: Array) -> Array:
     """Return the places of the :data:`MAX_BARS` largest values, in ascending order."""
     return np.sort(np.argsort(-values, kind="stable")[:MAX_BARS])
 
 
-def _mosaic(rows: np.ndarray) -> np.ndarray:
+def _mosaic(rows: Array) -> Array:
     """Return (m, s^2) rows as s x s tiles, in the order of words on a page, one cell
     apart."""
     m, side = len(rows), isqrt(rows.shape[1])
@@ -241,7 +239,7 @@ def _mosaic(rows: np.ndarray) -> np.ndarray:
     return page.reshape(down * (side + 1), across * (side + 1))[:-1, :-1]
 
 
-def histogram(title: str, values: np.ndarray, what: str) -> Bars:
+def histogram(title: str, values: Array, what: str) -> Bars:
     """Return how many `values` lie in each of at most :data:`BINS` intervals.
 
     `what` is the title of their axis. 0 is a border. Bars are named by their lower
@@ -258,10 +256,10 @@ def histogram(title: str, values: np.ndarray, what: str) -> Bars:
 
 def ranked(
     title: str,
-    values: np.ndarray,
+    values: Array,
     what: str,
     unit: str = "",
-    marked: np.ndarray | None = None,
+    marked: Array | None = None,
 ) -> Bars:
     """Return `values` from the largest down; of many, those at evenly spaced ranks.
 
@@ -275,17 +273,17 @@ def ranked(
     return Bars(title, values[order], labels, unit, "rank", marked=marks)
 
 
-def evenly(n: int, limit: int) -> np.ndarray:
+def evenly(n: int, limit: int) -> Array:
     """Return at most `limit` of n rows, evenly spaced."""
     return np.arange(n) if n <= limit else np.linspace(0, n - 1, limit).astype(int)
 
 
-def some(shown: np.ndarray, n: int, what: str) -> str:
+def some(shown: Array, n: int, what: str) -> str:
     """Say how many of `n` are shown, such as "500 of 3,000 test rows"."""
     return f"{len(shown)} of {n:,} {what}" if len(shown) < n else f"{n:,} {what}"
 
 
-def finite(values: np.ndarray) -> np.ndarray:
+def finite(values: Array) -> Array:
     """Return the values, at most :data:`LARGEST` in size, and 0 instead of NaN."""
     numbers = np.nan_to_num(values, posinf=LARGEST, neginf=-LARGEST)
     return np.clip(numbers, -LARGEST, LARGEST)

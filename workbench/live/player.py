@@ -1,7 +1,5 @@
 """The thread that plays lanes: run, pause, step, back and stop, without widgets."""
 
-from __future__ import annotations
-
 import math
 import threading
 from collections.abc import Callable, Iterable

@@ -3,8 +3,6 @@
 >>> Replay(record("mrc_ccg", problem, below("gap", 0.01)))    # doctest: +SKIP
 """
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import json
@@ -78,11 +76,9 @@ class Replay:
     def __init__(self, *recordings: Recording | Trace):
         self.data = {"runs": [_run(i, each) for i, each in enumerate(recordings, 1)]}
 
-    def page(self, title: str = "") -> str:
+    def page(self) -> str:
         """Return an HTML page that needs no other file and no network."""
         return Template((HERE / "replay.html").read_text(encoding="utf-8")).substitute(
-            title=escape(title or "A recorded run"),
-            heading=f"<h1>{escape(title)}</h1>" if title else "",
             recording=embedded(self.data),
             script=SCRIPT,
             hash=hashed(SCRIPT),

@@ -1,7 +1,5 @@
 """The values that a dashboard offers for each parameter, by the parameter's name."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from pathlib import Path

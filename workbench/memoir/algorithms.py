@@ -11,8 +11,6 @@ Algorithm 1. The defaults are from Table 4. The steps of Theorem 2 are in
 :func:`workbench.memoir.pegasos.memoir_pegasos`, which is ours.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import numpy as np

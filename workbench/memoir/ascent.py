@@ -6,12 +6,11 @@ alpha. A visit of a row solves the dual over a block of its set exactly, so no v
 lowers the dual.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np
 
+from workbench.core.kinds import Array
 from workbench.kernels.compiled import njit
 from workbench.kernels.rows import Rows
 from workbench.memoir.blocks import soft
@@ -29,9 +28,9 @@ class Data(NamedTuple):
     """All rows, with the label, the C and the squared length of each."""
 
     rows: Rows
-    y: np.ndarray
-    costs: np.ndarray
-    squares: np.ndarray
+    y: Array
+    costs: Array
+    squares: Array
 
 
 class Rule(NamedTuple):
@@ -50,27 +49,27 @@ class Rule(NamedTuple):
 class Sets(NamedTuple):
     """The working sets of all rows, of at most M classes each."""
 
-    classes: np.ndarray  # (n, M) uint16 or uint32; the first is the row's own class
-    alpha: np.ndarray  # (n, M) float32
-    sizes: np.ndarray  # (n,) uint8, number of classes in each set
-    calm: np.ndarray  # (n,) uint8, number of consecutive visits without a step
+    classes: Array  # (n, M) uint16 or uint32; the first is the row's own class
+    alpha: Array  # (n, M) float32
+    sizes: Array  # (n,) uint8, number of classes in each set
+    calm: Array  # (n,) uint8, number of consecutive visits without a step
 
 
 class Scratch(NamedTuple):
     """Memory for one visit, allocated once: allocation takes as long as a short row."""
 
     # (k + 1,) float32, the scores of all classes, then of those outside the set
-    out: np.ndarray
-    best: np.ndarray  # (added,) the classes of the largest scores outside the set
+    out: Array
+    best: Array  # (added,) the classes of the largest scores outside the set
     # (M,) the scores of the set plus the margin, which is the gradient of the dual
-    g: np.ndarray
-    delta: np.ndarray  # (M,) the step over a block
-    room: np.ndarray  # (M,) the distance of each alpha of the block from its bound
-    block: np.ndarray  # (M,) the positions of the block in the set
-    stepping: np.ndarray  # (M,) the classes whose alpha changes
+    g: Array
+    delta: Array  # (M,) the step over a block
+    room: Array  # (M,) the distance of each alpha of the block from its bound
+    block: Array  # (M,) the positions of the block in the set
+    stepping: Array  # (M,) the classes whose alpha changes
 
 
-@njit(cache=True)
+@njit
 def visit_rows(blocks, at, data, order, sets, rule, seen):
     """Visit rows, beginning at position `at` of `order`.
 
@@ -110,7 +109,7 @@ def visit_rows(blocks, at, data, order, sets, rule, seen):
     return at, 0
 
 
-@njit(cache=True)
+@njit
 def violators(blocks, i, data, sets, rule, scratch):
     """Write the worst violators outside row i's set to `best`; return their number."""
     out = scratch.out
@@ -126,7 +125,7 @@ def violators(blocks, i, data, sets, rule, scratch):
     return largest(out[:-1], np.float32(level + rule.eps - 1.0), scratch.best)
 
 
-@njit(cache=True)
+@njit
 def enter(sets, i, g, size, c, score):
     """Put class c into the set of row i; return its size and whether c is now in it.
 
@@ -146,7 +145,7 @@ def enter(sets, i, g, size, c, score):
     return max(size, place + 1), True
 
 
-@njit(cache=True)
+@njit
 def largest(out, threshold, best):
     """Write the best classes above `threshold` to `best`; return their number."""
     count = 0
@@ -165,7 +164,7 @@ def largest(out, threshold, best):
     return count
 
 
-@njit(cache=True)
+@njit
 def violation_level(sets, i, g, size, cost):
     """Return the lowest score of a class whose alpha may grow; violators exceed it."""
     level = g[0] if sets.alpha[i, 0] < cost else np.inf
@@ -175,7 +174,7 @@ def violation_level(sets, i, g, size, cost):
     return level
 
 
-@njit(cache=True)
+@njit
 def choose_block(alpha, g, level, size, block):
     """Write the places of a block of a set to `block`; return their number.
 
@@ -204,7 +203,7 @@ def choose_block(alpha, g, level, size, block):
     return m
 
 
-@njit(cache=True)
+@njit
 def solve(blocks, i, data, sets, rule, scratch, size):
     """Take the exact step over a block of row i's set; return whether alpha changed."""
     _, _, g, delta, _, block, stepping = scratch
@@ -239,7 +238,7 @@ def solve(blocks, i, data, sets, rule, scratch, size):
     return steps > 0
 
 
-@njit(cache=True)
+@njit
 def block_step(alpha, scratch, m, cost, curvature):
     """Write the exact step over a block of `m` classes to `delta`.
 
@@ -273,7 +272,7 @@ def block_step(alpha, scratch, m, cost, curvature):
         delta[b] = min(room[b], (beta - g[block[b]]) / curvature)
 
 
-@njit(cache=True)
+@njit
 def losses(blocks, rows, y, costs, l1):
     """Return the weighted sum of losses under W = soft(V, l1), in double precision."""
     out = np.empty(blocks.k + 1)
@@ -291,7 +290,7 @@ def losses(blocks, rows, y, costs, l1):
     return total
 
 
-@njit(cache=True)
+@njit
 def norms(values, l1):
     """Return |W|_1 and |W|^2 of W = soft(V, l1), given V; empty slots are zero."""
     one = 0.0

@@ -10,8 +10,6 @@ Let S be the sum of all changes of W, each times the number of steps before it. 
 + .. + W^t = t W^t - S, so the mean needs only a second value for each weight.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import numpy as np

@@ -9,8 +9,6 @@ matrix is its own inverted index, and is always exact. `products.py` multiplies 
 rows of data.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -18,6 +16,7 @@ from typing import NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
+from workbench.core.kinds import Array
 from workbench.kernels.compiled import njit
 
 WHOLE = 255  # this size means that the block has a slot for every class
@@ -33,15 +32,15 @@ DENSE = 0.5
 class Blocks(NamedTuple):
     """The blocks of all d rows, and the pool of p slots that contains them."""
 
-    starts: np.ndarray  # (d,) int64, first slot of each block
+    starts: Array  # (d,) int64, first slot of each block
     # (d,) uint8, log2 of the number of slots of each block; 0 means none, WHOLE means C
-    sizes: np.ndarray
-    used: np.ndarray  # (d,) int32, number of slots of each block that have a class
+    sizes: Array
+    used: Array  # (d,) int32, number of slots of each block that have a class
     # (p,) uint16 or uint32, C if a slot is empty; (0,) if every block is whole
-    classes: np.ndarray
-    values: np.ndarray  # (p,) float32, or float64 of a dense matrix
-    sums: np.ndarray  # (p,) a second value of each slot, or (0,) if there is none
-    end: np.ndarray  # (1,) int64, first slot of the pool that is in no block
+    classes: Array
+    values: Array  # (p,) float32, or float64 of a dense matrix
+    sums: Array  # (p,) a second value of each slot, or (0,) if there is none
+    end: Array  # (1,) int64, first slot of the pool that is in no block
     k: int
 
 
@@ -49,13 +48,13 @@ class Blocks(NamedTuple):
 class InBlocks:
     """The fields of a state that store a matrix in blocks."""
 
-    starts: np.ndarray
-    sizes: np.ndarray
-    used: np.ndarray
-    classes: np.ndarray
-    values: np.ndarray
-    sums: np.ndarray
-    end: np.ndarray
+    starts: Array
+    sizes: Array
+    used: Array
+    classes: Array
+    values: Array
+    sums: Array
+    end: Array
     k: int
 
     def blocks(self) -> Blocks:
@@ -94,7 +93,7 @@ def empty(d: int, k: int, *, sums: bool = False, slots: int = 1) -> Blocks:
     )
 
 
-def dense(W: np.ndarray, *, sums: bool = False) -> Blocks:
+def dense(W: Array, *, sums: bool = False) -> Blocks:
     """Return the blocks of a dense (d, k) matrix, with which they share memory."""
     d, k = W.shape
     seconds = W.size if sums else 0
@@ -115,7 +114,7 @@ def _kind(k: int) -> type:
     return np.uint16 if k < 2**16 else np.uint32
 
 
-def slots_of(blocks: Blocks) -> tuple[np.ndarray, np.ndarray]:
+def slots_of(blocks: Blocks) -> tuple[Array, Array]:
     """Return the slots of all blocks, one block after another, and their ends."""
     lengths = (blocks.sizes > 0) << blocks.sizes.astype(int)
     lengths[blocks.sizes == WHOLE] = blocks.k
@@ -151,7 +150,7 @@ def compacted(blocks: Blocks, need: int) -> Blocks:
     return new
 
 
-def matrix_of(blocks: Blocks, l1: float = 0.0) -> sp.csr_array | np.ndarray:
+def matrix_of(blocks: Blocks, l1: float = 0.0) -> sp.csr_array | Array:
     """Return the (d, k) matrix, dense or CSR, with values moved by `l1` towards 0."""
     k = blocks.k
     shape = len(blocks.starts), k
@@ -171,7 +170,7 @@ def matrix_of(blocks: Blocks, l1: float = 0.0) -> sp.csr_array | np.ndarray:
     return matrix
 
 
-@njit(cache=True)
+@njit
 def soft(value, l1):
     """Return `value`, moved by `l1` towards zero; None means 0 at compile time."""
     if l1 is None:
@@ -179,14 +178,14 @@ def soft(value, l1):
     return max(value - l1, np.float32(0.0)) + min(value + l1, np.float32(0.0))
 
 
-@njit(cache=True, inline="always")
+@njit(inline="always")
 def hashed(c, size):
     """Return the slot, of 2^size, at which the search for c begins (Fibonacci hash)."""
     product = np.uint64(c) * np.uint64(2654435769) & np.uint64(2**32 - 1)
     return product >> (np.uint64(32) - np.uint64(size))
 
 
-@njit(cache=True, inline="always")
+@njit(inline="always")
 def position(starts, sizes, classes, f, c, k):
     """Return the slot of class c in the block of feature f, or -1 - p if it has none
     and p is free for it.
@@ -209,7 +208,7 @@ def position(starts, sizes, classes, f, c, k):
         slot = (slot + np.uint64(1)) & mask
 
 
-@njit(cache=True)
+@njit
 def slots_for(size, needed, k):
     """Return the size to which a block must grow for `needed` classes."""
     if size == WHOLE:
@@ -222,7 +221,7 @@ def slots_for(size, needed, k):
     return size
 
 
-@njit(cache=True)
+@njit
 def length_of(size, k):
     """Return the number of slots of a block of this size."""
     if size == WHOLE:
@@ -230,7 +229,7 @@ def length_of(size, k):
     return 1 << int(size) if size else 0
 
 
-@njit(cache=True)
+@njit
 def reserve(blocks, f, more):
     """Move the entries of feature f to a block with room for `more` further classes."""
     old = blocks.sizes[f]
@@ -260,7 +259,7 @@ def reserve(blocks, f, more):
                 blocks.sums[q] = blocks.sums[p]
 
 
-@njit(cache=True)
+@njit
 def insert(used, classes, f, c, p):
     """Put class c into the free slot that `position` returned as `p`; return the slot.
 
@@ -272,7 +271,7 @@ def insert(used, classes, f, c, p):
     return slot
 
 
-@njit(cache=True)
+@njit
 def _insert_all(new, ends, classes, values):
     for f in range(len(ends) - 1):
         if ends[f + 1] > ends[f]:

@@ -1,17 +1,14 @@
 """Multiclass Pegasos with a certificate (ours): Algorithm 1 with Theorem 2's steps."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
 from workbench.core.certificates import EPS, bounds
-from workbench.core.checks import check_positive, check_sparse, check_whole
-from workbench.core.problem import Matrix, Problem
-from workbench.core.state import State, resumable
-from workbench.core.stream import Row
+from workbench.core.checks import check_positive, check_sparse, check_whole, seeded
+from workbench.core.problem import Array, Matrix, Problem
+from workbench.core.state import Row, State, resumable
 from workbench.kernels.compiled import njit
 from workbench.kernels.rows import rows_of, squared_norms
 from workbench.memoir.blocks import dense
@@ -48,8 +45,8 @@ class PegasosState(State):
     round: int
     step: int
     rng: np.random.Generator
-    W: np.ndarray
-    dual: np.ndarray
+    W: Array
+    dual: Array
     unit: float
     mass: float
     updates: float
@@ -58,7 +55,7 @@ class PegasosState(State):
     upper: float
     lam: float
 
-    def scores(self, X: Matrix) -> np.ndarray:
+    def scores(self, X: Matrix) -> Array:
         return np.asarray(check_sparse(X) @ self.W)
 
     def info(self) -> Row:
@@ -124,7 +121,6 @@ def memoir_pegasos(
     """
     lam = check_positive(lam, "lam")
     batches = -(-problem.n // check_whole(batch_size, "batch_size"))
-    seed = check_whole(seed, "seed", least=0)
     problem.refuse_weights()
     s = state or start(problem, lam, seed)
     rows = rows_of(problem.X)
@@ -169,7 +165,7 @@ def memoir_pegasos(
         yield s
 
 
-@njit(cache=True)
+@njit
 def epoch(blocks, batch, ends, shrinks, lam, numbers, taken, scratch):
     """Visit all batches of a pass, lines 2 to 14; return the factor by which the pass
     shrinks the W before it.
@@ -201,7 +197,7 @@ def start(problem: Problem, lam: float, seed: int) -> PegasosState:
     return PegasosState(
         round=0,
         step=0,
-        rng=np.random.default_rng(seed),
+        rng=seeded(seed),
         W=np.zeros((problem.d, k)),
         dual=np.zeros(shape, np.float32),
         unit=1.0,
@@ -233,9 +229,7 @@ def evaluate(problem: Problem, s: PegasosState, length: float) -> None:
         s.lower = max(s.lower, linear - square / 2 - rounding)
 
 
-def mean_hinge(
-    X: Matrix, y: np.ndarray, W: Matrix, rows: np.ndarray | None = None
-) -> float:
+def mean_hinge(X: Matrix, y: Array, W: Matrix, rows: Array | None = None) -> float:
     """Return the mean over rows of max(0, 1 + max_{r != y_i} x_i.(w_r - w_{y_i}))."""
     if rows is None:
         rows = np.arange(len(y))

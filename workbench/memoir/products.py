@@ -6,8 +6,6 @@ compiled code checks at each access whether it counts from the end, and cannot u
 vector instructions.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from workbench.kernels.compiled import njit
@@ -22,7 +20,7 @@ from workbench.memoir.blocks import (
 )
 
 
-@njit(cache=True, inline="always")
+@njit(inline="always")
 def span(rows, i):
     """Return where row i's entries begin and end, and the shift from places to
     indices."""
@@ -30,7 +28,7 @@ def span(rows, i):
     return start, rows.starts[i + np.uint64(1)], rows.shift * start
 
 
-@njit(cache=True, fastmath={"reassoc", "contract", "nsz", "arcp"})
+@njit(fastmath={"reassoc", "contract", "nsz", "arcp"})
 def add_scores(blocks, rows, i, l1, out):
     """Add row i times the matrix, moved by `l1` towards 0, to (k + 1,) `out`."""
     starts, sizes, _, classes, values, _, _, k = blocks
@@ -60,7 +58,7 @@ def add_scores(blocks, rows, i, l1, out):
             out[np.uint64(labels[q])] += x * soft(block[q], l1)
 
 
-@njit(cache=True, fastmath={"reassoc", "contract", "nsz", "arcp"}, inline="always")
+@njit(fastmath={"reassoc", "contract", "nsz", "arcp"}, inline="always")
 def add_dense_scores(data, indices, start, end, shift, W, l1, out):
     """Do the same for a dense W, four features at a time, to access `out` less."""
     kind = out.dtype.type
@@ -87,7 +85,7 @@ def add_dense_scores(data, indices, start, end, shift, W, l1, out):
             out[c] += x * soft(a[c], l1)
 
 
-@njit(cache=True)
+@njit
 def set_scores(blocks, rows, i, members, l1, g):
     """Write row i times these classes' columns, moved by `l1` towards zero, to `g`."""
     starts, sizes, _, classes, values, _, _, k = blocks
@@ -106,7 +104,7 @@ def set_scores(blocks, rows, i, members, l1, g):
                 g[j] += x * soft(values[q], l1)
 
 
-@njit(cache=True)
+@njit
 def add_outer(blocks, rows, i, steps, members, mass):
     """Add row i times `steps` to the classes' columns, and `mass` times it to sums."""
     starts, sizes, used, classes, values, sums, _, k = blocks
@@ -134,7 +132,7 @@ def add_outer(blocks, rows, i, steps, members, mass):
                 sums[q] += values.dtype.type(mass * change)
 
 
-@njit(cache=True)
+@njit
 def lacks_room(blocks, rows, i, more):
     """Return how many slots row i's features need for `more` further classes.
 

@@ -1,15 +1,13 @@
 """The state of MEMOIR's solvers: weights that are scaled lazily, dense or sparse."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from math import sqrt
 
 import numpy as np
 import scipy.sparse as sp
 
-from workbench.core.checks import LARGEST, check_counts, check_memory, check_whole
-from workbench.core.problem import Matrix, Problem
+from workbench.core.checks import LARGEST, check_counts, check_memory, seeded
+from workbench.core.problem import Array, Matrix, Problem
 from workbench.core.state import State
 from workbench.core.stream import Row, off_the_clock
 from workbench.memoir.blocks import PATCH, InBlocks, compacted, dense, empty, matrix_of
@@ -52,7 +50,7 @@ class MemoirState(InBlocks, State):
     round: int
     # The method: the steps so far, the numbers of W (see steps.py), the draws of rows.
     step: int
-    numbers: np.ndarray
+    numbers: Array
     rng: np.random.Generator
     # The seed of `rng` and of a hash's hyperplanes, which a resumed run makes again.
     seed: int
@@ -66,7 +64,7 @@ class MemoirState(InBlocks, State):
     build_seconds: float = 0.0
     query_seconds: float = 0.0
 
-    def model(self) -> sp.csr_array | np.ndarray:
+    def model(self) -> sp.csr_array | Array:
         """Return the (d, k) weights that predict: W, or the average of all iterates."""
         if len(self.sums) and self.step:
             values = self.values - self.sums.astype(float) / self.step
@@ -74,7 +72,7 @@ class MemoirState(InBlocks, State):
             values = np.float32(self.numbers[SCALE]) * self.values
         return matrix_of(self.blocks()._replace(values=values.astype(np.float32)))
 
-    def scores(self, X: Matrix) -> np.ndarray:
+    def scores(self, X: Matrix) -> Array:
         return scores(X, self.model())
 
     def info(self) -> Row:
@@ -92,7 +90,7 @@ class MemoirState(InBlocks, State):
 
     def search(
         self, oracle: Oracle | None, problem: Problem, j, measured: bool
-    ) -> np.ndarray:
+    ) -> Array:
         """Return the class that a search of the current W finds for each of these rows.
 
         Without an oracle the result is empty, and :func:`visit` finds the best classes.
@@ -113,7 +111,7 @@ class MemoirState(InBlocks, State):
                 self.epsilon = float(self.numbers[SCALE] * quality["epsilon_mean"])
         return answers
 
-    def visit(self, batch: Batch) -> np.ndarray:
+    def visit(self, batch: Batch) -> Array:
         """Change W by the steps of a batch; return the wrong classes of its rows."""
         m = len(batch.j)
         taken = none_taken(m)
@@ -127,7 +125,7 @@ class MemoirState(InBlocks, State):
         if self.numbers[SCALE] < MIN_SCALE:
             fold(self.blocks(), self.numbers)
 
-    def truncate(self, R: np.ndarray, threshold: float) -> None:
+    def truncate(self, R: Array, threshold: float) -> None:
         """Move the weights of the classes R towards zero by a threshold, as in (13)."""
         thresholds = np.zeros(self.k, np.float32)
         thresholds[R] = threshold
@@ -174,7 +172,7 @@ def start(
         blocks = dense(np.zeros((d, k), np.float32), sums=sums)
     else:
         blocks = empty(d, k, sums=sums, slots=PATCH)
-    rng = np.random.default_rng(check_whole(seed, "seed", least=0))
+    rng = seeded(seed)
     return MemoirState(
         **blocks._asdict(),
         round=0,

@@ -3,12 +3,11 @@
 W is stored as scale * U, so that shrinking and projecting it cost O(1).
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np
 
+from workbench.core.kinds import Array
 from workbench.kernels.compiled import njit
 from workbench.kernels.rows import Rows
 from workbench.memoir.blocks import Blocks, length_of, soft
@@ -30,28 +29,28 @@ class Batch(NamedTuple):
     """A batch b_t: some rows in the order of their visits, and their step sizes."""
 
     x: Rows  # all rows of the problem
-    y: np.ndarray  # (n,) labels of all rows
-    j: np.ndarray  # (m,) the rows of this batch
+    y: Array  # (n,) labels of all rows
+    j: Array  # (m,) the rows of this batch
     # (m,) int32, wrong classes that a search found; (0,) if the best under W are used
-    r: np.ndarray
-    eta: np.ndarray  # (m,) step sizes
+    r: Array
+    eta: Array  # (m,) step sizes
     before: int = 0  # number of earlier rows, for the average of iterates
 
 
 class Taken(NamedTuple):
     """The steps of the rows of a batch."""
 
-    classes: np.ndarray  # (m,) int32, the wrong class r of each row
+    classes: Array  # (m,) int32, the wrong class r of each row
     # (m,) float64, the step of each row in two columns of U; 0 if it took none
-    steps: np.ndarray
+    steps: Array
 
 
 class Scratch(NamedTuple):
     """Memory for one step, allocated once per batch."""
 
-    out: np.ndarray  # (k + 1,) the scores of all classes
-    pair: np.ndarray  # (2,) the classes of a step
-    moves: np.ndarray  # (2,) the steps of these classes, or their scores
+    out: Array  # (k + 1,) the scores of all classes
+    pair: Array  # (2,) the classes of a step
+    moves: Array  # (2,) the steps of these classes, or their scores
 
 
 def none_taken(m: int) -> Taken:
@@ -65,7 +64,7 @@ def scratch_of(blocks: Blocks) -> Scratch:
     return Scratch(out, np.empty(2, np.int64), np.empty(2))
 
 
-@njit(cache=True, inline="always")
+@njit(inline="always")
 def visit(blocks, at, end, batch, numbers, taken, scratch):
     """Visit the rows of a batch from position `at` to `end`: both boxes' inner loop.
 
@@ -111,7 +110,7 @@ def visit(blocks, at, end, batch, numbers, taken, scratch):
     return at, 0
 
 
-@njit(cache=True, inline="always")
+@njit(inline="always")
 def best_wrong(out, y):
     """Return the first class r != y with the largest score, and the margin of y over
     it.
@@ -128,14 +127,14 @@ def best_wrong(out, y):
     return r, score - np.float64(out[r])
 
 
-@njit(cache=True, inline="always")
+@njit(inline="always")
 def project(numbers, lam):
     """Shorten W to the ball |W| <= 1 / sqrt(lam): lines 12 and 13 of Algorithm 1."""
     length = numbers[SCALE] * np.sqrt(lam * max(numbers[SQUARE], 0.0))
     numbers[SCALE] /= max(1.0, length)
 
 
-@njit(cache=True)
+@njit
 def fold(blocks, numbers):
     """Multiply the scale into U, before it becomes too small."""
     scale = numbers[SCALE]
@@ -145,7 +144,7 @@ def fold(blocks, numbers):
     numbers[SCALE] = 1.0
 
 
-@njit(cache=True)
+@njit
 def truncate(blocks, thresholds):
     """Move the weights of each class towards zero by its threshold, as in (13)."""
     k = blocks.k
@@ -159,7 +158,7 @@ def truncate(blocks, thresholds):
                 blocks.values[p] = soft(blocks.values[p], thresholds[c])
 
 
-@njit(cache=True)
+@njit
 def square_of(blocks):
     """Return |U|^2."""
     total = 0.0
@@ -168,7 +167,7 @@ def square_of(blocks):
     return total
 
 
-@njit(cache=True)
+@njit
 def squared(rows, i):
     """Return |x_i|^2."""
     start, end, _ = span(rows, i)

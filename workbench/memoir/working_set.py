@@ -5,8 +5,6 @@ comes from a short list of classes for each row. So no step needs an index for
 approximate search, and no step can do harm, because it ascends a dual for any list.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -20,8 +18,9 @@ from workbench.core.checks import (
     check_not_negative,
     check_positive,
     check_whole,
+    seeded,
 )
-from workbench.core.problem import Matrix, Problem
+from workbench.core.problem import Array, Matrix, Problem
 from workbench.core.state import State, resumable
 from workbench.core.stream import Row, off_the_clock
 from workbench.kernels.rows import rows_of, squared_norms
@@ -55,10 +54,10 @@ class WorkingSetState(InBlocks, State):
     C: float
     l1: float
     eps: float
-    sets: np.ndarray
-    alpha: np.ndarray
-    set_sizes: np.ndarray
-    calm: np.ndarray
+    sets: Array
+    alpha: Array
+    set_sizes: Array
+    calm: Array
     primal: float
     upper: float
     lower: float = 0.0
@@ -70,7 +69,7 @@ class WorkingSetState(InBlocks, State):
         W = sp.csr_array(matrix_of(self.blocks(), self.l1))
         return truncated(W, truncate)
 
-    def scores(self, X: Matrix) -> np.ndarray:
+    def scores(self, X: Matrix) -> Array:
         return scores(X, self.model())
 
     def info(self) -> Row:
@@ -188,7 +187,7 @@ def start(problem: Problem, M: int, C: float, l1: float, seed: int) -> WorkingSe
     return WorkingSetState(
         **V._asdict(),
         round=0,
-        rng=np.random.default_rng(check_whole(seed, "seed", least=0)),
+        rng=seeded(seed),
         C=float(C),
         l1=float(l1),
         eps=EPS,
@@ -226,7 +225,7 @@ def threshold_of(s: WorkingSetState) -> np.float32 | None:
     return np.float32(s.l1) if s.l1 else None
 
 
-def rounded_down(costs: np.ndarray) -> np.ndarray:
+def rounded_down(costs: Array) -> Array:
     """Return the costs, rounded down to single precision, the type of alpha."""
     single = costs.astype(np.float32)
     below = np.nextafter(single, np.float32(0.0))
@@ -234,7 +233,7 @@ def rounded_down(costs: np.ndarray) -> np.ndarray:
 
 
 def certificate(
-    problem: Problem, s: WorkingSetState, costs: np.ndarray
+    problem: Problem, s: WorkingSetState, costs: Array
 ) -> tuple[float, float]:
     """Return D(alpha) and P(W), rounded down and up by all possible rounding errors."""
     X = problem.X

@@ -18,8 +18,6 @@ FEAT, CONSTR and LPSOLVE until neither constraints nor features are added:
     13: mu*_J := mu^k, R* := R^k
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -27,9 +25,8 @@ import numpy as np
 import scipy.sparse as sp
 
 from workbench.core.checks import check_counts, check_not_negative
-from workbench.core.problem import Problem
-from workbench.core.state import resumable
-from workbench.core.stream import Row
+from workbench.core.problem import Array, Problem
+from workbench.core.state import Row, resumable
 from workbench.mrc.lp import all_subsets, averages, spread
 from workbench.mrc.master import add_features, change_rows, largest, solve
 from workbench.mrc.risk import (
@@ -60,20 +57,20 @@ class CutState(RiskState):
     """
 
     every: bool
-    extra: np.ndarray
-    samples: np.ndarray
-    masks: np.ndarray
-    features: np.ndarray
-    M: np.ndarray
+    extra: Array
+    samples: Array
+    masks: Array
+    features: Array
+    M: Array
     nu: float
-    alpha: np.ndarray
-    slack: np.ndarray
+    alpha: Array
+    slack: Array
     R: float
-    psi: np.ndarray
+    psi: Array
     eps1: float
     eps2: float
-    column_basis: np.ndarray
-    row_basis: np.ndarray
+    column_basis: Array
+    row_basis: Array
 
     def info(self) -> Row:
         return super().info() | {
@@ -178,7 +175,7 @@ def many_features(risk: MinimaxRisk) -> bool:
     return 3 * risk.X.shape[1] > risk.n
 
 
-def feat(risk: MinimaxRisk, s: CutState, eps2: float, m_max: int) -> np.ndarray:
+def feat(risk: MinimaxRisk, s: CutState, eps2: float, m_max: int) -> Array:
     """FEAT: return the m_max features with the most violated dual constraints.
 
     Feature j is violated if ``|F_j'alpha - tau_j| - lam_j`` exceeds eps2. If J already
@@ -195,7 +192,7 @@ def feat(risk: MinimaxRisk, s: CutState, eps2: float, m_max: int) -> np.ndarray:
     return largest(violation, max(eps2, TIGHT), m_max)
 
 
-def constr(risk: MinimaxRisk, s: CutState, eps1: float, n_max: int) -> np.ndarray:
+def constr(risk: MinimaxRisk, s: CutState, eps1: float, n_max: int) -> Array:
     """CONSTR: return the n_max samples with the most violated constraints.
 
     The most violated constraint of a sample belongs to the subset that Algorithm 2
@@ -210,7 +207,7 @@ def constr(risk: MinimaxRisk, s: CutState, eps1: float, n_max: int) -> np.ndarra
 
 
 def change_constraints(
-    risk: MinimaxRisk, s: CutState, samples: np.ndarray, remove: bool
+    risk: MinimaxRisk, s: CutState, samples: Array, remove: bool
 ) -> None:
     """Add the most violated constraint of each of these samples to I.
 
@@ -257,7 +254,7 @@ def lpsolve(risk: MinimaxRisk, s: CutState) -> None:
     s.slack = optimum.slack
 
 
-def distribution(risk: MinimaxRisk, s: CutState) -> np.ndarray:
+def distribution(risk: MinimaxRisk, s: CutState) -> Array:
     """Return the (n, k) joint distribution on the samples that alpha stands for.
 
     Mass on a class's mean is spread over the rows of the class by their weights, which
@@ -273,7 +270,7 @@ def distribution(risk: MinimaxRisk, s: CutState) -> np.ndarray:
     return p + of_means[risk.y] * risk.weights[:, None]
 
 
-def class_subsets(k: int, every: bool) -> tuple[np.ndarray, np.ndarray]:
+def class_subsets(k: int, every: bool) -> tuple[Array, Array]:
     """Return the constraints on class means that bound the first LP (section III-E).
 
     With `every`, each class's mean is combined with every label subset (20). Otherwise,

@@ -1,7 +1,5 @@
 """MRC-CCG (Algorithm 1) from a start that splitting finds (ours)."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from inspect import unwrap
 

@@ -1,7 +1,5 @@
 """Linear programs in HiGHS, which only this file calls."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 
@@ -10,6 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from workbench.core.checks import as_number, shown
+from workbench.core.kinds import Array
 
 # HiGHS's large_matrix_value. HiGHS refuses a program with such numbers silently.
 TOO_LARGE = 1e15
@@ -24,24 +23,24 @@ class Solution:
     if neither a simplex method nor crossover has run.
     """
 
-    x: np.ndarray
-    dual: np.ndarray
-    activity: np.ndarray
-    column_basis: np.ndarray
-    row_basis: np.ndarray
+    x: Array
+    dual: Array
+    activity: Array
+    column_basis: Array
+    row_basis: Array
     objective: float
     optimal: bool
 
 
 def minimise(
-    cost: np.ndarray,
+    cost: Array,
     A: sp.csr_matrix,
-    upper: np.ndarray,
+    upper: Array,
     *,
-    lower: np.ndarray | float = -math.inf,
-    column_upper: np.ndarray | float = math.inf,
-    free: np.ndarray | slice | list[int] = slice(0, 0),
-    basis: tuple[np.ndarray, np.ndarray] | None = None,
+    lower: Array | float = -math.inf,
+    column_upper: Array | float = math.inf,
+    free: Array | slice | list[int] = slice(0, 0),
+    basis: tuple[Array, Array] | None = None,
     method: str = "simplex",
     seconds: float = math.inf,
 ) -> Solution:

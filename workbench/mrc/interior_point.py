@@ -14,16 +14,13 @@ blocks, so no label subset is ever formed. ``newton.py`` lists all unknowns and
 equations.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
-from workbench.core.problem import Problem
-from workbench.core.state import resumable
-from workbench.core.stream import Row
+from workbench.core.problem import Array, Problem
+from workbench.core.state import Row, resumable
 from workbench.mrc import splitting
 from workbench.mrc.master import largest
 from workbench.mrc.newton import (
@@ -65,20 +62,20 @@ class InteriorPointState(RiskState):
     ``double`` whether the Newton system is factored in double precision.
     """
 
-    I: np.ndarray
-    J: np.ndarray
-    p: np.ndarray
-    g: np.ndarray
-    q: np.ndarray
+    I: Array
+    J: Array
+    p: Array
+    g: Array
+    q: Array
     alpha: float
-    a: np.ndarray
-    b: np.ndarray
-    s: np.ndarray
-    h: np.ndarray
+    a: Array
+    b: Array
+    s: Array
+    h: Array
     s0: float
-    m_plus: np.ndarray
-    m_minus: np.ndarray
-    mu: np.ndarray
+    m_plus: Array
+    m_minus: Array
+    mu: Array
     phi: float
     step: float
     stalls: int
@@ -181,7 +178,7 @@ def iterate(risk: MinimaxRisk, s: InteriorPointState) -> bool:
 
 
 def free_steps(
-    risk: MinimaxRisk, s: InteriorPointState, scores: np.ndarray, gap: float
+    risk: MinimaxRisk, s: InteriorPointState, scores: Array, gap: float
 ) -> None:
     """Enlarge the working set of a jammed iterate, and leave the boundary."""
     if len(s.J) < risk.active.sum() <= MAX_COMPONENTS:
@@ -241,8 +238,8 @@ def rounds_worth_while(risk: MinimaxRisk, s: SplittingState) -> float:
 def start(
     risk: MinimaxRisk,
     best: RiskState,
-    M: np.ndarray,
-    p: np.ndarray,
+    M: Array,
+    p: Array,
     central: float = 1.0,
     min_rows: int = 0,
 ) -> InteriorPointState:
@@ -328,7 +325,7 @@ def restart(risk: MinimaxRisk, s: InteriorPointState) -> None:
     vars(s).update(vars(fresh))
 
 
-def smooth(x: np.ndarray, z: np.ndarray, mu: float) -> tuple[np.ndarray, np.ndarray]:
+def smooth(x: Array, z: Array, mu: float) -> tuple[Array, Array]:
     """Return the nearby positive pair with ``x z = mu`` that has the same x - theta z.
 
     theta is the ratio of the mean of x to the mean of z, but never so large that x
@@ -355,7 +352,7 @@ def recentre(s: InteriorPointState, mu: float) -> None:
     s.alpha = mu / s.s0
 
 
-def certify(risk: MinimaxRisk, s: InteriorPointState) -> tuple[np.ndarray, np.ndarray]:
+def certify(risk: MinimaxRisk, s: InteriorPointState) -> tuple[Array, Array]:
     """Update the bounds over all rows; return the (n, k) scores and the ratios."""
     M = np.zeros_like(risk.tau)
     M.ravel()[s.J] = s.mu
@@ -369,14 +366,14 @@ def certify(risk: MinimaxRisk, s: InteriorPointState) -> tuple[np.ndarray, np.nd
     return scores, risk.ratios(mean)
 
 
-def violated_rows(s: InteriorPointState, scores: np.ndarray, gap: float) -> np.ndarray:
+def violated_rows(s: InteriorPointState, scores: Array, gap: float) -> Array:
     """Return the rows outside I with the largest psi - phi above 0.3 `gap`."""
     excess = psi(scores) - s.phi
     excess[s.I] = -np.inf
     return largest(excess, 0.3 * gap, max(20, len(s.I) // 8))
 
 
-def violated_features(s: InteriorPointState, ratios: np.ndarray) -> np.ndarray:
+def violated_features(s: InteriorPointState, ratios: Array) -> Array:
     """Return the components outside J that are farthest outside their intervals."""
     ratios = ratios.ravel().copy()
     ratios[s.J] = 0.0
@@ -384,7 +381,7 @@ def violated_features(s: InteriorPointState, ratios: np.ndarray) -> np.ndarray:
     return largest(ratios, 1.0, min(max(40, 3 * len(s.J) // 100), room))
 
 
-def distances(risk: MinimaxRisk, s, J: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def distances(risk: MinimaxRisk, s, J: Array) -> tuple[Array, Array]:
     """Return the distances of the means of J from the ends of their intervals."""
     tau = risk.tau.ravel()[J]
     lam = risk.lam.ravel()[J]
@@ -393,7 +390,7 @@ def distances(risk: MinimaxRisk, s, J: np.ndarray) -> tuple[np.ndarray, np.ndarr
     return lam - distance, lam + distance
 
 
-def join_rows(s, rows: np.ndarray, scores: np.ndarray) -> None:
+def join_rows(s, rows: Array, scores: Array) -> None:
     """Add rows to I with little mass: their p is at most 1 / (50 |I|)."""
     product = s.complementarity() / s.pairs
     floor = 50.0 * product * len(s.I)
@@ -407,7 +404,7 @@ def join_rows(s, rows: np.ndarray, scores: np.ndarray) -> None:
     append(s, {"I": rows, "p": new_p, "g": new_g, "q": q, "s": new_s, "h": new_h})
 
 
-def join_features(risk: MinimaxRisk, s, J: np.ndarray, mu: float) -> None:
+def join_features(risk: MinimaxRisk, s, J: Array, mu: float) -> None:
     """Let components join J with coefficient 0, away from their intervals' ends.
 
     a and b are the distances of their means from the ends, and at least a tenth of lam.
@@ -422,7 +419,7 @@ def join_features(risk: MinimaxRisk, s, J: np.ndarray, mu: float) -> None:
     )
 
 
-def append(s, entries: dict[str, np.ndarray]) -> None:
+def append(s, entries: dict[str, Array]) -> None:
     """Append entries to the arrays of the state `s` that have these names."""
     for name, new in entries.items():
         setattr(s, name, np.concatenate([getattr(s, name), new]))

@@ -10,8 +10,6 @@ max_j sum_i |x_ij|``, about ``lam = 0.008`` here for standardised features. The 
 risk paper reports "0.01 for all methods" without saying which of the two it means.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -20,9 +18,8 @@ import scipy.sparse as sp
 
 from workbench.core.certificates import EPS, bounds
 from workbench.core.checks import check_positive
-from workbench.core.problem import Matrix, Problem
-from workbench.core.state import State, resumable
-from workbench.core.stream import Row
+from workbench.core.problem import Array, Matrix, Problem
+from workbench.core.state import Row, State, resumable
 from workbench.mrc.highs import minimise
 from workbench.mrc.lp import refuse_large
 from workbench.mrc.risk import linear_scores, with_intercept
@@ -54,18 +51,18 @@ class L1SVM:
     """
 
     X: Matrix
-    y: np.ndarray
+    y: Array
     k: int
     lam: float
-    size: np.ndarray
+    size: Array
 
-    def shortfall(self, W: np.ndarray) -> np.ndarray:
+    def shortfall(self, W: Array) -> Array:
         """Return ``f_c(x_i) + 1`` (n, k), zero at the labels, for W (k, d + 1)."""
         short = linear_scores(W, self.X) + 1.0
         short[np.arange(len(self.y)), self.y] = 0.0
         return short
 
-    def upper(self, W: np.ndarray, short: np.ndarray) -> float:
+    def upper(self, W: Array, short: Array) -> float:
         """Return the objective at W, given its shortfall, rounded up.
 
         It is an upper bound of the optimum if the columns of W sum to zero.
@@ -75,7 +72,7 @@ class L1SVM:
         terms = float((1.0 + np.abs(W) @ np.append(self.size, 1.0)).sum())
         return value + EPS * sum(self.X.shape) * (value + terms)
 
-    def lower(self, alpha: np.ndarray) -> tuple[np.ndarray, float]:
+    def lower(self, alpha: Array) -> tuple[Array, float]:
         """Return ``g`` (d, k) and a lower bound of the optimum, from any (n, k) alpha.
 
         alpha is first clipped to [0, 1], and its columns are scaled down to the
@@ -107,22 +104,20 @@ class SVMState(State):
     """
 
     round: int
-    W_best: np.ndarray
-    alpha_best: np.ndarray
+    W_best: Array
+    alpha_best: Array
     lam: float
     lower: float
     upper: float
     objective: float
 
-    def scores(self, X: Matrix) -> np.ndarray:
+    def scores(self, X: Matrix) -> Array:
         return linear_scores(self.W_best, X)
 
     def info(self) -> Row:
         return bounds(self.lower, self.upper) | {"objective": self.objective}
 
-    def offer(
-        self, W: np.ndarray, upper: float, alpha: np.ndarray, lower: float
-    ) -> None:
+    def offer(self, W: Array, upper: float, alpha: Array, lower: float) -> None:
         """Keep the rule `W` and the dual point `alpha` if their bounds are the best."""
         if upper < self.upper:
             self.upper = upper
@@ -206,7 +201,7 @@ def two_classes(solver: str, problem: Problem, lam: float) -> L1SVM:
     return machine(problem, check_positive(lam, "lam") / 2)
 
 
-def start(svm: L1SVM, lam: float, alpha: np.ndarray) -> SVMState:
+def start(svm: L1SVM, lam: float, alpha: Array) -> SVMState:
     """Return round 0: W = 0, and the lower bound that alpha = 1 gives."""
     return SVMState(
         round=0,
@@ -219,12 +214,12 @@ def start(svm: L1SVM, lam: float, alpha: np.ndarray) -> SVMState:
     )
 
 
-def rule(w: np.ndarray) -> np.ndarray:
+def rule(w: Array) -> Array:
     """Return the (2, d + 1) matrix whose scores are minus and plus those of `w`."""
     return np.outer([-1.0, 1.0], w)
 
 
-def at_wrong_labels(alpha: np.ndarray, y: np.ndarray) -> np.ndarray:
+def at_wrong_labels(alpha: Array, y: Array) -> Array:
     """Return (n,) multipliers of two classes as (n, 2), placed at wrong labels."""
     return alpha[:, None] * (y[:, None] != np.arange(2))
 

@@ -1,7 +1,5 @@
 """MRC-LP: the whole linear program, with all rows and label subsets."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -10,9 +8,8 @@ from time import perf_counter
 import numpy as np
 import scipy.sparse as sp
 
-from workbench.core.problem import Matrix, Problem
-from workbench.core.state import resumable
-from workbench.core.stream import Row
+from workbench.core.problem import Array, Matrix, Problem
+from workbench.core.state import Row, resumable
 from workbench.mrc.highs import check_seconds, minimise
 from workbench.mrc.risk import RiskState, minimax_risk, restated, risk_fields
 
@@ -26,7 +23,7 @@ class LinearProgramState(RiskState):
     R: float
 
     @property
-    def M(self) -> np.ndarray:
+    def M(self) -> Array:
         """The solution (k, d')."""
         return self.M_best
 
@@ -98,20 +95,18 @@ def mrc_lp(
     yield s
 
 
-def spread(alpha: np.ndarray, masks: np.ndarray) -> np.ndarray:
+def spread(alpha: Array, masks: Array) -> Array:
     """Return (c, k) masses: each multiplier (c,) is split equally among its labels."""
     return alpha[:, None] * masks / masks.sum(axis=1, keepdims=True)
 
 
-def all_subsets(k: int) -> np.ndarray:
+def all_subsets(k: int) -> Array:
     """Return the (2^k - 1, k) bool array of all non-empty label subsets."""
     numbers = np.arange(1, 2**k)[:, None]
     return (numbers >> np.arange(k) & 1).astype(bool)
 
 
-def constraints(
-    X: Matrix, masks: np.ndarray, J: np.ndarray
-) -> tuple[sp.csr_matrix, np.ndarray]:
+def constraints(X: Matrix, masks: Array, J: Array) -> tuple[sp.csr_matrix, Array]:
     """Return the rows (F_J, -F_J, -1) and the right-hand sides b of the LP (14).
 
     Parameters
@@ -125,9 +120,7 @@ def constraints(
     return sp.hstack([F, -F, nu], format="csr"), b
 
 
-def averages(
-    X: Matrix, masks: np.ndarray, J: np.ndarray
-) -> tuple[sp.csr_matrix, np.ndarray]:
+def averages(X: Matrix, masks: Array, J: Array) -> tuple[sp.csr_matrix, Array]:
     """Return F_J, the mean of Phi over each label subset, and b (equation 7)."""
     labels, features = np.divmod(J, X.shape[1])
     size = masks.sum(axis=1)

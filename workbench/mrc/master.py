@@ -11,14 +11,13 @@ where w = mu_J and t = nu for `mrc_ccg`, whose rows are hard (xi = 0). For `svm_
 w-, t and then one xi for each row.
 """
 
-from __future__ import annotations
-
 import math
 from typing import NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 
+from workbench.core.kinds import Array
 from workbench.mrc.highs import minimise
 
 # The simplex method solves a first program with at most this number of entries.
@@ -31,10 +30,10 @@ class Optimum(NamedTuple):
     ``slack`` is b - (F w + g t - xi), which is at least about -1e-9.
     """
 
-    w: np.ndarray
+    w: Array
     t: float
-    alpha: np.ndarray
-    slack: np.ndarray
+    alpha: Array
+    slack: Array
     value: float
 
 
@@ -42,10 +41,10 @@ def solve(
     s,
     *,
     F: sp.csr_matrix,
-    g: np.ndarray,
-    b: np.ndarray,
-    linear: np.ndarray,
-    lam: np.ndarray,
+    g: Array,
+    b: Array,
+    linear: Array,
+    lam: Array,
     cost: float,
     loss: float = math.inf,
 ) -> Optimum:
@@ -102,7 +101,7 @@ def solve(
     )
 
 
-def add_features(s, J: np.ndarray) -> None:
+def add_features(s, J: Array) -> None:
     """Add features J at zero to the state `s`: w+ and w- are not in the basis."""
     f = len(s.features)
     plus, minus, others = np.split(s.column_basis, [f, 2 * f])
@@ -111,7 +110,7 @@ def add_features(s, J: np.ndarray) -> None:
     s.features = np.concatenate([s.features, J])
 
 
-def change_rows(s, stays: np.ndarray | slice, new: int) -> None:
+def change_rows(s, stays: Array | slice, new: int) -> None:
     """Keep some rows in the basis of the state `s`, and append `new` rows.
 
     A new row is basic, with no multiplier and xi = 0, so the basis stays dual feasible
@@ -131,7 +130,7 @@ def change_rows(s, stays: np.ndarray | slice, new: int) -> None:
     s.row_basis = np.concatenate([s.row_basis[stays], np.ones(new, dtype=np.int8)])
 
 
-def largest(violation: np.ndarray, threshold: float, count: int) -> np.ndarray:
+def largest(violation: Array, threshold: float, count: int) -> Array:
     """Return the indices of the `count` largest violations above `threshold`.
 
     The largest one comes first.

@@ -33,13 +33,13 @@ remains, where A maps (mu, phi) to the (|I|, k) scores minus phi, and H^-1 is bl
 diagonal: the block of each row is ``diag(e) + (e W2)(e W2)' / den``.
 """
 
-from __future__ import annotations
-
 from itertools import pairwise
 
 import numpy as np
 import scipy.linalg as la
 from scipy.sparse.linalg import LinearOperator, cg
+
+from workbench.core.kinds import Array
 
 # Each variable that may not be negative, and its multiplier.
 PAIRS = {"p": "s", "g": "h", "alpha": "s0", "a": "m_plus", "b": "m_minus"}
@@ -139,22 +139,22 @@ class NewtonSystem:
             "phi": phi,
         }
 
-    def _scores(self, mu: np.ndarray) -> np.ndarray:
+    def _scores(self, mu: Array) -> Array:
         """Return the (|I|, k) scores of a (|J|,) coefficient vector."""
         M = np.zeros(self.shape)
         M[self.label, self.feature] = mu
         return self.X @ M.T
 
-    def _means(self, p: np.ndarray) -> np.ndarray:
+    def _means(self, p: Array) -> Array:
         """Return the (|J|,) means of Phi under (|I|, k) weights p."""
         return (p.T @ self.X)[self.label, self.feature]
 
-    def _inverse_H(self, v: np.ndarray) -> np.ndarray:
+    def _inverse_H(self, v: Array) -> Array:
         """Return H^-1 v for (|I|, k) v."""
         along = (self.ew * v).sum(axis=1) / self.den
         return self.e * v + self.ew * along[:, None]
 
-    def _normal_product(self, u: np.ndarray) -> np.ndarray:
+    def _normal_product(self, u: Array) -> Array:
         """Return the exact normal matrix times u = (mu, phi)."""
         mu = u[:-1]
         phi = u[-1]
@@ -215,7 +215,7 @@ class NewtonSystem:
                 shift *= 100.0
         return None, scale
 
-    def _solve(self, rhs: np.ndarray) -> np.ndarray | None:
+    def _solve(self, rhs: Array) -> Array | None:
         """Solve the normal equations by preconditioned conjugate gradients."""
         if self.factor is None or not np.isfinite(rhs).all():
             return None
@@ -234,7 +234,7 @@ class NewtonSystem:
         )
         return solution if np.isfinite(solution).all() else None
 
-    def _precondition(self, r: np.ndarray) -> np.ndarray:
+    def _precondition(self, r: Array) -> Array:
         """Return the solution for the factored matrix, in the order of the unknowns."""
         order = np.append(self.order, len(r) - 1)
         scaled = (self.scale * r[order]).astype(self.factor[0].dtype)

@@ -3,8 +3,6 @@
 The method is a primal-dual splitting.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -12,7 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from workbench.core.checks import check_whole
-from workbench.core.problem import Problem
+from workbench.core.problem import Array, Problem
 from workbench.core.state import resumable
 from workbench.kernels.compiled import njit
 from workbench.mrc.repair import imbalance, sharpest_upper
@@ -46,9 +44,9 @@ class PrimalDualState(RiskState):
     dual step in units of 1/n.
     """
 
-    M: np.ndarray
-    V: np.ndarray
-    p: np.ndarray
+    M: Array
+    V: Array
+    p: Array
     phi: float
     balance: float
 
@@ -149,7 +147,7 @@ def renew_lower(
     return best
 
 
-@njit(cache=True)
+@njit
 def primal_step(M, G, tau, lam, active, length, relaxation, out):
     """Descend along tau - G, soft-threshold into `out`, and relax M towards it."""
     for j in range(M.shape[0]):
@@ -161,7 +159,7 @@ def primal_step(M, G, tau, lam, active, length, relaxation, out):
                 M[j, y] += relaxation * (out[j, y] - M[j, y])
 
 
-@njit(cache=True)
+@njit
 def level(V, phi, mass):
     """Return the phi for which the sum of (V - phi)_+ over all entries is `mass`.
 
@@ -188,7 +186,7 @@ def level(V, phi, mass):
     return phi
 
 
-@njit(cache=True)
+@njit
 def dual_step(p, V, V_new, sigma, phi, relaxation, out):
     """Ascend along 2 V_new - V, write the prox to `out`, relax p and V; return phi.
 
@@ -212,7 +210,7 @@ def dual_step(p, V, V_new, sigma, phi, relaxation, out):
     return phi
 
 
-@njit(cache=True)
+@njit
 def project_columns(indptr, indices, data, p, G, tau, lam, active):
     """Project p on each violated |G_j - tau_j| <= lam_j; return their number.
 

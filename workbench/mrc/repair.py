@@ -5,24 +5,23 @@ method a few rows and components always lag behind. Projections on each violated
 constraint in turn repair these few.
 """
 
-from __future__ import annotations
-
 from operator import itemgetter
 
 import numpy as np
 import scipy.sparse as sp
 
+from workbench.core.kinds import Array
 from workbench.kernels.compiled import njit
 from workbench.mrc.risk import MinimaxRisk, psi
 
 
 def sharpest_upper(
     risk: MinimaxRisk,
-    M: np.ndarray,
+    M: Array,
     phi: float,
     sweeps: int,
-    metric: np.ndarray | None = None,
-) -> tuple[float, np.ndarray]:
+    metric: Array | None = None,
+) -> tuple[float, Array]:
     """Return the lowest U(M) and its M while M is projected on psi_i <= phi.
 
     Parameters
@@ -61,8 +60,8 @@ def sharpest_upper(
 
 
 def sharpest_lower(
-    risk: MinimaxRisk, p: np.ndarray, sweeps: int
-) -> tuple[float, np.ndarray, np.ndarray]:
+    risk: MinimaxRisk, p: Array, sweeps: int
+) -> tuple[float, Array, Array]:
     """Return the highest BR(p) / rho, and its p, while p is projected on its intervals.
 
     The intervals are |E_p Phi - tau| <= lam.
@@ -99,7 +98,7 @@ def sharpest_lower(
     return best, best_p, rows
 
 
-def imbalance(p: np.ndarray, upper: float, lower: float) -> float:
+def imbalance(p: Array, upper: float, lower: float) -> float:
     """Return (upper - BR(p)) / (BR(p) - lower), clipped to [1/4, 4].
 
     BR(p) is the Bayes error of p.
@@ -110,7 +109,7 @@ def imbalance(p: np.ndarray, upper: float, lower: float) -> float:
     return min(max(above / below, 0.25), 4.0)
 
 
-@njit(cache=True)
+@njit
 def project_rows(indptr, indices, data, M, metric, phi):
     """Project (d', k) M on psi_i <= phi, row by row; return how often M moved."""
     k = M.shape[1]
@@ -139,7 +138,7 @@ def project_rows(indptr, indices, data, M, metric, phi):
     return moved
 
 
-@njit(cache=True)
+@njit
 def fit_means(columns, w, tau, lam, active):
     """Project the weights w on each ``|columns_j w - tau_j| <= lam_j``.
 

@@ -5,8 +5,6 @@ y of k, so a coefficient vector mu is a (k, d') matrix M and the scores of row x
 = M Psi(x)``.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -17,10 +15,9 @@ from scipy.sparse.linalg import svds
 from workbench.core.blocks import pieces
 from workbench.core.certificates import EPS, bounds
 from workbench.core.checks import check_positive, check_sparse
-from workbench.core.matrices import as_dense
-from workbench.core.problem import Matrix, Problem
-from workbench.core.state import State
-from workbench.core.stream import Row
+from workbench.core.matrices import as_dense, with_columns
+from workbench.core.problem import Array, Matrix, Problem
+from workbench.core.state import Row, State
 from workbench.kernels.compiled import njit
 from workbench.kernels.rows import FAST
 
@@ -53,14 +50,14 @@ class MinimaxRisk:
     """
 
     X: Matrix
-    y: np.ndarray
-    means: np.ndarray
-    tau: np.ndarray
-    lam: np.ndarray
+    y: Array
+    means: Array
+    tau: Array
+    lam: Array
     lambda0: float
-    active: np.ndarray
-    weights: np.ndarray
-    top: np.ndarray
+    active: Array
+    weights: Array
+    top: Array
 
     @property
     def n(self) -> int:
@@ -75,7 +72,7 @@ class MinimaxRisk:
         """A bound on the relative error of a sum over rows, features or classes."""
         return EPS * (self.n + len(self.top) + self.k)
 
-    def upper(self, M: np.ndarray, height: float | None = None) -> float:
+    def upper(self, M: Array, height: float | None = None) -> float:
         """Return U(M), an upper bound of R* for every (k, d') M, rounding included.
 
         Parameters
@@ -88,16 +85,16 @@ class MinimaxRisk:
         size = 1.0 + float((np.abs(M) @ self.top).sum())
         return self.linear(M) + height + 4.0 * self.rounding * size
 
-    def heights(self, M: np.ndarray) -> np.ndarray:
+    def heights(self, M: Array) -> Array:
         """Return psi(M Psi(x_i)) of every row."""
         return psi(self.X @ M.T)
 
-    def linear(self, M: np.ndarray) -> float:
+    def linear(self, M: Array) -> float:
         """Return ``1 - <tau, M> + <lam, |M|>``, which is U(M) without the maximum."""
         gain = float(np.vdot(self.tau, M))
         return 1.0 - gain + float(np.vdot(self.lam, np.abs(M)))
 
-    def lower(self, p: np.ndarray, mean: np.ndarray | None = None) -> float:
+    def lower(self, p: Array, mean: Array | None = None) -> float:
         """Return BR(p) / rho, a lower bound of R* for every p, rounded down.
 
         BR(p) = 1 - sum_i max_y p_iy is the error of the best rule under p, and rho >= 1
@@ -116,17 +113,15 @@ class MinimaxRisk:
             mean = (self.X.T @ p).T
         return self.lower_of(1.0 - float(p.max(axis=1).sum()), mean)
 
-    def lower_of(self, bayes: float, mean: np.ndarray) -> float:
+    def lower_of(self, bayes: float, mean: Array) -> float:
         """Return :meth:`lower` for a Bayes error and a (k, d') mean of Phi."""
         return max(0.0, bayes - 4.0 * self.rounding) / self.rho(mean)
 
-    def rho(self, mean: np.ndarray) -> float:
+    def rho(self, mean: Array) -> float:
         """Return ``max(1, max_j |mean_j - tau_j| / lam_j)``, rounded up."""
         return max(1.0, float(self.ratios(mean, 4.0 * self.rounding * self.top).max()))
 
-    def ratios(
-        self, mean: np.ndarray, rounding: np.ndarray | float = 0.0
-    ) -> np.ndarray:
+    def ratios(self, mean: Array, rounding: Array | float = 0.0) -> Array:
         """Return (|mean_j - tau_j| + rounding) / lam_j, 0 where inactive."""
         distance = np.abs(mean - self.tau) + rounding
         zeros = np.zeros_like(distance)
@@ -143,28 +138,26 @@ class RiskState(State):
     """
 
     round: int
-    M_best: np.ndarray
-    p_best: np.ndarray
-    p_rows: np.ndarray
+    M_best: Array
+    p_best: Array
+    p_rows: Array
     lower: float
     upper: float
     lambda0: float
 
-    def scores(self, X: Matrix) -> np.ndarray:
+    def scores(self, X: Matrix) -> Array:
         return linear_scores(self.M_best, X)
 
     def info(self) -> Row:
         return bounds(self.lower, self.upper)
 
-    def offer(self, M: np.ndarray, upper: float) -> None:
+    def offer(self, M: Array, upper: float) -> None:
         """Keep the classifier M, whose U(M) is `upper`, if it is the best so far."""
         if upper < self.upper:
             self.upper = upper
             self.M_best = M
 
-    def raise_lower(
-        self, lower: float, p: np.ndarray, rows: np.ndarray | None = None
-    ) -> None:
+    def raise_lower(self, lower: float, p: Array, rows: Array | None = None) -> None:
         """Keep the distribution p, whose bound is `lower`, if it is the best so far.
 
         Parameters
@@ -249,10 +242,8 @@ def minimax_risk(problem: Problem, lambda0: float = 0.01) -> MinimaxRisk:
 
 def with_intercept(X: Matrix) -> Matrix:
     """Return the float64 rows Psi(x) = (x, 1)."""
-    ones = np.ones((X.shape[0], 1))
-    if sp.issparse(X):
-        return sp.hstack([X.astype(np.float64), ones], format="csr")
-    return np.hstack([X, ones])
+    X = X.astype(np.float64, copy=False)
+    return with_columns(X, np.ones((X.shape[0], 1)))
 
 
 def squared_norm(X: Matrix) -> float:
@@ -261,14 +252,14 @@ def squared_norm(X: Matrix) -> float:
     return float(svds(X, k=1, v0=start, return_singular_vectors=False)[0]) ** 2
 
 
-def linear_scores(M: np.ndarray, X: Matrix) -> np.ndarray:
+def linear_scores(M: Array, X: Matrix) -> Array:
     """Return the (n, k) scores M Psi(x) of raw rows `X` without building Psi."""
     return np.asarray(check_sparse(X) @ M[:, :-1].T) + M[:, -1]
 
 
 # The loops over labels are vectorised because the compiler may assume that there is no
 # NaN. If any score is not finite, neither is the rounding in MinimaxRisk.upper.
-@njit(cache=True, fastmath=FAST | {"nnan"}, error_model="numpy")
+@njit(fastmath=FAST | {"nnan"}, error_model="numpy")
 def psi(V):
     """Return max over non-empty C of (sum_C v_y - 1) / |C| for every row v of V.
 
@@ -302,7 +293,7 @@ def psi(V):
     return out
 
 
-@njit(cache=True)
+@njit
 def greedy_subset(v):
     """Algorithm 2: return psi(v) and the (k,) bool mask of a maximising subset.
 
@@ -322,9 +313,7 @@ def greedy_subset(v):
     return value, c  # line 11 returns the subset's number, here a mask
 
 
-def moments(
-    X: Matrix, y: np.ndarray, k: int, weights: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
+def moments(X: Matrix, y: Array, k: int, weights: Array) -> tuple[Array, Array]:
     """Return the weighted mean and variance (k, d') of each class's rows.
 
     Both are as exact as a sum. The variance sums squared differences from the mean. If
@@ -337,7 +326,7 @@ def moments(
     fractions = sp.csr_matrix((class_fractions, (y, np.arange(n))), (k, n))
     absent = absent_fractions(fractions, X) if sp.issparse(X) else None
 
-    def around(start: np.ndarray, step: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def around(start: Array, step: Array) -> tuple[Array, Array]:
         """Return the weighted means of x - start - step and of its square."""
         if absent is None:
             first = np.zeros_like(start)
@@ -367,7 +356,7 @@ def moments(
     return start + (step + rest), square - rest**2
 
 
-def absent_fractions(fractions: sp.csr_matrix, X: sp.csr_matrix) -> np.ndarray:
+def absent_fractions(fractions: sp.csr_matrix, X: sp.csr_matrix) -> Array:
     """Return the fraction (k, d') of a class's weight on rows without the feature.
 
     An absent entry of a feature is zero. A small fraction is summed over these rows,

@@ -6,8 +6,6 @@ psi(s_i)``. Both have cheap proximal operators. The projection on the graph need
 x d' factor for the whole run, which all classes share because Phi is one-hot.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -16,7 +14,7 @@ import scipy.linalg as la
 
 from workbench.core.blocks import blocks
 from workbench.core.checks import check_whole
-from workbench.core.problem import Problem
+from workbench.core.problem import Array, Problem
 from workbench.core.state import resumable
 from workbench.kernels.compiled import njit
 from workbench.kernels.rows import FAST
@@ -45,12 +43,12 @@ class SplittingState(RiskState):
     distribution in the problem's own features.
     """
 
-    Z_M: np.ndarray
-    Z_S: np.ndarray
+    Z_M: Array
+    Z_S: Array
     phi: float
     weight: float
-    M: np.ndarray
-    p: np.ndarray
+    M: Array
+    p: Array
 
 
 @resumable("lambda0", "steps")
@@ -141,7 +139,7 @@ def split(
         yield s
 
 
-def working_rows(s: SplittingState) -> np.ndarray:
+def working_rows(s: SplittingState) -> Array:
     """Return the rows with the largest psi, which may have mass in the next round.
 
     There are 1.5 times as many as have mass now. The other rows have P = 0, so their
@@ -195,7 +193,7 @@ def rebalance(s: SplittingState, upper: float, lower: float, half, P, rows) -> N
     s.Z_S[rows] += P * np.float32(1.0 / factor - 1.0)
 
 
-def column_scale(X) -> np.ndarray:
+def column_scale(X) -> Array:
     """Return the root mean square of each column, 1 for a column of zeros."""
     total = sum((part * part).sum(axis=0) for part in blocks(X))
     scale = np.sqrt(total / len(X))
@@ -208,7 +206,7 @@ def soft_threshold(M, t):
     return np.sign(M) * (excess + abs(excess)) / 2
 
 
-@njit(cache=True)
+@njit
 def prox_of_max(Z, mass, phi):
     """Return P = Z - prox(Z) for ``g / r`` with r = 1 / mass, and its threshold.
 
@@ -245,7 +243,7 @@ def prox_of_max(Z, mass, phi):
     return P, phi
 
 
-@njit(cache=True)
+@njit
 def relax(Z, S, P, relaxation):
     """Add relaxation (S - prox(Z)), with prox(Z) = Z - P, to Z in place; return Z."""
     n, k = Z.shape
@@ -255,7 +253,7 @@ def relax(Z, S, P, relaxation):
     return Z
 
 
-@njit(cache=True, fastmath=FAST, error_model="numpy")
+@njit(fastmath=FAST, error_model="numpy")
 def times_support(X, P):
     """Return X'P from the few entries of P that are not zero."""
     n, k = P.shape

@@ -1,7 +1,5 @@
 """MRC-SUB: the accelerated subgradient method (Mazuelas, Romero, Grünwald 2023)."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -9,9 +7,8 @@ import numpy as np
 
 from workbench.core.checks import check_whole
 from workbench.core.matrices import as_dense
-from workbench.core.problem import Problem
-from workbench.core.state import resumable
-from workbench.core.stream import Row
+from workbench.core.problem import Array, Problem
+from workbench.core.state import Row, resumable
 from workbench.mrc.risk import (
     MinimaxRisk,
     RiskState,
@@ -31,9 +28,9 @@ class SubgradientState(RiskState):
     """
 
     step: int
-    M: np.ndarray
-    M_bar: np.ndarray
-    p: np.ndarray
+    M: Array
+    M_bar: Array
+    p: Array
 
     def info(self) -> Row:
         return super().info() | {"steps": self.step}

@@ -1,7 +1,5 @@
 """SVM-CCG: the L1-norm support vector machine by column and constraint generation."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -9,9 +7,8 @@ import numpy as np
 import scipy.sparse as sp
 
 from workbench.core.checks import check_counts, check_not_negative
-from workbench.core.problem import Problem
-from workbench.core.state import resumable
-from workbench.core.stream import Row
+from workbench.core.problem import Array, Problem
+from workbench.core.state import Row, resumable
 from workbench.mrc.l1svm import L1SVM, SVMState, at_wrong_labels, rule, two_classes
 from workbench.mrc.master import add_features, change_rows, largest, solve
 from workbench.mrc.risk import squared_norm, with_intercept
@@ -33,14 +30,14 @@ class SVMCutState(SVMState):
     measure the violation of each sample and each feature.
     """
 
-    samples: np.ndarray
-    features: np.ndarray
-    w: np.ndarray
-    alpha: np.ndarray
-    short: np.ndarray
-    slope: np.ndarray
-    column_basis: np.ndarray
-    row_basis: np.ndarray
+    samples: Array
+    features: Array
+    w: Array
+    alpha: Array
+    short: Array
+    slope: Array
+    column_basis: Array
+    row_basis: Array
 
     def info(self) -> Row:
         return super().info() | {
@@ -141,7 +138,7 @@ def lpsolve(svm: L1SVM, s: SVMCutState) -> None:
     price(svm, s, alpha)
 
 
-def price(svm: L1SVM, s: SVMCutState, alpha: np.ndarray) -> None:
+def price(svm: L1SVM, s: SVMCutState, alpha: Array) -> None:
     """Price all samples at w and all features at `alpha`; keep the better bounds."""
     W = rule(s.w)
     short = svm.shortfall(W)
@@ -190,7 +187,7 @@ def start(svm: L1SVM, lam: float, m_max: int) -> SVMCutState:
     return s
 
 
-def smoothed(svm: L1SVM, lam: float, features: np.ndarray) -> tuple[np.ndarray, float]:
+def smoothed(svm: L1SVM, lam: float, features: Array) -> tuple[Array, float]:
     """Minimise the objective with Nesterov's smoothed hinge over `features`, by FISTA.
 
     Returns

@@ -1,7 +1,5 @@
 """The centroids of the classes as a baseline: the fastest linear classifier."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -10,7 +8,7 @@ import scipy.sparse as sp
 from scipy.sparse.linalg import norm
 
 from workbench.core.checks import check_positive, check_sparse
-from workbench.core.problem import Matrix, Problem
+from workbench.core.problem import Array, Matrix, Problem
 from workbench.core.state import State, resumable
 from workbench.core.stream import Row, off_the_clock
 
@@ -23,7 +21,7 @@ class CentroidState(State):
     W: sp.csr_matrix
     primal: float
 
-    def scores(self, X: Matrix) -> np.ndarray:
+    def scores(self, X: Matrix) -> Array:
         V = check_sparse(X) @ self.W.T
         return V.toarray() if sp.issparse(V) else np.asarray(V)
 

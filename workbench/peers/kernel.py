@@ -4,8 +4,6 @@ A stream has one round with one fit. All work of the fit is timed, including LIB
 copy of the rows in double precision.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -15,7 +13,7 @@ import scipy.sparse as sp
 from workbench.core.blocks import pieces
 from workbench.core.checks import check_counts, check_positive, check_whole
 from workbench.core.matrices import inverse_root
-from workbench.core.problem import Matrix, Problem
+from workbench.core.problem import Array, Matrix, Problem
 from workbench.core.state import State, resumable
 from workbench.core.stream import Row, off_the_clock
 from workbench.kernels.mercer import (
@@ -36,7 +34,7 @@ class ExpansionState(KernelRows, State):
     """Coefficients ``A`` (m, K) of the kernel values with m rows, and the objective."""
 
     round: int
-    A: np.ndarray
+    A: Array
     primal: float
     iterations: int
 
@@ -53,10 +51,10 @@ class LibsvmState(ExpansionState):
     first class of a pair.
     """
 
-    counts: np.ndarray
-    b: np.ndarray
+    counts: Array
+    b: Array
 
-    def scores(self, X: Matrix) -> np.ndarray:
+    def scores(self, X: Matrix) -> Array:
         """Return half the margin of two classes (n, 2), or the votes for k (n, k)."""
         k = len(self.counts)
         F = np.zeros((X.shape[0], k))
@@ -71,7 +69,7 @@ class LibsvmState(ExpansionState):
             F[part] = votes.T
         return F
 
-    def decisions(self, X: Matrix) -> Iterator[tuple[slice, np.ndarray]]:
+    def decisions(self, X: Matrix) -> Iterator[tuple[slice, Array]]:
         """Yield slices of rows and the (k (k - 1) / 2, rows) decisions of all pairs.
 
         Positive values are for the first class of a pair.
@@ -197,7 +195,7 @@ class SubspaceState(ExpansionState):
     The weights of two classes are opposite.
     """
 
-    def scores(self, X: Matrix) -> np.ndarray:
+    def scores(self, X: Matrix) -> Array:
         kernel = self.made_kernel(np.float64)
         X = stored_as(self.X, X)
         if not len(self.A):

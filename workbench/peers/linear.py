@@ -38,8 +38,6 @@ References
    for non-strongly convex composite objectives. NIPS 2014.
 """
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -52,7 +50,7 @@ from scipy.special import logsumexp
 
 from workbench.core.blocks import pieces
 from workbench.core.checks import check_positive, check_sparse, check_whole
-from workbench.core.problem import Matrix, Problem
+from workbench.core.problem import Array, Matrix, Problem
 from workbench.core.state import State, resumable
 from workbench.core.stream import Row, give_back, off_the_clock
 
@@ -71,75 +69,75 @@ class LinearState(State):
 
     round: int
     seed: int
-    W: np.ndarray
+    W: Array
     iterations: int
     primal: float
     seconds: float = 0.0
     cpu: float = 0.0
 
-    def scores(self, X: Matrix) -> np.ndarray:
+    def scores(self, X: Matrix) -> Array:
         return np.concatenate([V for _, V in blocks(check_sparse(X), self.W)])
 
     def info(self) -> Row:
         return {"primal": self.primal, "iterations": self.iterations}
 
 
-def blocks(X: Matrix, W: np.ndarray) -> Iterator[tuple[slice, np.ndarray]]:
+def blocks(X: Matrix, W: Array) -> Iterator[tuple[slice, Array]]:
     """Yield slices of rows and their scores, so that `X` is never cast as a whole."""
     for part in pieces(X.shape[0], BLOCK_SCORES // max(W.shape)):
         yield part, np.asarray(X[part] @ W)
 
 
-def total(losses: Callable, X: Matrix, y: np.ndarray, W: np.ndarray) -> float:
+def total(losses: Callable, X: Matrix, y: Array, W: Array) -> float:
     """Return the sum of ``losses(V, y)`` over all scores `V`, in double precision."""
     W = W.astype(np.float64, copy=False)
     return sum(float(losses(V, y[part])) for part, V in blocks(X, W))
 
 
-def against_rest(V: np.ndarray, y: np.ndarray) -> np.ndarray:
+def against_rest(V: Array, y: Array) -> Array:
     """Return the (n, k) margins of all classes against the rest, from (n, k) scores."""
     return np.where(np.arange(V.shape[1]) == y[:, None], V, -V)
 
 
-def hinges(V: np.ndarray, y: np.ndarray) -> float:
+def hinges(V: Array, y: Array) -> float:
     """Return the sum of the hinge losses of all classes against the rest."""
     return np.maximum(0.0, 1.0 - against_rest(V, y)).sum()
 
 
-def squared_hinges(V: np.ndarray, y: np.ndarray) -> float:
+def squared_hinges(V: Array, y: Array) -> float:
     """Return the sum of the squared hinge losses of all classes against the rest."""
     return (np.maximum(0.0, 1.0 - against_rest(V, y)) ** 2).sum()
 
 
-def logistic_losses(V: np.ndarray, y: np.ndarray) -> float:
+def logistic_losses(V: Array, y: Array) -> float:
     """Return the sum of the logistic losses of all classes against the rest."""
     return np.logaddexp(0.0, -against_rest(V, y)).sum()
 
 
-def crammer_singer(V: np.ndarray, y: np.ndarray) -> float:
+def crammer_singer(V: Array, y: Array) -> float:
     """Return the sum of the losses max(0, 1 + max_{r != y} v_r - v_y)."""
     own = np.arange(V.shape[1]) == y[:, None]
     best = np.where(own, -np.inf, V).max(axis=1)
     return np.maximum(0.0, 1.0 + best - V[own]).sum()
 
 
-def softmax_losses(V: np.ndarray, y: np.ndarray) -> float:
+def softmax_losses(V: Array, y: Array) -> float:
     """Return the sum of the multinomial logistic losses."""
     return (logsumexp(V, axis=1) - V[np.arange(len(y)), y]).sum()
 
 
-def squared_errors(V: np.ndarray, y: np.ndarray) -> float:
+def squared_errors(V: Array, y: Array) -> float:
     """Return the sum of the squared distances of the scores from one-hot labels."""
     one_hot = np.arange(V.shape[1]) == y[:, None]
     return ((V - one_hot) ** 2).sum()
 
 
-def half_square(W: np.ndarray) -> float:
+def half_square(W: Array) -> float:
     """Return 1/2 |W|^2."""
     return 0.5 * float(np.vdot(W, W))
 
 
-def one_norm(W: np.ndarray) -> float:
+def one_norm(W: Array) -> float:
     """Return |W|_1."""
     return float(np.abs(W).sum())
 
@@ -168,7 +166,7 @@ class Peer(NamedTuple):
     two: tuple[float, float] = (-1.0, 1.0)
     last: int | None = ITERATIONS
 
-    def objective(self, X: Matrix, y: np.ndarray, W: np.ndarray, weight: float):
+    def objective(self, X: Matrix, y: Array, W: Array, weight: float):
         """Return the objective at W, in double precision."""
         losses = total(self.losses, X, y, W)
         if self.model == "Ridge":
@@ -209,9 +207,7 @@ PEERS = {
 }
 
 
-def fitted(
-    peer: Peer, X, y: np.ndarray, k: int, settings: Mapping
-) -> tuple[np.ndarray, int]:
+def fitted(peer: Peer, X, y: Array, k: int, settings: Mapping) -> tuple[Array, int]:
     """Return the (d, k) weights of one fit, and a class's most iterations.
 
     Parameters

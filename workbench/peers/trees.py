@@ -6,8 +6,6 @@ which grows with `warm_start`: trees of earlier rounds stay, so the clock shows 
 of a single fit of a model of this size. Only one thread is used.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -20,7 +18,7 @@ from workbench.core.checks import (
     check_sparse,
     check_whole,
 )
-from workbench.core.kinds import Model
+from workbench.core.kinds import Array, Model
 from workbench.core.problem import Matrix, Problem
 from workbench.core.state import State, resumable
 from workbench.core.stream import Row, off_the_clock
@@ -38,7 +36,7 @@ class TreesState(State):
     primal: float
     model: Model | None = None
 
-    def scores(self, X: Matrix) -> np.ndarray:
+    def scores(self, X: Matrix) -> Array:
         """Return the (n, k) probabilities of a forest, or the logits of boosting."""
         X = check_sparse(X)
         F = np.zeros((X.shape[0], self.k))

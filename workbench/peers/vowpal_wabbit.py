@@ -7,8 +7,6 @@ passes, which is not timed, since saved models cannot be resumed exactly. There 
 intercept.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from importlib import import_module
@@ -23,9 +21,9 @@ from workbench.core.checks import (
     check_counts,
     check_positive,
     check_sparse,
-    check_whole,
+    seeded,
 )
-from workbench.core.problem import Matrix, Problem
+from workbench.core.problem import Array, Matrix, Problem
 from workbench.core.state import State, resumable
 from workbench.core.stream import Row, off_the_clock
 from workbench.peers.linear import LinearState, logistic_losses, total
@@ -86,10 +84,10 @@ class RecallTreeState(State):
     round: int
     seed: int
     k: int
-    model: np.ndarray
+    model: Array
     primal: float
 
-    def scores(self, X: Matrix) -> np.ndarray:
+    def scores(self, X: Matrix) -> Array:
         """Return a score of 1 for the predicted class and 0 for all others.
 
         The tree itself has no scores.
@@ -98,7 +96,7 @@ class RecallTreeState(State):
         scores[np.arange(X.shape[0]), self.predicted(X)] = float(len(self.model) > 0)
         return scores
 
-    def predicted(self, X: Matrix) -> np.ndarray:
+    def predicted(self, X: Matrix) -> Array:
         """Return the codes (n,) of the classes that the tree predicts."""
         if not len(self.model):
             return np.zeros(X.shape[0], np.int32)
@@ -167,7 +165,7 @@ def passes(learner, problem: Problem, s, judge: Callable) -> Iterator:
     """Yield the state after each pass over the rows; `judge` is not timed."""
     problem.refuse_weights()
     with off_the_clock():
-        rng = np.random.default_rng(check_whole(s.seed, "seed", least=0))
+        rng = seeded(s.seed)
         order = rng.permutation(problem.n)
         examples = []
         for label, row in zip(problem.y[order], features(problem.X[order])):

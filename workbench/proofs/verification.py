@@ -1,8 +1,6 @@
 """Verify proofs about problems of this package, and bound the excess of other
 weights."""
 
-from __future__ import annotations
-
 import math
 from fractions import Fraction
 from typing import NamedTuple

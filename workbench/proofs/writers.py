@@ -6,8 +6,6 @@ single precision. Weights at their cap are rounded up, and the checker clips the
 cap, so that they are exact.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 

@@ -6,8 +6,6 @@ result differs. Each worker runs one task at a time, so only that task is lost i
 worker dies.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import platform
@@ -71,6 +69,11 @@ def _canonical(value: object) -> object:
         return int(value)
     # A mapping differs from the text "nan".
     return value if isfinite(value) else {"": str(value)}
+
+
+def place_of(key: str) -> str:
+    """Return where the trace with this key is in a folder of traces."""
+    return f"{key[:2]}/{key}.jsonl"
 
 
 def code(steps: Steps, *rooms: str) -> str:

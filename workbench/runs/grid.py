@@ -6,14 +6,12 @@ runs.
 12
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from workbench.core.checks import check_counts, is_whole
+from workbench.core.checks import check_counts, check_fraction, is_whole
 from workbench.core.kinds import Given, PathLike, Record, Values
 from workbench.core.stream import LIMITS, Rule
 from workbench.data.specs import listed
@@ -116,10 +114,8 @@ def grid(
     limits = checked_stop(rules or stop)
     seeds = _checked_seeds(seeds)
     check_counts(repetitions=repetitions)
-    if test is not None and not (isinstance(test, float) and 0 < test < 1):
-        raise ValueError(
-            f"test: must be None or lie strictly between 0 and 1, got {test!r}"
-        )
+    if test is not None:
+        check_fraction(test, "test")
     specs = listed(data) if isinstance(data, str) else data
     if not isinstance(specs, Sequence) or not specs or {*map(type, specs)} != {str}:
         raise ValueError(f"data: must be a list of descriptions, got {data!r}")

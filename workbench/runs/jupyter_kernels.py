@@ -1,7 +1,5 @@
 """Kernels for papermill: this environment's Python, over IPC."""
 
-from __future__ import annotations
-
 import sys
 from subprocess import DEVNULL
 from tempfile import TemporaryDirectory

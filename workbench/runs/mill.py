@@ -1,8 +1,6 @@
 """Run notebooks by papermill: figure notebooks that have changed, and any notebook over
 a grid."""
 
-from __future__ import annotations
-
 import json
 import logging
 import os
@@ -13,9 +11,10 @@ from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
+from workbench.core.checks import check_known
 from workbench.core.files import digest, whole
 from workbench.core.kinds import Given, Record, Values
-from workbench.core.names import count, hint
+from workbench.core.names import count
 from workbench.data.cache import state_of_folders
 from workbench.runs.engine import PACKAGE, Say, execute, key, python_files, sources
 from workbench.runs.notebooks import (
@@ -97,10 +96,7 @@ def make(
     if results:
         profile = "paper"
         results = Path(results).absolute()
-    if profile not in PROFILES:
-        raise ValueError(
-            f"profile: unknown name {profile!r}; {hint(str(profile), PROFILES)}"
-        )
+    check_known(profile, PROFILES, "profile")
     limits = Limits(TIMEOUTS[profile] if timeout is None else timeout)
     chosen = find(list(names), notebooks)
     if jobs is None:

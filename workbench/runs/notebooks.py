@@ -6,8 +6,6 @@ figures that it makes, and the parameters that the profiles ``smoke``, ``paper``
 ``decide`` change; the profile ``quick`` has the values of the cell.
 """
 
-from __future__ import annotations
-
 import ast
 import json
 import os
@@ -16,8 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import workbench
+from workbench.core.checks import check_known
 from workbench.core.kinds import Record, Values
-from workbench.core.names import hint
 from workbench.runs.parameters import Parameter, check_names, type_of
 
 CHECKOUT = Path(workbench.__file__).parents[1]
@@ -77,10 +75,7 @@ def find(names: Iterable[str] = (), folder: Path = FOLDER) -> list[Notebook]:
     """
     paths = {path.stem: path for path in sorted(folder.glob("*.ipynb"))}
     for name in names:
-        if name not in paths:
-            raise ValueError(
-                f"notebook: unknown name {name!r}; {hint(str(name), paths)}"
-            )
+        check_known(name, paths, "notebook")
     return [read(paths[name]) for name in names or paths]
 
 

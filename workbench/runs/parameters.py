@@ -1,7 +1,5 @@
 """Parameters of solvers and of notebooks: their names, types and values, and YAML."""
 
-from __future__ import annotations
-
 import inspect
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -38,7 +36,7 @@ SCALARS = {
 
 
 class _Loader(yaml.SafeLoader):
-    """Read plain values as in YAML 1.2, and refuse a key that appears twice."""
+    """Read plain data as in YAML 1.2, and refuse a key that appears twice."""
 
     yaml_implicit_resolvers: dict[str, Any] = {}  # noqa: RUF012
 
@@ -71,15 +69,6 @@ _Loader.yaml_constructors = {
     TAG + kind: getattr(_Loader, f"construct_yaml_{kind}")
     for kind in ("null", "bool", "int", "float", "str", "seq", "map")
 } | {None: _Loader.construct_undefined}
-
-
-def _loaded(text: str, kind: Any = _Loader) -> Any:
-    """Return the single value of a YAML text, from a loader that makes plain data."""
-    loader = kind(text)
-    try:
-        return loader.get_single_data()
-    finally:
-        loader.dispose()
 
 
 def _boolean(value: Given) -> bool:
@@ -155,7 +144,7 @@ class Parameter(NamedTuple):
         None."""
         if self.type is None:
             with suppress(yaml.YAMLError, ValueError, LookupError):
-                value = _loaded(text)
+                value = yaml.load(text, _Loader)
                 if type(value) in TYPES.values():
                     return value
         return self.typed(text)
@@ -191,10 +180,10 @@ class Parameter(NamedTuple):
         default: Any = self.default or ()
         texts = self.type is not dict and {*map(type, default)} == {str}
         loader = yaml.BaseLoader if texts else _Loader
-        value = _loaded(text, loader)
+        value = yaml.load(text, loader)
         if isinstance(value, list | dict):
             return value
-        return listed(text) if texts else _loaded(f"[{text}]")
+        return listed(text) if texts else yaml.load(f"[{text}]", _Loader)
 
     def _item(self, value: Given, like: Iterable[object]) -> Given:
         """Return an item of a collection in the type of the default's items, if all
@@ -296,7 +285,7 @@ def read_entries(path: PathLike, need: str) -> Record:
     """
     path = Path(path)
     try:
-        entries = _loaded(path.read_text(encoding="utf-8"))
+        entries = yaml.load(path.read_text(encoding="utf-8"), _Loader)
         if not isinstance(entries, dict) or {*map(type, entries)} != {str}:
             raise ValueError(f"must contain 'name: value' lines of {need}")
     except UnicodeDecodeError:

@@ -1,13 +1,11 @@
 """Run a solver once, timed, evaluated and recorded, for sweeps, figures and
 estimators."""
 
-from __future__ import annotations
-
 import os
 import platform
 import re
 import subprocess
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from functools import cache, partial
@@ -19,13 +17,23 @@ import psutil
 import threadpoolctl
 
 import workbench
-from workbench.core.checks import shown
+from workbench.core.checks import check_known, shown
 from workbench.core.interrupts import Held
 from workbench.core.kinds import Given, PathLike, Record, Steps, Values
-from workbench.core.names import hint
 from workbench.core.problem import Problem
 from workbench.core.state import resumable
-from workbench.core.stream import Row, Rule, State, always, nothing, until, watch
+from workbench.core.stream import (
+    Measure,
+    Row,
+    Rule,
+    State,
+    Stream,
+    When,
+    always,
+    nothing,
+    until,
+    watch,
+)
 from workbench.core.trace import Trace, record
 from workbench.registry import SOLVERS
 from workbench.runs.parameters import check_names, parameters_of
@@ -41,8 +49,8 @@ def run(
     problem: Problem,
     *rules: Rule,
     parameters: Values | None = None,
-    measure: Callable[[State], Row] = nothing,
-    when: Callable[[Row], bool] = always,
+    measure: Measure = nothing,
+    when: When = always,
     path: PathLike | None = None,
     proof: PathLike | None = None,
     after: Run | None = None,
@@ -173,9 +181,7 @@ def _kept(after: Run | None) -> Record:
     return dict(origin.parameters) if origin else {}
 
 
-def _continued(
-    stream: Iterable[tuple[Row, State]], after: Run | None
-) -> Iterator[tuple[Row, State]]:
+def _continued(stream: Stream, after: Run | None) -> Stream:
     """Yield a stream; add the earlier evaluation to the row of the resumed iterate."""
     measured: Row = {}
     if after is not None:
@@ -204,10 +210,7 @@ def resolve(solver: str | Steps, parameters: Values) -> tuple[Steps, Record]:
     declare.
     """
     if isinstance(solver, str):
-        if solver not in SOLVERS:
-            raise ValueError(
-                f"solver: unknown name {solver!r}; {hint(solver, SOLVERS)}"
-            )
+        check_known(solver, SOLVERS, "solver")
         solver = SOLVERS[solver].steps
     if not hasattr(solver, "live"):
         solver = resumable()(solver)

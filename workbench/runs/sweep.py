@@ -24,7 +24,7 @@ from workbench.core.stream import LIMITS, Row, geometric, stopping
 from workbench.core.trace import Trace, read_finished, write_trace
 from workbench.data import load
 from workbench.registry import SOLVERS
-from workbench.runs.engine import Say, code, execute, key, sources
+from workbench.runs.engine import Say, code, execute, key, place_of, sources
 from workbench.runs.grid import Point, at_least
 from workbench.runs.notebooks import runs_folder as runs_folder
 from workbench.runs.results import recalled, setting
@@ -92,11 +92,7 @@ def task(point: Point, proofs: bool = False) -> Task:
     """Return the task that runs a planned point."""
     work = partial(solve, point, proofs)
     check = partial(read_finished, key=point.key)
-    return Task(point.key, point.label, _place(point.key), work, check)
-
-
-def _place(key: str) -> str:
-    return f"{key[:2]}/{key}.jsonl"
+    return Task(point.key, point.label, place_of(point.key), work, check)
 
 
 def _recorded(point: Point) -> Record:
@@ -133,11 +129,7 @@ class Sweep:
             raise ValueError(f"traces: no point has {', '.join(sorted(unknown))}")
         chosen = {}
         for point, values in zip(self.points, known):
-            fits = all(
-                name in values and values[name] == value
-                for name, value in where.items()
-            )
-            if fits and point.key not in self.failures:
+            if where.items() <= values.items() and point.key not in self.failures:
                 chosen[point.key] = point
         traces = map(self.trace, chosen.values())
         return [trace for trace in traces if trace.last["round"] > 0]
@@ -146,7 +138,7 @@ class Sweep:
         """Return the files of the proofs of these traces, if their solvers have
         proofs."""
         keys = [trace.header["key"] for trace in self.traces(**where)]
-        paths = [(self.folder / _place(key)).with_suffix(".npz") for key in keys]
+        paths = [(self.folder / place_of(key)).with_suffix(".npz") for key in keys]
         return [path for path in paths if path.is_file()]
 
     def frame(self) -> pd.DataFrame:
@@ -187,7 +179,7 @@ class Sweep:
         """Return the trace of a point that did not fail."""
         if self.results is not None:
             return self.results[point.key]
-        trace = read_finished(self.folder / _place(point.key), point.key)
+        trace = read_finished(self.folder / place_of(point.key), point.key)
         # An earlier sweep may have given the data another name.
         trace.header |= _recorded(point)
         return trace
@@ -239,9 +231,7 @@ def sweep(
             )
     limits = Limits(seconds, memory)
     folder = Path(folder or runs_folder() / "points").absolute()
-    if timing and jobs != 1:
-        raise ValueError(f"jobs: must be 1 with timing, got {jobs!r}")
-    timing = timed_alone(timing)
+    timing = timed_alone(timing, jobs)
     if timing:
         points = at_least(points, TIMED_RUNS)
     results = recalled()

@@ -1,7 +1,5 @@
 """A worker process, which runs one task at a time, within its limits, on one thread."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess
@@ -135,8 +133,10 @@ def _limited_memory(gigabytes: float | None) -> Iterator[None]:
         process.rlimit(psutil.RLIMIT_AS, (soft, hard))
 
 
-def timed_alone(timing: bool) -> bool:
+def timed_alone(timing: bool, jobs: int = 1) -> bool:
     """Return whether a notebook's runs are timed: if `timing`, and it runs alone."""
+    if timing and jobs != 1:
+        raise ValueError(f"jobs: must be 1 with timing, got {jobs!r}")
     return timing and os.environ.get("WORKBENCH_JOBS", "1") == "1"
 
 

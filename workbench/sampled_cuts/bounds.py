@@ -6,8 +6,6 @@ The paper's C is the weight of the mean loss, which is n times the solvers' `C`.
 distance from the optimum, divided by C, so that it has the unit of the loss.
 """
 
-from __future__ import annotations
-
 import math
 
 

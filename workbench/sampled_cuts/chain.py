@@ -1,13 +1,12 @@
 """Linear chains: the labels with the highest score, by Viterbi's algorithm."""
 
-from __future__ import annotations
-
 import numpy as np
 
+from workbench.core.kinds import Array
 from workbench.kernels.compiled import njit
 
 
-def decode(F: np.ndarray, v: np.ndarray, starts: np.ndarray) -> np.ndarray:
+def decode(F: Array, v: Array, starts: Array) -> Array:
     """Return the (N,) labels with the highest total score of each sequence.
 
     Parameters
@@ -22,7 +21,7 @@ def decode(F: np.ndarray, v: np.ndarray, starts: np.ndarray) -> np.ndarray:
     return labels
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit(nogil=True, error_model="numpy")
 def viterbi(F, moves, starts, y, loss, labels):
     """Write the path with the highest score to `labels`; each label that differs from
     `y` adds `loss` to the score."""

@@ -10,12 +10,11 @@ at some w. The code stores v = -g. If the units of a cut are sampled, the cut ne
 lie below R.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import numpy as np
 
+from workbench.core.kinds import Array
 from workbench.sampled_cuts.model import (
     advance,
     drop_idle,
@@ -113,7 +112,7 @@ def constant_time(
         yield s
 
 
-def find(task: Task, space: Space, s: CutState, w: np.ndarray) -> Answers:
+def find(task: Task, space: Space, s: CutState, w: Array) -> Answers:
     """Return the most violating outputs of all units at w = sum_t w_t v_t."""
     return task.answers(space.combine(w), w @ s.explicit)
 
@@ -124,14 +123,14 @@ def find_sampled(task: Task, space: KernelSpace, s: CutState) -> tuple[Task, Ans
     return units, units.answers(space.combine_at(units.parts, s.w), s.w @ s.explicit)
 
 
-def violators(answers: Answers) -> tuple[np.ndarray, float]:
+def violators(answers: Answers) -> tuple[Array, float]:
     """Return all units that violate, and the weight of each in a cut."""
     return np.flatnonzero(answers.losses > 0.0), 1.0 / len(answers.losses)
 
 
 def some_violators(
     answers: Answers, rng: np.random.Generator, r: int
-) -> tuple[np.ndarray, float]:
+) -> tuple[Array, float]:
     """Return `r` random violating units, or all if fewer, and the weight of each."""
     I, weight = violators(answers)
     if len(I) <= r:

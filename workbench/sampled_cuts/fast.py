@@ -1,13 +1,11 @@
 """Our solvers: a line search from the best point, and cuts in the span of landmarks."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import numpy as np
 
 from workbench.core.checks import check_counts, check_memory, check_not_negative
-from workbench.core.problem import Problem
+from workbench.core.problem import Array, Problem
 from workbench.core.state import resumable
 from workbench.core.structures import SequenceProblem
 from workbench.sampled_cuts.cutting_plane import STALLED, some_violators, violators
@@ -102,7 +100,7 @@ def cuts_linear_time_fast(
     # Cuts with more rows take less time if rows of the kernel matrix are cached.
     largest = r if space.gram is None else 2 * r
 
-    def choose(answers: Answers) -> tuple[np.ndarray, float]:
+    def choose(answers: Answers) -> tuple[Array, float]:
         I, weight = violators(answers)
         if len(I) <= largest:
             return I, weight

@@ -1,11 +1,8 @@
 """The model of the risk that cuts form: its objective and the bounds that it gives."""
 
-from __future__ import annotations
-
 import math
 
-import numpy as np
-
+from workbench.core.kinds import Array
 from workbench.sampled_cuts.qp import solve_qp
 from workbench.sampled_cuts.state import CutState
 from workbench.sampled_cuts.tasks import Answers
@@ -26,7 +23,7 @@ def mean_violation(answers: Answers) -> float:
     return float((answers.losses - answers.gains).mean())
 
 
-def objective(s: CutState, w: np.ndarray, n: int, answers: Answers) -> float:
+def objective(s: CutState, w: Array, n: int, answers: Answers) -> float:
     """Return 1/2 |w|^2 + C n R(w), given the answers to w."""
     return 0.5 * float(w @ s.G @ w) + s.C * n * mean_violation(answers)
 
@@ -37,7 +34,7 @@ def slack(s: CutState) -> float:
 
 
 def rounding(
-    s: CutState, w: np.ndarray, primal: float, C: float, precision: tuple[float, float]
+    s: CutState, w: Array, primal: float, C: float, precision: tuple[float, float]
 ) -> tuple[float, float]:
     """Return bounds on the rounding errors of the model's value and the objective.
 
@@ -58,7 +55,7 @@ def rounding(
 
 def advance(
     s: CutState,
-    w: np.ndarray,
+    w: Array,
     n: int,
     model: float,
     primal: float,

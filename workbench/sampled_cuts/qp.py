@@ -1,9 +1,8 @@
 """The dual of the cuts, a small quadratic program over a simplex, by pairwise SMO."""
 
-from __future__ import annotations
-
 import numpy as np
 
+from workbench.core.kinds import Array
 from workbench.kernels.compiled import njit
 
 STEPS = 20  # number of steps per variable between two moves to the best point of a face
@@ -14,7 +13,7 @@ TINY = 1e-300  # smallest curvature if all are zero
 
 
 def solve_qp(
-    G: np.ndarray, h: np.ndarray, C: float, alpha: np.ndarray, tolerance: float = 1e-9
+    G: Array, h: Array, C: float, alpha: Array, tolerance: float = 1e-9
 ) -> float:
     """Maximise h.alpha - 1/2 alpha'G alpha over alpha >= 0, sum(alpha) <= C, starting
     from `alpha`.
@@ -51,12 +50,12 @@ def solve_qp(
     return objective(G, h, alpha)
 
 
-def objective(G: np.ndarray, h: np.ndarray, alpha: np.ndarray) -> float:
+def objective(G: Array, h: Array, alpha: Array) -> float:
     """Return h.alpha - 1/2 alpha'G alpha."""
     return float(h @ alpha - 0.5 * alpha @ G @ alpha)
 
 
-def best_of_face(G: np.ndarray, h: np.ndarray, C: float, alpha: np.ndarray) -> None:
+def best_of_face(G: Array, h: Array, C: float, alpha: Array) -> None:
     """Move `alpha` to the best point with the same zeros, if that point is better."""
     while True:
         free = np.flatnonzero(alpha > 0.0)
@@ -94,7 +93,7 @@ def best_of_face(G: np.ndarray, h: np.ndarray, C: float, alpha: np.ndarray) -> N
             return
 
 
-@njit(cache=True)
+@njit
 def pairwise(G, h, C, alpha, tolerance, limit):
     """Take at most `limit` steps in place; return their number.
 

@@ -5,8 +5,6 @@ method than for the constant-time method (section 5). The digits of eps, `r` and
 not legible in our copy of the text, so these defaults are our own.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import numpy as np
@@ -16,7 +14,7 @@ from workbench.core.checks import (
     check_memory,
     check_not_negative,
     check_positive,
-    check_whole,
+    seeded,
 )
 from workbench.core.problem import Problem
 from workbench.core.state import resumable
@@ -165,7 +163,7 @@ def prepared(
     precision = np.float64 if certified else np.float32
     made = kernel_of(problem, kernel, gamma, precision)
     if state is None:
-        rng = np.random.default_rng(check_whole(seed, "seed", least=0))
+        rng = seeded(seed)
         state = start(problem, task, made, float(C), float(eps), certified, rng)
     elif state.eps != eps:
         state.eps = eps

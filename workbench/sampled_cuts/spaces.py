@@ -6,8 +6,6 @@ the state. `add` appends a cut, `combine` computes the scores of a combination o
 and `keep` drops cuts.
 """
 
-from __future__ import annotations
-
 import math
 from typing import NamedTuple
 
@@ -17,7 +15,7 @@ import scipy.sparse as sp
 from workbench.core.blocks import pieces
 from workbench.core.certificates import EPS
 from workbench.core.matrices import inverse_root
-from workbench.core.problem import Matrix
+from workbench.core.problem import Array, Matrix
 from workbench.kernels.compiled import njit
 from workbench.kernels.gram import Gram, add_rows
 from workbench.kernels.mercer import Kernel, Points
@@ -36,8 +34,8 @@ MAX_OVERFLOW = 4
 class Known(NamedTuple):
     """The scores ``values`` (T, m, K) of some sorted rows by every cut, for `add`."""
 
-    rows: np.ndarray
-    values: np.ndarray
+    rows: Array
+    values: Array
 
 
 class KernelSpace:
@@ -97,7 +95,7 @@ class KernelSpace:
         if scores is not None:
             self._put(scores)
 
-    def combine_at(self, parts: np.ndarray, coefficients: np.ndarray) -> np.ndarray:
+    def combine_at(self, parts: Array, coefficients: Array) -> Array:
         """Return the scores of some parts; keep their scores by each cut for `add`."""
         s = self.s
         rows, inverse = np.unique(parts, return_inverse=True)
@@ -107,7 +105,7 @@ class KernelSpace:
         self.known = Known(rows, values)
         return np.tensordot(coefficients, values, 1)[inverse]
 
-    def _with_cuts(self, rows: np.ndarray, B: np.ndarray) -> np.ndarray:
+    def _with_cuts(self, rows: Array, B: Array) -> Array:
         """Return the inner products of sum_u phi(x_u) B[u] with every cut, (T,)."""
         if self.known is not None:
             places = np.searchsorted(self.known.rows, rows)
@@ -123,7 +121,7 @@ class KernelSpace:
             products[t] = np.vdot(self._scores_of(t, rows), B)
         return products
 
-    def combine(self, coefficients: np.ndarray) -> np.ndarray:
+    def combine(self, coefficients: Array) -> Array:
         """Return the (N, K) scores of all parts by sum_t coefficients[t] v_t."""
         s = self.s
         F = np.zeros((1, self.size), self.kernel.dtype)
@@ -137,7 +135,7 @@ class KernelSpace:
             F += self._scores(*s.expansion(later))
         return F
 
-    def keep(self, cuts: np.ndarray) -> None:
+    def keep(self, cuts: Array) -> None:
         """Keep only the cuts in this mask."""
         scored = np.flatnonzero(cuts[: self.scored])
         for place, old in enumerate(scored):
@@ -157,27 +155,27 @@ class KernelSpace:
         for t in range(self.scored, min(len(self.s.h), self.capacity)):
             self._put(self._scores_of(t))
 
-    def _put(self, scores: np.ndarray) -> None:
+    def _put(self, scores: Array) -> None:
         if self.scored == len(self.A):
             more = min(self.capacity - self.scored, CUTS)
             self.A = np.concatenate([self.A, np.empty((more, self.size), self.A.dtype)])
         self.A[self.scored] = scores.ravel()
         self.scored += 1
 
-    def _scores_of(self, t: int, rows=None) -> np.ndarray:
+    def _scores_of(self, t: int, rows=None) -> Array:
         """Return the scores of these rows, by default of all, by cut t."""
         s = self.s
         basis = slice(s.ends[t], s.ends[t + 1])
         return self._scores(s.rows[basis], s.B[basis], rows)
 
-    def _scores(self, basis: np.ndarray, B: np.ndarray, rows=None) -> np.ndarray:
+    def _scores(self, basis: Array, B: Array, rows=None) -> Array:
         if rows is not None:
             return self.kernel.times(self.points[rows], self.points[basis], B)
         if self.gram is None:
             return self.kernel.times(self.points, self.points[basis], B)
         return self._from_gram(self.gram, basis, B)
 
-    def _from_gram(self, gram: Gram, basis: np.ndarray, B: np.ndarray) -> np.ndarray:
+    def _from_gram(self, gram: Gram, basis: Array, B: Array) -> Array:
         F = np.zeros((self.K, len(self.points.half)), self.kernel.dtype)
         for some in pieces(len(basis), gram.most):  # as many as the cache can contain
             label, u = np.nonzero(B[some].T)
@@ -188,7 +186,7 @@ class KernelSpace:
         return np.ascontiguousarray(F.T)
 
 
-@njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
+@njit(nogil=True, fastmath=FAST, error_model="numpy")
 def gathered_products(A, index, value, products):
     """Write sum_p A[t, index[p]] value[p] for every row t of A, in double precision."""
     for t in range(np.uint64(A.shape[0])):
@@ -240,13 +238,13 @@ class NystroemSpace:
         products = np.append(products, np.vdot(g, g) + e @ e)
         append(s, s.landmarks, g, e, offset, products)
 
-    def combine(self, coefficients: np.ndarray) -> np.ndarray:
+    def combine(self, coefficients: Array) -> Array:
         """Return the (N, K) scores of all parts by sum_t coefficients[t] v_t."""
         s = self.s
         g = s.B.reshape(len(coefficients), len(s.landmarks), s.B.shape[1])
         return self.Z @ np.tensordot(coefficients, g, 1)
 
-    def keep(self, cuts: np.ndarray) -> None:
+    def keep(self, cuts: Array) -> None:
         """Keep only the cuts in this mask."""
         keep(self.s, cuts)
 

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from workbench.core.kinds import Array
 from workbench.sampled_cuts.cutting_plane import STALLED, Space, precision_of
 from workbench.sampled_cuts.model import advance, drop_idle, objective, solve
 from workbench.sampled_cuts.state import CutState
@@ -27,15 +28,15 @@ SWEEPS = 8  # largest number of sweeps of a line search over the outputs
 PRECISE = 0.05  # a line search may end at this fraction of eps above the minimum
 EDGE = 0.02  # least distance of a new point from the interval's ends, as a fraction
 
-Choice = Callable[[Answers], tuple[np.ndarray, float]]
+Choice = Callable[[Answers], tuple[Array, float]]
 
 
 class Point(NamedTuple):
     """A vector w, or a direction, as the scores ``F`` (N, K) of all parts and the
     explicit weights ``v``."""
 
-    F: np.ndarray
-    v: np.ndarray
+    F: Array
+    v: Array
 
     def towards(self, step: float, d: Point) -> Point:
         """Return the point a step along the direction `d`, in the precision of F."""
@@ -117,7 +118,7 @@ def stabilised_cuts(
         yield s
 
 
-def scored(space: Space, s: CutState, w: np.ndarray) -> Point:
+def scored(space: Space, s: CutState, w: Array) -> Point:
     """Return the point w = sum_t w_t v_t."""
     return Point(space.combine(w), w @ s.explicit)
 
@@ -147,7 +148,7 @@ def line_search(
 
     def tangent(
         step: float, task: Task, start: Point, d: Point
-    ) -> tuple[Tangent, np.ndarray]:
+    ) -> tuple[Tangent, Array]:
         """Return the tangent at a step, and the losses of the units there."""
         answers = task.answers(*start.towards(step, d))
         slope = -float(task.gains(*d, answers).sum()) / n

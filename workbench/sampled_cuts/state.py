@@ -1,15 +1,12 @@
 """The iterate of every cutting-plane method here: cuts with their weights."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np
 
 from workbench.core.certificates import bounds
-from workbench.core.problem import Matrix, Problem
-from workbench.core.state import State
-from workbench.core.stream import Row
+from workbench.core.problem import Array, Matrix, Problem
+from workbench.core.state import Row, State
 from workbench.kernels.mercer import Kernel, KernelRows, fields_of, stored_as
 from workbench.sampled_cuts.chain import decode
 
@@ -36,18 +33,18 @@ class CutState(KernelRows, State):
 
     round: int
     rng: np.random.Generator
-    rows: np.ndarray
-    B: np.ndarray
-    ends: np.ndarray
-    explicit: np.ndarray
-    h: np.ndarray
-    G: np.ndarray
-    alpha: np.ndarray
-    w: np.ndarray
-    idle: np.ndarray
-    landmarks: np.ndarray
-    root: np.ndarray
-    sample: np.ndarray
+    rows: Array
+    B: Array
+    ends: Array
+    explicit: Array
+    h: Array
+    G: Array
+    alpha: Array
+    w: Array
+    idle: Array
+    landmarks: Array
+    root: Array
+    sample: Array
     primal: float
     model: float
     violation: float
@@ -60,7 +57,7 @@ class CutState(KernelRows, State):
     calm: int = 0
     kernel_values: float = 0.0
 
-    def scores(self, X: Matrix) -> np.ndarray:
+    def scores(self, X: Matrix) -> Array:
         """Return the (n, k) scores of rows; two classes have opposite scores."""
         rows, A = self.expansion()
         precision = self.X.dtype
@@ -86,9 +83,7 @@ class CutState(KernelRows, State):
         certificate = bounds(self.lower, self.upper)
         return {prefix + name: value for name, value in certificate.items()} | row
 
-    def expansion(
-        self, weights: np.ndarray | None = None
-    ) -> tuple[np.ndarray, np.ndarray]:
+    def expansion(self, weights: Array | None = None) -> tuple[Array, Array]:
         """Return the training rows of a sum of cuts, with their (m, K) coefficients.
 
         Parameters
@@ -104,11 +99,11 @@ class CutState(KernelRows, State):
             A = self.root @ A
         return rows, A
 
-    def paths(self, F: np.ndarray, starts: np.ndarray) -> np.ndarray:
+    def paths(self, F: Array, starts: Array) -> Array:
         return decode(F, self.transitions, starts)
 
     @property
-    def transitions(self) -> np.ndarray:
+    def transitions(self) -> Array:
         """The explicit weights of the iterate."""
         return self.w @ self.explicit
 
@@ -152,7 +147,7 @@ def start(
     )
 
 
-def append(s: CutState, rows, B, explicit, offset: float, products: np.ndarray) -> None:
+def append(s: CutState, rows, B, explicit, offset: float, products: Array) -> None:
     """Add a cut and its (T + 1,) inner products with all cuts, the last with itself."""
     s.G = np.pad(s.G, (0, 1))
     s.G[-1] = products
@@ -167,7 +162,7 @@ def append(s: CutState, rows, B, explicit, offset: float, products: np.ndarray) 
     s.idle = np.append(s.idle, 0)
 
 
-def keep(s: CutState, cuts: np.ndarray) -> None:
+def keep(s: CutState, cuts: Array) -> None:
     """Keep only the cuts in this mask."""
     lengths = np.diff(s.ends)
     rows = np.repeat(cuts, lengths)
@@ -182,7 +177,7 @@ def keep(s: CutState, cuts: np.ndarray) -> None:
     s.idle = s.idle[cuts]
 
 
-def merged(rows: np.ndarray, B: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def merged(rows: Array, B: Array) -> tuple[Array, Array]:
     """Return each row once, sorted, with the sum of its coefficients."""
     order = np.argsort(rows, kind="stable")
     rows = rows[order]

@@ -5,16 +5,26 @@ Every task has parts, which are rows of X, and every part has a score for each l
 weights v. The feature map of a part is phi(x), so that only inner products of rows are
 needed. The units that are sampled are rows or sequences. The risk is the mean over
 units of the loss minus the gain.
+
+A task has ``n`` units, the rows ``parts`` (N,) of X in the order of its scores, ``K``
+labels of a part, and ``explicit`` weights for features that have no kernel. Its methods
+are
+
+- ``of(units)``, the task of these units alone, of which one may occur several times
+- ``answers(F, v)``, argmax_y [Delta(y_i, y) + w.Psi(x_i, y)] for every unit; the loss
+  is 0 if no output violates
+- ``gains(F, v, answers)``, w.dPsi_i (n,), the score of each true output minus its
+  answer's
+- ``cut(answers, units, weight)``, `weight` times the sum of dPsi_i over units, which
+  may repeat
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from workbench.core.problem import Problem
+from workbench.core.problem import Array, Problem
 from workbench.core.structures import SequenceProblem, TreeProblem
 from workbench.kernels.compiled import njit
 from workbench.sampled_cuts.chain import viterbi
@@ -24,47 +34,16 @@ class Answers(NamedTuple):
     """The most violating outputs of n units, with their losses and gains, both (n,)."""
 
     outputs: Any  # each task has its own type
-    losses: np.ndarray
-    gains: np.ndarray
+    losses: Array
+    gains: Array
 
 
 class Cut(NamedTuple):
     """A vector sum_u phi(x_u) B[u] over m parts, `B` (m, K), and explicit weights."""
 
-    parts: np.ndarray
-    B: np.ndarray
-    explicit: np.ndarray
-
-
-class Task(Protocol):
-    """The interface of a task for solvers.
-
-    Attributes
-    ----------
-    n : int, the number of units
-    parts : (N,) the rows of X that are this task's parts, in the order of its scores
-    K : int, the number of labels of a part
-    explicit : int, the number of explicit weights, for features that have no kernel
-    """
-
-    n: int
-    parts: np.ndarray
-    K: int
-    explicit: int
-
-    def of(self, units: np.ndarray) -> Task:
-        """Return the task of these units alone; a unit may occur several times."""
-
-    def answers(self, F: np.ndarray, v: np.ndarray) -> Answers:
-        """Return argmax_y [Delta(y_i, y) + w.Psi(x_i, y)] for every unit.
-
-        The loss is 0 if no output violates."""
-
-    def gains(self, F: np.ndarray, v: np.ndarray, answers: Answers) -> np.ndarray:
-        """Return w.dPsi_i (n,), the score of each true output minus its answer's."""
-
-    def cut(self, answers: Answers, units: np.ndarray, weight: float) -> Cut:
-        """Return `weight` times the sum of dPsi_i over units, which may repeat."""
+    parts: Array
+    B: Array
+    explicit: Array
 
 
 NONE = np.zeros(0)
@@ -83,8 +62,8 @@ class Binary:
     signs : (n,) the labels, -1 or 1
     """
 
-    parts: np.ndarray
-    signs: np.ndarray
+    parts: Array
+    signs: Array
     K = 1
     explicit = 0
 
@@ -119,8 +98,8 @@ class Multiclass:
     K : int, the number of labels
     """
 
-    parts: np.ndarray
-    y: np.ndarray
+    parts: Array
+    y: Array
     K: int
     explicit = 0
 
@@ -157,7 +136,7 @@ class CostSensitive(Multiclass):
     costs : (K, K) losses, Delta(y, y') = costs[y, y']
     """
 
-    costs: np.ndarray
+    costs: Array
 
     def answers(self, F, v):
         labels = np.argmax(F + self.costs[self.y], axis=1)
@@ -166,7 +145,7 @@ class CostSensitive(Multiclass):
 
 
 # Without NaN, vector instructions can find the largest score of a row.
-@njit(cache=True, nogil=True, fastmath={"nnan", "nsz"}, error_model="numpy")
+@njit(nogil=True, fastmath={"nnan", "nsz"}, error_model="numpy")
 def multiclass_answers(F, y, labels, losses, gains):
     """Write the most violating label of each row, its loss and its gain.
 
@@ -208,9 +187,9 @@ class Chain:
     mean_length : float, the mean length of all sequences, even if these are a sample
     """
 
-    parts: np.ndarray
-    y: np.ndarray
-    starts: np.ndarray
+    parts: Array
+    y: Array
+    starts: Array
     K: int
     mean_length: float
 
@@ -261,7 +240,7 @@ class Chain:
         B = differences(y[wrong], labels[wrong], self.K, weight)
         return Cut(self.parts[positions[wrong]], B, counts.ravel())
 
-    def _positions(self, units) -> tuple[np.ndarray, np.ndarray]:
+    def _positions(self, units) -> tuple[Array, Array]:
         """Return the positions of these sequences, and their starts among these."""
         lengths = self.starts[units + 1] - self.starts[units]
         starts = np.append(0, np.cumsum(lengths))
@@ -269,7 +248,7 @@ class Chain:
         return np.arange(starts[-1]) + shift, starts
 
 
-def differences(y: np.ndarray, labels: np.ndarray, K: int, weight: float) -> np.ndarray:
+def differences(y: Array, labels: Array, K: int, weight: float) -> Array:
     """Return rows with `K` entries: `weight` at y, and -`weight` at the other label."""
     B = np.zeros((len(y), K))
     rows = np.arange(len(y))
@@ -278,7 +257,10 @@ def differences(y: np.ndarray, labels: np.ndarray, K: int, weight: float) -> np.
     return B
 
 
-def task_of(problem: Problem):
+Task = Binary | Multiclass | Chain
+
+
+def task_of(problem: Problem) -> Task:
     """Return the task of a problem, by its type and its number of classes."""
     parts = np.arange(problem.n)
     if isinstance(problem, SequenceProblem):

@@ -13,15 +13,13 @@ and y = y_i. Comments in the code give their numbers.
     7:         b_i := b
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 import numpy as np
 
 from workbench.core.checks import check_positive
-from workbench.core.problem import Problem
+from workbench.core.problem import Array, Problem
 from workbench.core.state import resumable
 from workbench.core.stream import off_the_clock
 from workbench.kernels.compiled import njit
@@ -74,9 +72,9 @@ class Samples(NamedTuple):
     """
 
     rows: Rows
-    y: np.ndarray
-    norms: np.ndarray  # |x_i|^2
-    weights: np.ndarray
+    y: Array
+    norms: Array  # |x_i|^2
+    weights: Array
     C: float
     k: np.uint64
     width: tuple
@@ -116,7 +114,7 @@ def descent(
         yield s
 
 
-@njit(cache=True, fastmath=FAST)
+@njit(fastmath=FAST)
 def epoch(data, W, B, order):
     """Run lines 3 to 7 in place; return the number of changed blocks."""
     v = np.empty(W.shape[1])
@@ -136,7 +134,7 @@ def epoch(data, W, B, order):
     return changed
 
 
-@njit(cache=True, fastmath=FAST, inline="always")
+@njit(fastmath=FAST, inline="always")
 def margins(data, i, W, z):
     """Write z_ij = 1 - (w_y - w_j).x_i to (lanes,) `z`, with -1 for class y."""
     multiply(data.rows, i, W, z, data.width)
@@ -147,7 +145,7 @@ def margins(data, i, W, z):
     z[y] = -1.0
 
 
-@njit(cache=True, fastmath=FAST, inline="always")
+@njit(fastmath=FAST, inline="always")
 def arguments(data, i, B, z):
     """Replace the margins z_ij by the v of Proposition 3.5; return sum b_i.
 
@@ -165,7 +163,7 @@ def arguments(data, i, B, z):
     return S
 
 
-@njit(cache=True, fastmath=FAST, inline="always")
+@njit(fastmath=FAST, inline="always")
 def difference(data, i, b, B, delta):
     """Write b - b_i to `delta`; return whether any entry is not 0.
 
@@ -181,7 +179,7 @@ def difference(data, i, b, B, delta):
     return moved > 0.0
 
 
-@njit(cache=True, inline="always")
+@njit(inline="always")
 def columns(data, z):
     """Return the number of columns of W, a constant if loops are unrolled."""
     return np.uint64(len(data.width)) if len(data.width) else np.uint64(len(z))

@@ -18,8 +18,6 @@ without offset, with w = w_1 - w_0 and 2C instead of C. If the problem has weigh
 i has weights[i] C instead of C.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -29,10 +27,9 @@ import numpy as np
 
 from workbench.core.blocks import pieces, products
 from workbench.core.certificates import EPS, bounds, svm_bounds
-from workbench.core.checks import check_sparse, check_whole
-from workbench.core.problem import Matrix, Problem
-from workbench.core.state import State
-from workbench.core.stream import Row
+from workbench.core.checks import check_sparse, seeded
+from workbench.core.problem import Array, Matrix, Problem
+from workbench.core.state import Row, State
 from workbench.kernels.rows import lanes, squared_norms
 
 ROUNDING = 1e-12  # a gap below this fraction of the objective is only rounding
@@ -55,8 +52,8 @@ class WWState(State):
     round: int
     rng: np.random.Generator
     classes: int
-    W: np.ndarray
-    B: np.ndarray
+    W: Array
+    B: Array
     primal: float
     dual: float
     lower: float
@@ -69,7 +66,7 @@ class WWState(State):
     visits: float = 0.0
     updates: float = 0.0
 
-    def scores(self, X: Matrix) -> np.ndarray:
+    def scores(self, X: Matrix) -> Array:
         return np.asarray(check_sparse(X) @ self.W[:, : self.classes])
 
     def info(self) -> Row:
@@ -90,9 +87,7 @@ class WWState(State):
         done = self.gap_ratio == 0.0 or self.updates == 0.0
         return self.round > 0 and self.level == C and done
 
-    def judged(
-        self, norms: np.ndarray, primal: float, dual: float, room: float
-    ) -> None:
+    def judged(self, norms: Array, primal: float, dual: float, room: float) -> None:
         """Set the objectives of a new iterate, and update the rounded bounds.
 
         Rounding of the scores may have lowered `primal` by `room`; `norms` (n,) are
@@ -114,7 +109,7 @@ class WWState(State):
         if self.round == 1:
             self.first = primal - dual
 
-    def move_to(self, C: float, problem: Problem, norms: np.ndarray) -> bool:
+    def move_to(self, C: float, problem: Problem, norms: Array) -> bool:
         """Scale the iterate to the problem with another `C`; return whether C differs.
 
         B <= level stays feasible for all factors s up to C / level; a smaller factor
@@ -165,14 +160,14 @@ def share_of(first: float, primal: float, dual: float) -> float:
     return float(gap / first) if first else math.inf
 
 
-def start(problem: Problem, C: float, seed: int, norms: np.ndarray) -> WWState:
+def start(problem: Problem, C: float, seed: int, norms: Array) -> WWState:
     """Return round 0: W = 0, and B = 0 except in rows of zeros."""
     k = problem.k
     B = np.zeros((problem.n, lanes(k)))
     fill(B, problem.y, norms, C, k, problem.weights)
     s = WWState(
         round=0,
-        rng=np.random.default_rng(check_whole(seed, "seed", least=0)),
+        rng=seeded(seed),
         classes=k,
         W=np.zeros((problem.d, lanes(k))),
         B=B,
@@ -188,20 +183,20 @@ def start(problem: Problem, C: float, seed: int, norms: np.ndarray) -> WWState:
     return s
 
 
-def slack_of(norms: np.ndarray, W: np.ndarray) -> np.ndarray:
+def slack_of(norms: Array, W: Array) -> Array:
     """Return a bound on how much rounding lowers a z_ij in each row."""
     size = 2.0 * np.sqrt(norms) * np.linalg.norm(W)
     return EPS * (len(W) + 4.0) * (1.0 + size)
 
 
-def fill(B: np.ndarray, y: np.ndarray, norms, C: float, k: int, weights) -> None:
+def fill(B: Array, y: Array, norms, C: float, k: int, weights) -> None:
     """Set the dual variables of rows of zeros to the best value, C per wrong class."""
     zero = np.flatnonzero(norms == 0.0)
     B[zero, :k] = C * weights[zero, None]
     B[zero, y[zero]] = 0.0
 
 
-def objectives(problem: Problem, W: np.ndarray, B: np.ndarray, C: float):
+def objectives(problem: Problem, W: Array, B: Array, C: float):
     """Return P(W), D(B), and a bound on how far rounding of the scores lowers P(W).
 
     Rounding lowers each z_ij by at most :func:`slack_of` row i.

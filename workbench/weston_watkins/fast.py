@@ -1,13 +1,11 @@
 """Walrus with fewer visits: only blocks with a large part of the duality gap."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
 
-from workbench.core.problem import Problem
+from workbench.core.problem import Array, Problem
 from workbench.core.state import resumable
 from workbench.kernels.compiled import njit
 from workbench.kernels.rows import FAST, subtract
@@ -112,7 +110,7 @@ def descent(
         yield s
 
 
-def next_level(s: WWState, C: float, data: Samples, gaps: np.ndarray) -> float:
+def next_level(s: WWState, C: float, data: Samples, gaps: Array) -> float:
     """Return the C of the next round's problem, on the way up to `C`."""
     if s.round == 1:
         return easiest(C, data.weights * data.norms)
@@ -123,8 +121,8 @@ def next_level(s: WWState, C: float, data: Samples, gaps: np.ndarray) -> float:
 
 
 def sweeps(
-    data: Samples, s: WWState, rows: np.ndarray, share: float
-) -> tuple[np.ndarray, int, int]:
+    data: Samples, s: WWState, rows: Array, share: float
+) -> tuple[Array, int, int]:
     """Visit rows repeatedly, as long as their part of the gap exceeds `share`.
 
     Returns
@@ -146,7 +144,7 @@ def sweeps(
     return rows, visited, changed
 
 
-def easiest(C: float, norms: np.ndarray) -> float:
+def easiest(C: float, norms: Array) -> float:
     """Return the first C of the continuation, which is `C` itself if it is small."""
     size = norms.mean()
     while C / STEP * size >= EASY:
@@ -154,7 +152,7 @@ def easiest(C: float, norms: np.ndarray) -> float:
     return C
 
 
-@njit(cache=True, fastmath=FAST)
+@njit(fastmath=FAST)
 def screen(data, W, B, slack, gaps):
     """Fill `gaps`, each row's part of the gap; return the sum of all hinges.
 
@@ -177,7 +175,7 @@ def screen(data, W, B, slack, gaps):
     return total, room
 
 
-@njit(cache=True, fastmath=FAST, inline="always")
+@njit(fastmath=FAST, inline="always")
 def part(data, i, z, B):
     """Return row i's sums of max(0, z_ij) and of B_ij z_ij over the wrong classes j."""
     hinge = 0.0
@@ -188,7 +186,7 @@ def part(data, i, z, B):
     return hinge, linear
 
 
-@njit(cache=True, fastmath=FAST)
+@njit(fastmath=FAST)
 def visit(data, W, B, order, share):
     """Solve the blocks of these rows whose part of the gap exceeds `share`.
 
@@ -216,7 +214,7 @@ def visit(data, W, B, order, share):
     return idle, changed
 
 
-@njit(cache=True)
+@njit
 def threshold(v, C, guess):
     """Return the root of F by Newton's method from `guess`, or else by the sweep.
 
@@ -241,7 +239,7 @@ def threshold(v, C, guess):
     return sweep(v, C)
 
 
-@njit(cache=True, fastmath=FAST, inline="always")
+@njit(fastmath=FAST, inline="always")
 def evaluate(v, C, g):
     """Return F(g) and the number of free indices."""
     total = 0.0

@@ -1,7 +1,5 @@
 """The regularisation path of a Weston-Watkins SVM, with warm starts."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from itertools import islice
 

@@ -8,15 +8,13 @@ bound. Coordinate descent solves what this method refuses; used alone, it takes 
 13 times as long on the data of `certified_tuning`.
 """
 
-from __future__ import annotations
-
 from itertools import islice
 
 import numpy as np
 import scipy.sparse as sp
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
-from workbench.core.problem import Problem
+from workbench.core.problem import Array, Problem
 from workbench.kernels.rows import squared_norms
 from workbench.weston_watkins.dual import WWState, objectives
 from workbench.weston_watkins.fast import descent
@@ -110,7 +108,7 @@ def exact(problem: Problem, state: WWState, gap: float) -> None:
     state.primal, state.dual, _ = objectives(problem, state.W, state.B, C)
 
 
-def combined(problem: Problem, B: np.ndarray) -> np.ndarray:
+def combined(problem: Problem, B: Array) -> Array:
     """Return W = sum_i x_i (S_i e_{y_i} - B_i)' (d, k) for (n, k) dual variables."""
     weights = -B
     weights[np.arange(problem.n), problem.y] += B.sum(axis=1)
@@ -118,8 +116,8 @@ def combined(problem: Problem, B: np.ndarray) -> np.ndarray:
 
 
 def pivoted(
-    M: np.ndarray, gradient: np.ndarray, x: np.ndarray, bound: np.ndarray, max_free
-) -> np.ndarray | None:
+    M: Array, gradient: Array, x: Array, bound: Array, max_free
+) -> Array | None:
     """Return x + step, where step maximises g.step - step'M step/2, or None.
 
     Every x + step stays between 0 and its `bound`. Every index is at 0, at its bound or

@@ -4,8 +4,6 @@ It is greedy coordinate ascent. Shark itself also adapts the number of visits of
 row, can shrink its problem, and has its own stopping rule.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import numpy as np
@@ -38,7 +36,7 @@ def ww_shark(
     return descent(problem, C, seed, state, epoch)
 
 
-@njit(cache=True, fastmath=FAST)
+@njit(fastmath=FAST)
 def epoch(data, W, B, order):
     """Run lines 3 to 7 of Algorithm 1, with :func:`greedy` instead of lines 4 and 5."""
     z = np.empty(W.shape[1])
@@ -59,7 +57,7 @@ def epoch(data, W, B, order):
     return changed
 
 
-@njit(cache=True)
+@njit
 def greedy(gradient, C, norm, b):
     """Maximise the dual over one row's block `b`; return the number of steps.
 

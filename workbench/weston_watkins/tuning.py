@@ -14,8 +14,6 @@ also does under W*(C). Margins of W(t) are linear in t. So each row is undecided
 interval of t, and the number of certain errors is a step function of C.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 
@@ -27,11 +25,11 @@ from workbench.core.checks import (
     as_number,
     check_matrix,
     check_positive,
-    check_whole,
     encode,
+    seeded,
     shown,
 )
-from workbench.core.problem import Matrix, Problem
+from workbench.core.problem import Array, Matrix, Problem
 from workbench.core.state import resumable
 from workbench.kernels.rows import squared_norms
 from workbench.weston_watkins.dual import WWState, fill, objectives, start
@@ -55,7 +53,7 @@ NARROW = 1e-9  # relative width below which an interval is closed without proof
 def certify_path(
     problem: Problem,
     X_val: Matrix,
-    y_val: np.ndarray,
+    y_val: Array,
     C_range: tuple[float, float],
     eps: float = 0.005,
     *,
@@ -111,7 +109,7 @@ def certify_path(
     if state is None:
         state = Tuning(
             round=0,
-            rng=np.random.default_rng(check_whole(seed, "seed", least=0)),
+            rng=seeded(seed),
             eps=eps,
             rows=len(y_val),
             fewest=len(y_val),
@@ -127,7 +125,7 @@ def certify_path(
 class Search:
     """The steps of a certified search, which change its state."""
 
-    def __init__(self, state: Tuning, problem: Problem, X: Matrix, y: np.ndarray):
+    def __init__(self, state: Tuning, problem: Problem, X: Matrix, y: Array):
         self.s = state
         self.problem = problem
         self.y = y
@@ -140,7 +138,7 @@ class Search:
         self.X = X
         self.lengths = np.sqrt(squared_norms(self.X))
 
-    def steps(self, scan: np.ndarray) -> Iterator[Tuning]:
+    def steps(self, scan: Array) -> Iterator[Tuning]:
         """Yield the state after each solution, in the scan and then in intervals."""
         s = self.s
         yield s
@@ -210,7 +208,7 @@ class Search:
         self.judge(interval)
         self.join(middle, right)
 
-    def add_knot(self, C: float, B: np.ndarray, gap: float | None) -> Knot:
+    def add_knot(self, C: float, B: Array, gap: float | None) -> Knot:
         """Solve at C from a feasible dual point to an absolute gap; return the knot."""
         knot = Knot(C, B)
         self.s.knots.append(knot)
@@ -288,7 +286,7 @@ class Search:
             s.chosen = knot.C
             s.chosen_W = knot.W.copy()
 
-    def scores(self, knot: Knot) -> np.ndarray:
+    def scores(self, knot: Knot) -> Array:
         """Return the scores (m, k) of a knot on the validation rows."""
         return np.asarray(self.X @ knot.W, dtype=float)
 
@@ -301,7 +299,7 @@ class Search:
             interval.lower[q] = max(interval.lower[q], self.s.rows - right)
             interval.upper[q] = min(interval.upper[q], wrong)
 
-    def undecided(self, left: Knot, right: Knot) -> tuple[np.ndarray, np.ndarray]:
+    def undecided(self, left: Knot, right: Knot) -> tuple[Array, Array]:
         """Return the [t_1, t_2] (m, 2) on which rows may be right, and may be wrong.
 
         Outside the first interval a row is certainly wrong, outside the second one
@@ -349,8 +347,8 @@ class Search:
         return float(exact + 2.0 * drift * distance)
 
     def uncertain(
-        self, left: Knot, right: Knot, margin_left: np.ndarray, margin_right: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray]:
+        self, left: Knot, right: Knot, margin_left: Array, margin_right: Array
+    ) -> tuple[Array, Array]:
         """Return the [t_1, t_2] on which margins (m, k) may be below sqrt(2) r(t) |x|.
 
         The margins are given at the two ends. The square of the margin less that of its
@@ -368,7 +366,7 @@ class Search:
         )
 
 
-def scanned(ends: np.ndarray) -> np.ndarray:
+def scanned(ends: Array) -> Array:
     """Return values from one end of a range to the other, with ratios up to STEP."""
     low, high = ends
     steps = math.ceil(math.log(high / low) / math.log(STEP))
@@ -377,7 +375,7 @@ def scanned(ends: np.ndarray) -> np.ndarray:
     return values
 
 
-def between_roots(a, b, c, positive_0, positive_1) -> tuple[np.ndarray, np.ndarray]:
+def between_roots(a, b, c, positive_0, positive_1) -> tuple[Array, Array]:
     """Return the [t_1, t_2] on which a convex a t^2 + b t + c may not be positive.
 
     Only t in [0, 1] matter: `positive_0` and `positive_1` say whether it is positive at
@@ -394,7 +392,7 @@ def between_roots(a, b, c, positive_0, positive_1) -> tuple[np.ndarray, np.ndarr
     return np.where(nowhere, np.inf, t_1), np.where(nowhere, -np.inf, t_2)
 
 
-def most_at_once(spans: np.ndarray, low: float, high: float) -> int:
+def most_at_once(spans: Array, low: float, high: float) -> int:
     """Return the largest number of spans (s, 2) that share a t in [low, high]."""
     t_1, t_2 = spans[(spans[:, 0] <= high) & (spans[:, 1] >= low)].T
     if not len(t_1):

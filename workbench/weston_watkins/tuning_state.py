@@ -1,16 +1,13 @@
 """The state of a certified search for C: its knots and its intervals."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 
 import numpy as np
 
 from workbench.core.checks import check_sparse
-from workbench.core.problem import Matrix
-from workbench.core.state import State
-from workbench.core.stream import Row
+from workbench.core.problem import Array, Matrix
+from workbench.core.state import Row, State
 
 PIECES = 4  # pieces of an interval, each with its own bounds on the number of errors
 EDGES = np.linspace(0.0, 1.0, PIECES + 1)
@@ -26,8 +23,8 @@ class Knot:
     """
 
     C: float
-    B: np.ndarray | None
-    W: np.ndarray | None = None
+    B: Array | None
+    W: Array | None = None
     errors: int = 0
     gap: float = 0.0
     loss: float = 0.0
@@ -45,8 +42,8 @@ class Interval:
 
     left: Knot
     right: Knot
-    lower: np.ndarray
-    upper: np.ndarray
+    lower: Array
+    upper: Array
     open: bool = True
 
     @property
@@ -69,12 +66,12 @@ class Tuning(State):
     rows: int
     fewest: int
     chosen: float
-    chosen_W: np.ndarray
-    ends: np.ndarray
+    chosen_W: Array
+    ends: Array
     knots: list[Knot]
     intervals: list[Interval]
 
-    def scores(self, X: Matrix) -> np.ndarray:
+    def scores(self, X: Matrix) -> Array:
         """Return the scores of the chosen classifier."""
         return np.asarray(check_sparse(X) @ self.chosen_W)
 
@@ -109,7 +106,7 @@ class Tuning(State):
         widths = np.diff(np.log(edges))
         return float(widths[lower >= self.target].sum() / widths.sum())
 
-    def band(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def band(self) -> tuple[Array, Array, Array]:
         """Return edges (e + 1,) of C, and bounds (e,) on the errors between them."""
         edges: list[float] = []
         lower: list[int] = []

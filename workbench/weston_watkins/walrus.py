@@ -14,18 +14,17 @@ above; the root is 0 if no v_j is positive. Comments give the line numbers of th
 following section 4.2.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from workbench.core.checks import check_positive
+from workbench.core.kinds import Array
 from workbench.kernels.compiled import njit
 from workbench.kernels.rows import FAST
 
 MAX_INSERTION = 200  # the largest number of entries for which insertion sort is faster
 
 
-def subproblem(v: np.ndarray, C: float) -> np.ndarray:
+def subproblem(v: Array, C: float) -> Array:
     """Return the (m,) minimiser of problem (4), computed by the sweep.
 
     A ValueError names an argument that is not valid: `v` (m,) must be finite, and C
@@ -41,20 +40,20 @@ def subproblem(v: np.ndarray, C: float) -> np.ndarray:
     return b
 
 
-@njit(cache=True, fastmath=FAST)
+@njit(fastmath=FAST)
 def walrus(v, C, b):
     """Write the minimiser of problem (4) to (m,) `b`."""
     clip(v, sweep(v, C), C, b)  # line 9
 
 
-@njit(cache=True, fastmath=FAST, inline="always")
+@njit(fastmath=FAST, inline="always")
 def clip(v, g, C, b):
     """Write clip(v - g, 0, C) to (m,) `b`."""
     for j in range(np.uint64(len(v))):
         b[j] = min(max(v[j] - g, 0.0), C)
 
 
-@njit(cache=True)
+@njit
 def sweep(v, C):
     """Return the root of F by Algorithm 2: O(m log m) for sorting, O(1) per breakpoint.
 
@@ -87,7 +86,7 @@ def sweep(v, C):
             return g
 
 
-@njit(cache=True)
+@njit
 def descending(v):
     """Return the positive entries of `v`, the largest first.
 
@@ -112,7 +111,7 @@ def descending(v):
     return positive
 
 
-@njit(cache=True, inline="always")
+@njit(inline="always")
 def breakpoint(v, C, n_u, n_m):
     """Return the next lower breakpoint, and whether an index enters there.
 

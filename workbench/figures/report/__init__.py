@@ -3,8 +3,6 @@
 >>> report()    # doctest: +SKIP
 """
 
-from __future__ import annotations
-
 import json
 import math
 import os

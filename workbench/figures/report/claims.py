@@ -10,8 +10,6 @@ as ours do. A source may lack the table ``"name?"``, which then has no rows. It 
 lack ``"name!"``, which then has the checkout's rows; only errors are read from these.
 """
 
-from __future__ import annotations
-
 import json
 import sqlite3
 import tomllib

@@ -6,8 +6,6 @@ that the paper uses, and the board's claims. The marks are computed. A part that
 not exist counts as missing, and ``-`` stands for a missing part of an item.
 """
 
-from __future__ import annotations
-
 import json
 from functools import cache
 from importlib import import_module

@@ -5,8 +5,6 @@ Each run is the profile ``decide`` of a figure notebook. Its results go to
 judged again with the results.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from workbench.figures.report.claims import Claim, read_claims

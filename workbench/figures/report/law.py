@@ -5,8 +5,6 @@ threshold mean. A cell is one part of a claim's scope, such as a data set with o
 setting.
 """
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -14,6 +12,8 @@ from typing import NamedTuple
 
 import numpy as np
 from scipy.stats import t as students_t
+
+from workbench.core.kinds import Array
 
 # In the order of the board; the last two are no decision.
 VERDICTS = (
@@ -133,7 +133,7 @@ def _cell(name: str, rows: Sequence[Mapping], words: str, timed: bool) -> Cell:
     return Cell(name, low, high, len(values), place)
 
 
-def interval(values: np.ndarray, *, ratio: bool, timed: bool) -> tuple[float, float]:
+def interval(values: Array, *, ratio: bool, timed: bool) -> tuple[float, float]:
     """Return the interval of a cell's mean: Student's, of logarithms for ratios.
 
     Fewer than three values have no spread of their own: ratios of times get a factor

@@ -5,8 +5,6 @@ also on the paper's machine and in timing mode. Any other comparison is context.
 number that a paper prints again in another table is judged only where it appears first.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple

@@ -1,7 +1,5 @@
 """Read the figures of a folder; each is a sidecar with a picture."""
 
-from __future__ import annotations
-
 import base64
 import json
 import re

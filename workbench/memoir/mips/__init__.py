@@ -4,8 +4,6 @@ Every search is an :class:`Oracle`: ``update(W)``, then ``query(X, rows, y)``.
 :func:`inexactness` measures how inexact the answers are, which is not timed.
 """
 
-from __future__ import annotations
-
 from workbench.memoir.mips.graphs import Hierarchical, SmallWorld
 from workbench.memoir.mips.hashing import (
     SimpleLSH,

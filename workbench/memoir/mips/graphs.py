@@ -12,8 +12,6 @@ Malkov, Yashunin: Efficient and robust approximate nearest neighbor search using
 hierarchical navigable small world graphs. IEEE TPAMI 42(4), 2020.
 """
 
-from __future__ import annotations
-
 import os
 import sys
 from importlib import import_module
@@ -22,7 +20,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from workbench.core.checks import check_counts, check_whole
-from workbench.core.problem import Matrix
+from workbench.core.problem import Array, Matrix
 from workbench.memoir.mips.oracle import Oracle, parts
 
 # The number of neighbours to search; the answer is the first that is not the row's
@@ -81,7 +79,7 @@ class SmallWorld(Oracle):
         self.graph.createIndex({links: self.links} | build)
         self.graph.setQueryTimeParams({ef: self.ef})
 
-    def _find(self, X: Matrix, rows: np.ndarray, y: np.ndarray) -> np.ndarray:
+    def _find(self, X: Matrix, rows: Array, y: Array) -> Array:
         answers = np.full(len(rows), -1, np.int32)
         count = min(NEIGHBOURS, self.k)
         width = 1 if self.sparse else self.d

@@ -12,13 +12,11 @@ References
 Neyshabur, Srebro: On symmetric and asymmetric LSHs for inner product search. ICML 2015.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import scipy.sparse as sp
 
 from workbench.core.checks import check_memory, check_whole
-from workbench.core.problem import Matrix
+from workbench.core.problem import Array, Matrix
 from workbench.kernels.compiled import njit
 from workbench.kernels.rows import rows_of
 from workbench.memoir.mips.oracle import Oracle, parts
@@ -83,7 +81,7 @@ class SimpleLSH(Oracle):
         if self.rerank is not None:
             self.classes = rows_of(sp.csr_array(W.T))
 
-    def _find(self, X: Matrix, rows: np.ndarray, y: np.ndarray) -> np.ndarray:
+    def _find(self, X: Matrix, rows: Array, y: Array) -> Array:
         answers = np.empty(len(rows), np.int32)
         width = 4 * self.k
         if not sp.issparse(X):
@@ -102,7 +100,7 @@ class SimpleLSH(Oracle):
                 _rerank(rows_of_part, self.classes, nearest, self.d, answers[part])
         return answers
 
-    def hash_weights(self, W: Matrix) -> np.ndarray:
+    def hash_weights(self, W: Matrix) -> Array:
         """Return (C, ceil(bits / 64)) uint64, the packed bits of the classes of `W`."""
         if sp.issparse(W):
             squares = np.bincount(W.indices, W.data.astype(np.float64) ** 2, self.k)
@@ -116,18 +114,18 @@ class SimpleLSH(Oracle):
         sides = W.T @ self.planes[:-1] + np.outer(last * longest, self.planes[-1])
         return _pack(sides > 0)
 
-    def hash_rows(self, X: Matrix) -> np.ndarray:
+    def hash_rows(self, X: Matrix) -> Array:
         """Return the packed bits of rows; they do not depend on the lengths of rows."""
         return _pack(X @ self.planes[:-1] > 0)
 
 
-def _pack(sides: np.ndarray) -> np.ndarray:
+def _pack(sides: Array) -> Array:
     """Return (n, bits) booleans as (n, words) uint64, padded with zeros."""
     sides = np.pad(sides, ((0, 0), (0, -sides.shape[1] % 64)))
     return np.packbits(sides, axis=1).view(np.uint64)
 
 
-@njit(cache=True)
+@njit
 def _rerank(rows, classes, nearest, d, answers):
     """Write each row's first candidate with the largest inner product to `answers`."""
     x = np.zeros(d, classes.data.dtype)

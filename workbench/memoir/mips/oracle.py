@@ -7,8 +7,6 @@ fraction of the time of SciPy's product, whose result is sparse. Dense weights a
 multiplied by NumPy.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from time import process_time
 
@@ -17,7 +15,7 @@ import scipy.sparse as sp
 
 from workbench.core.blocks import pieces
 from workbench.core.checks import check_sparse
-from workbench.core.problem import Matrix
+from workbench.core.problem import Array, Matrix
 from workbench.kernels.compiled import njit
 from workbench.kernels.rows import rows_of
 
@@ -60,7 +58,7 @@ class Oracle:
         self._build(W)
         self.build_seconds = process_time() - tic
 
-    def query(self, X: Matrix, rows: np.ndarray, y: np.ndarray) -> np.ndarray:
+    def query(self, X: Matrix, rows: Array, y: Array) -> Array:
         """Return the int32 classes found for these rows of (n, d) `X` with labels `y`.
 
         An answer is never the row's label. Classes without weights are candidates with
@@ -80,7 +78,7 @@ class Oracle:
     def _build(self, W: Matrix) -> None:
         self.W = W
 
-    def others(self, y: np.ndarray) -> np.ndarray:
+    def others(self, y: Array) -> Array:
         """Return, for each row, a uniformly random int32 class other than its label."""
         r = self.rng.integers(self.k - 1, size=len(y), dtype=np.int32)
         return r + (r >= y)
@@ -89,7 +87,7 @@ class Oracle:
 class Random(Oracle):
     """Answers with a class other than y, uniformly at random."""
 
-    def _find(self, X: Matrix, rows: np.ndarray, y: np.ndarray) -> np.ndarray:
+    def _find(self, X: Matrix, rows: Array, y: Array) -> Array:
         return self.others(y)
 
 
@@ -101,11 +99,11 @@ def parts(count: int, floats: int) -> Iterator[slice]:
 class Exact(Oracle):
     """Exact search; of several classes with the largest score, it returns the first."""
 
-    def _find(self, X: Matrix, rows: np.ndarray, y: np.ndarray) -> np.ndarray:
+    def _find(self, X: Matrix, rows: Array, y: Array) -> Array:
         return best_classes(X, self.W, rows, y)
 
 
-def scores(X: Matrix, W: Matrix) -> np.ndarray:
+def scores(X: Matrix, W: Matrix) -> Array:
     """Return the dense scores X W in the precision of W: (n, C) for (n, d) X, (d, C) W.
 
     Either may be dense or CSR.
@@ -117,9 +115,7 @@ def scores(X: Matrix, W: Matrix) -> np.ndarray:
     return out
 
 
-def score_blocks(
-    X: Matrix, W: Matrix, rows: np.ndarray
-) -> Iterator[tuple[slice, np.ndarray]]:
+def score_blocks(X: Matrix, W: Matrix, rows: Array) -> Iterator[tuple[slice, Array]]:
     """Yield slices of `rows` with their dense scores, which the caller may change."""
     width = W.shape[1] if sp.issparse(X) else max(W.shape)
     for part in parts(len(rows), width):
@@ -132,9 +128,7 @@ def score_blocks(
         yield part, F
 
 
-def best_classes(
-    X: Matrix, W: Matrix, rows: np.ndarray, y: np.ndarray | None = None
-) -> np.ndarray:
+def best_classes(X: Matrix, W: Matrix, rows: Array, y: Array | None = None) -> Array:
     """Return, for each row, the first best class (int32) that is not its label."""
     best = np.empty(len(rows), np.int32)
     for part, F in score_blocks(X, W, rows):
@@ -147,7 +141,7 @@ def best_classes(
 
 
 def inexactness(
-    oracle: Oracle, W: Matrix, X: Matrix, rows: np.ndarray, y: np.ndarray
+    oracle: Oracle, W: Matrix, X: Matrix, rows: Array, y: Array
 ) -> dict[str, float]:
     """Compare the oracle's answers for some rows with all scores under the weights `W`.
 
@@ -185,7 +179,7 @@ def inexactness(
     }
 
 
-@njit(cache=True)
+@njit
 def _scan(rows, starts, classes, weights, F):
     """Write the scores of all rows to `F`, from the classes of each row's features."""
     one = np.uint64(1)
