@@ -29,17 +29,7 @@ from workbench.live.pictures import (
 )
 from workbench.runs.run import resolve
 
-OWN = SHORT | {
-    "mrc_ccg": {"n_max": 30, "m_max": 20},
-    "mrc_ccg_fast": {"n_max": 30, "m_max": 20},
-    "memoir_l1": {"dense": False},
-    "cuts_exact": {},
-    "cuts_linear_time": {"r": 40},
-    "cuts_linear_time_fast": {"r": 40},
-    "cuts_exact_fast": {},
-    "cuts_constant_time": {"r": 40},
-    "cuts_nystroem": {"landmarks": 30},
-}
+OWN = SHORT | {"memoir_l1": {"dense": False}}
 WHOLE_PROGRAMS = "mrc_lp", "svm_multi"  # slow beyond a few rows
 CUTS = [name for name in NAMES if name.startswith("cuts")]
 WW = "ww_walrus", "ww_shark", "ww_walrus_fast"
