@@ -272,38 +272,33 @@ def write(folder, notebook, name, **record):
         "caption": f"The caption of {name}. And more.",
         "profile": "quick",
         "timed": True,
+        "machine": {"cpu": "EPYC"},
+        "date": "2026-01-01",
     }
-    text = json.dumps(
-        usual | {"machine": {"cpu": "EPYC"}, "date": "2026-01-01"} | record
-    )
-    (folder / f"{name}.json").write_text(text)
+    (folder / f"{name}.json").write_text(json.dumps(usual | record))
+
+
+FIELDS = [*room.KEYS, *"data value unit spread runs reason cut".split()]
+
+
+def numbers(lines):
+    """Return the rows of a sidecar; what is left empty is None."""
+    frame = pd.read_csv(io.StringIO(lines), sep="|", names=FIELDS)
+    return json.loads(frame.to_json(orient="records"))
+
+
+MEASURED = """
+mrc|II|dna|MRC-CCG|training time||dna|14|s||5||
+mrc|II|dna|MRC-CCG|classification error||dna|0.08||0.001|3|fewer rows|
+mrc|II|dna|ours|classification error||synthetic 9x9x9|5|%|0.001|3|fewer rows|
+"""
 
 
 @pytest.fixture
 def folder(tmp_path):
     """Return a folder of figures, one of them with measurements."""
-    row = {
-        "paper": "mrc",
-        "table": "II",
-        "dataset": "dna",
-        "method": "MRC-CCG",
-        "data": "dna",
-    }
-    time = row | {"quantity": "training time", "value": 14.0, "unit": "s", "runs": 5}
-    error = row | {
-        "quantity": "classification error",
-        "value": 0.08,
-        "reason": "fewer rows",
-    }
-    error |= {"spread": 0.001, "runs": 3}
-    other = error | {
-        "method": "ours",
-        "value": 5.0,
-        "unit": "%",
-        "data": "synthetic 9x9x9",
-    }
     folder = tmp_path / "figures"
-    write(folder, "mrc_tables", "table", numbers=[time, error, other])
+    write(folder, "mrc_tables", "table", numbers=numbers(MEASURED))
     write(folder, "elsewhere", "other")
     write(folder, "elsewhere", "old", timed=False, runs=3, machine=None)
     return folder
@@ -344,36 +339,16 @@ def test_the_join_loses_no_number_and_the_page_says_all(folder, tmp_path):
     assert "There are no figures yet" in page_of(tmp_path / "empty", tmp_path)
 
 
+MORE = """
+mrc|II|letter|SVM-CCG|training time|C=1|letter||s||||
+mrc|II|dna|MRC-SUB|classification error||dna|20|%|1|3|other partitions|
+sampled_cuts|1|rings|svmlight|test error||rings|0.1|||||
+mrc|II|dna|MRC-CCG|training time||dna|20|s||3|other partitions|1
+"""
+
+
 def test_values_are_counted_and_differences_need_a_reason(folder, tmp_path):
-    row = {"paper": "mrc", "table": "II"}
-    late = row | {
-        "dataset": "letter",
-        "method": "SVM-CCG",
-        "setting": "C=1",
-        "data": "letter",
-    }
-    late |= {"quantity": "training time", "value": None, "unit": "s"}
-    worse = row | {
-        "dataset": "dna",
-        "method": "MRC-SUB",
-        "quantity": "classification error",
-    }
-    worse |= {"value": 20.0, "unit": "%", "data": "dna", "reason": "other partitions"}
-    worse |= {"spread": 1.0, "runs": 3}
-    masked = {
-        "paper": "sampled_cuts",
-        "table": "1",
-        "dataset": "rings",
-        "method": "svmlight",
-        "quantity": "test error",
-        "value": 0.1,
-        "data": "rings",
-    }
-    cut = worse | {"method": "MRC-CCG", "quantity": "training time", "unit": "s"}
-    cut |= {"cut": 1, "spread": None}
-    write(
-        folder, "mrc_more", "more", profile="paper", numbers=[late, worse, masked, cut]
-    )
+    write(folder, "mrc_more", "more", profile="paper", numbers=numbers(MORE))
     rows = side_by_side(PRINTED, measurements(collect(folder)[0]))
     # Of the six rows one is without print, one masked.
     found = {name: count for name, count in counts(rows).items() if count}
@@ -396,25 +371,18 @@ def test_values_are_counted_and_differences_need_a_reason(folder, tmp_path):
 
 
 def test_the_better_of_two_measurements_is_shown(tmp_path):
-    row = {
-        "paper": "mrc",
-        "table": "II",
-        "dataset": "DNA",
-        "method": "mrc-ccg",
-        "data": "dna",
-        "quantity": "classification error",
-        "unit": "%",
-        "spread": 0.01,
-        "runs": 3,
-    }
-    for name, profile, value in (
-        ("a", "smoke", 1.0),
-        ("b", "quick", 8.02),
-        ("c", "paper", "nan"),
+    row = "mrc|II|DNA|mrc-ccg|classification error||dna|{}|%|0.01|3||"
+    for name, profile, value, date in (
+        ("a", "smoke", 1.0, "2027"),
+        ("b", "quick", 8.02, "2026"),
+        ("c", "paper", "nan", "2026"),
     ):
-        date = "2027" if name == "a" else "2026"
-        numbers = [row | {"value": value}]
-        write(tmp_path, f"mrc_{name}", "x", profile=profile, date=date, numbers=numbers)
+        given = {
+            "profile": profile,
+            "date": date,
+            "numbers": numbers(row.format(value)),
+        }
+        write(tmp_path, f"mrc_{name}", "x", **given)
     found = side_by_side(PRINTED, measurements(collect(tmp_path)[0]))[1]
     assert found.ours.number.value == 8.02
     assert found.verdict.tone == "agrees", "spelling does not keep the two apart"
