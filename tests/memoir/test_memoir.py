@@ -37,7 +37,7 @@ def plain(problem, kind, *, lam=0.0, eta0=0.1, eta_step=0.02, batch_size=20, **g
     Of averaged steps, one a row in random order, it is the mean of all W after every
     pass.
     """
-    X = problem.X.toarray() if problem.is_sparse else problem.X
+    X = as_dense(problem.X)
     y = problem.y
     k = problem.k
     rng = np.random.default_rng(given["seed"])
