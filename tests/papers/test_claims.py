@@ -2,7 +2,6 @@
 rests on."""
 
 import json
-import os
 import re
 import sys
 import textwrap
@@ -33,7 +32,6 @@ from helpers import each
 from helpers.oracles import weston_watkins
 
 MARKS = "<!-- the board of claims -->", "<!-- the end of the board -->"
-FOLDER = Path(os.environ.get("WORKBENCH_PAPERS", CHECKOUT.parent / "shared" / "papers"))
 
 
 def between_marks(text, lines):
@@ -254,20 +252,6 @@ def test_decide_makes_what_fits_once_and_judges_again(tmp_path, monkeypatch):
             deciding.undecided("xyz")
     finally:
         read_claims.cache_clear()
-
-
-@pytest.mark.skipif(
-    not FOLDER.is_dir(), reason="WORKBENCH_PAPERS names no folder of the papers"
-)
-@each("paper", PAPERS)
-def test_quotations_are_in_the_papers_word_for_word(paper):
-    def plain(text):  # spaces, and hyphens, which lines break at
-        return re.sub(r"[\s-]+", "", text)
-
-    files = dict(zip(PAPERS, sorted(FOLDER.glob("0*.txt")), strict=True))
-    text = plain(files[paper].read_text("utf-8"))
-    own = [claim.quote for claim in read_claims() if claim.paper == paper]
-    assert not [quote for quote in own if plain(quote) not in text]
 
 
 @each("seed", range(3))
