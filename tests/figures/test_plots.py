@@ -193,9 +193,8 @@ def test_a_run_that_the_clock_ended_is_hollow_and_says_so(ax, reason):
         ax.clear()
         draw(ax, *given)
         assert (point in hollow(ax)) == cut
-        assert (
-            ax.get_legend_handles_labels()[0][0].get_markerfacecolor() != "white" or cut
-        )
+        (first, *_), _ = ax.get_legend_handles_labels()
+        assert first.get_markerfacecolor() != "white" or cut
     said = plots.ended_by_clock(runs)
     limit = reason.replace("processor seconds", "s of CPU time")
     whole = f"{plots.ENDED} ({limit}): 1 of 2 runs of MRC-CCG."

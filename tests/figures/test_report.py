@@ -104,10 +104,8 @@ def test_agreement(case):
     verdict = compare(quantity, paper, ours, runs=20)
     assert (verdict.tone, verdict.amount) == (tone, shown)
     if tone not in ("none", "context"):
-        assert (
-            compare(quantity, paper, ours, caveat="other data", runs=20).tone
-            == "context"
-        )
+        other = compare(quantity, paper, ours, caveat="other data", runs=20)
+        assert other.tone == "context"
 
 
 @each("runs", (2, 3, 10))
@@ -140,11 +138,9 @@ def test_only_like_and_like_is_a_claim():
         (measured(1.0, "s", data="synthetic 9x9x9"), "other data, other machine"),
     ]:
         assert caveat("training time", "dna", HARDWARE, ours) == expected
-    assert caveat("classification error", "dna", "", measured(8.0, timed=False)) == ""
-    assert (
-        caveat("classification error", "dna", "", measured(8.0, cut=2))
-        == "ended by the clock"
-    )
+    error = "classification error", "dna", ""
+    assert caveat(*error, measured(8.0, timed=False)) == ""
+    assert caveat(*error, measured(8.0, cut=2)) == "ended by the clock"
 
 
 @module_fixture
@@ -158,9 +154,8 @@ def committed():
 def given_by(command):
     """Return the notebook of a command, and the parameters that it sets."""
     words = shlex.split(command)
-    assert words[:2] == ["workbench", "figures"] and "--out" in words, (
-        "the committed figures stay"
-    )
+    # With --out the committed figures stay.
+    assert words[:2] == ["workbench", "figures"] and "--out" in words
     pairs = [words[i + 1].split("=", 1) for i, word in enumerate(words) if word == "-p"]
     return find([words[2]])[0], dict(pairs)
 
@@ -230,10 +225,8 @@ def test_the_command_of_a_number_runs_what_it_is_made_of(
 def test_every_printed_number_has_one_standing(committed):
     text = (CHECKOUT / "data" / "reference" / "CLAIMS.md").read_text("utf-8")
     found = counts(committed)
-    assert (
-        f"print {found['printed']} distinct numbers, of which {found['settings']} are"
-        in text
-    )
+    said = f"{found['printed']} distinct numbers, of which {found['settings']} are"
+    assert said in text
     for paper in PAPERS:
         found = counts(row for row in committed if row.names["paper"] == paper)
         names = "results, own, agrees, undecided, differs, no claim".split(", ")
@@ -324,14 +317,11 @@ def test_the_join_loses_no_number_and_the_page_says_all(folder, tmp_path):
     assert by_name["MRC-SUB", "classification error"].ours is None
     ours = by_name["ours", "classification error"]
     assert ours.paper.value is None and ours.note == "not in print"
-    assert [r.names["table"] for r in rows] == ["II"] * 5 + ["1"], (
-        "with the others of its table"
-    )
+    # each with the others of its table
+    assert [r.names["table"] for r in rows] == ["II"] * 5 + ["1"]
     assert rows[-1].printed == "masked"
     page = page_of(folder, tmp_path)
-    assert all(
-        f'alt="{name}' in page for name in ("mrc tables: table", "elsewhere: old")
-    )
+    assert 'alt="mrc tables: table' in page and 'alt="elsewhere: old' in page
     assert all(w in page for w in ("not run", "masked", "fewer rows", "other machine"))
     with refuses("figures: there is no folder"):
         page_of(tmp_path / "nowhere", tmp_path)
@@ -364,9 +354,8 @@ def test_values_are_counted_and_differences_need_a_reason(folder, tmp_path):
     assert said in unescape(page)
     remarks = [remark for r in rows for remark in r.remarks]
     assert "here other partitions" in remarks
-    assert remarks.count(room.NOT_EXPLAINED) == 1, (
-        "of what differs, and of nothing else"
-    )
+    # of what differs, and of nothing else
+    assert remarks.count(room.NOT_EXPLAINED) == 1
     assert "the paper's limits were 200,000 s and 180 GB" in remarks
 
 
@@ -389,21 +378,14 @@ def test_the_better_of_two_measurements_is_shown(tmp_path):
 
 
 def test_a_bad_sidecar_or_picture_is_one_line_and_left_out(folder, tmp_path, capsys):
-    for name, text, said in (
-        ("bad.json", "{", "damaged"),
-        (
-            "bad.json",
-            '{"caption": "x", "numbers": [1]}',
-            "'numbers' is not a list of dict",
-        ),
-        ("bad.json", '{"caption": "x"}', "picture bad.png is missing"),
-        (
-            "bad.json",
-            '{"caption": "x", "proofs": ["../../a/x.npz"]}',
-            "not a file of its own",
-        ),
-        ("old.png", "<svg>", "picture old.png is not a png"),
+    for text, said in (
+        ("{", "damaged"),
+        ('{"caption": "x", "numbers": [1]}', "'numbers' is not a list of dict"),
+        ('{"caption": "x"}', "picture bad.png is missing"),
+        ('{"caption": "x", "proofs": ["../../a/x.npz"]}', "not a file of its own"),
+        ("<svg>", "picture old.png is not a png"),
     ):
+        name = "old.png" if text == "<svg>" else "bad.json"
         (folder / "elsewhere" / name).write_text(text)
         page = page_of(folder, tmp_path)
         *lines, line = capsys.readouterr().out.splitlines()
@@ -429,18 +411,15 @@ def test_proofs_of_figures_are_verified_as_the_page_is_made(
         "workbench.data.fetch_into_cache", lambda *_: pytest.fail("a download")
     )
     page = unescape(page_of(folder, tmp_path))
-    assert (
-        "1 of 4 proofs that figures carry are verified, 2 are <strong>refused</strong>"
-        in page
-    )
-    assert "Weston-Watkins SVM, C=1.0; iris, 105 x 4, 3 classes" in page
-    others = (
+    for words in (
+        "1 of 4 proofs that figures carry are verified, 2 are <strong>refused</strong>",
+        "Weston-Watkins SVM, C=1.0; iris, 105 x 4, 3 classes",
         "1 not verified here",
         "without proof",
         "there is no such file",
         "house16 is not a",
-    )
-    assert all(words in page for words in others)
+    ):
+        assert words in page
 
 
 def test_pages_lead_to_each_other_and_fit_a_phone(folder, tmp_path, browser):
@@ -471,9 +450,8 @@ def test_a_link_filters_the_claims_by_paper_and_verdict(folder, tmp_path, browse
     page_of(folder, tmp_path)
     claims = read_claims()
     verdict = claims[0].verdict
-    shown = (
-        "return [...document.querySelectorAll('.claim')].filter(x => x.offsetParent)"
-    )
+    shown = """return [...document.querySelectorAll('.claim')]
+        .filter(x => x.offsetParent)"""
     for paper, word in (("mrc", ""), ("", verdict), ("mrc", verdict), ("", "")):
         address = (tmp_path / "r.html").as_uri() + f"#c-{token(paper)}-{token(word)}"
         browser.get("about:blank")

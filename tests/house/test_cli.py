@@ -38,10 +38,8 @@ def test_list_is_one_screen_and_describes_each_name(capsys):
 
 def test_run_prints_rows_and_writes_the_trace(capsys, tmp_path):
     path = tmp_path / "trace.jsonl"
-    command = (
-        "run mrc_ccg iris --scale standard --test 0.2 -p eps1=1e-4 -p n_max=50 --gap "
-        "1e-2"
-    )
+    command = "run mrc_ccg iris --scale standard --test 0.2 -p eps1=1e-4 -p n_max=50"
+    command += " --gap 1e-2"
     assert main([*command.split(), "--out", str(path)]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].endswith("n = 120, d = 4, k = 3")

@@ -46,11 +46,9 @@ def last(steps):
 
 
 def kernel_matrix(problem, kernel, gamma):
-    return (
-        rbf_kernel(problem.X, gamma=gamma)
-        if kernel == "rbf"
-        else problem.X @ problem.X.T
-    )
+    if kernel == "rbf":
+        return rbf_kernel(problem.X, gamma=gamma)
+    return problem.X @ problem.X.T
 
 
 def all_outputs(problem, phi):
@@ -288,11 +286,8 @@ def test_sampled_cuts_of_many_classes_do_not_end_too_soon():
     problem = load("text 600x20")  # at C = 100 the first forty cuts show no way down
     settings = {"C": 100.0, "gamma": 0.1 * scale(problem)}
     trace, state = run("cuts_linear_time_fast", problem, parameters=settings)
-    assert (
-        trace.column("primal")[10]
-        == trace.column("primal")[0]
-        > 10 * trace.last["primal"]
-    )
+    primal = trace.column("primal")
+    assert primal[10] == primal[0] > 10 * primal[-1]
     assert state.w.any() and trace.last["violation"] < 0.01
 
 
