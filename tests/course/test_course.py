@@ -69,6 +69,10 @@ class Reader(HTMLParser):
         assert empty or (self.open and self.open.pop() == tag), f"</{tag}>"
 
 
+def page_of(path, lessons=(), **options):
+    return course.page(course.read(path), path, lessons, **options)
+
+
 def local(links):
     """Return the files that links name."""
     return {x.partition("#")[0] for x in links if not x.startswith(("https:", "#"))}
@@ -95,7 +99,7 @@ def sound(text):
 @each_path(LESSONS + SHEETS)
 def test_every_lesson_and_cheat_sheet_becomes_a_sound_page(path):
     cells = course.read(path).cells
-    text = course.page(course.read(path), path, LESSONS)
+    text = page_of(path, LESSONS)
     read = sound(text)
     prose = "\n".join(cell.source for cell in cells if cell.cell_type == "markdown")
     found = PARTS.finditer(re.sub(r"\]\([^()\s]+\)", "]", prose))
@@ -130,7 +134,7 @@ def test_every_plot_has_the_words_that_read_it(path):
 def test_the_contents_name_the_lessons_and_search_plain_words():
     found = []
     for path in (LESSONS[0], SHEETS[0], SYLLABUS):
-        text = course.page(course.read(path), path, [])
+        text = page_of(path)
         found += course.passages(f"{path.stem}.html", text)
         anchors = {f"{path.stem}.html#{each}" for each in ["", *sound(text).ids]}
         assert {link for link, _, _ in found if link.startswith(path.stem)} <= anchors
@@ -146,7 +150,7 @@ def test_the_contents_name_the_lessons_and_search_plain_words():
 
 def test_the_glossary_is_in_order_and_every_lesson_links_to_it():
     path = course.LEARN / "glossary.md"
-    sound(course.page(course.read(path), path, []))
+    sound(page_of(path))
     rows = re.findall(
         r"^\| (.+?) \| (.*?)\| (.+) \| .+ \| (.+) \|$", path.read_text(), re.M
     )
@@ -242,9 +246,7 @@ def test_keys_turn_the_slides_and_a_run_plays(browser, recorded, tmp_path):
 def test_every_link_of_the_students_folder_stays_in_it():
     """Links of notebooks, of the pages beside them, and of the README."""
     beside = {
-        path.name.replace(".md", ".html"): course.page(
-            course.read(path), path, [], copies=True
-        )
+        path.name.replace(".md", ".html"): page_of(path, copies=True)
         for path in course.texts()
     }
     inside = {path.name for path in LESSONS} | {*beside, *course.students()}
@@ -399,7 +401,7 @@ def test_a_copy_for_colab_is_set_up_again_after_a_restart(monkeypatch):
 def test_pages_fit_their_window_and_search_from_files(browser, tmp_path):
     found = []
     for path in (*LESSONS, SYLLABUS):
-        text = course.page(course.read(path), path, LESSONS)
+        text = page_of(path, LESSONS)
         (tmp_path / f"{path.stem}.html").write_text(text, "utf-8")
         found += course.passages(f"{path.stem}.html", text)
     (tmp_path / "index.html").write_text(
@@ -433,7 +435,7 @@ def test_pages_fit_their_window_and_search_from_files(browser, tmp_path):
 def test_every_cheat_sheet_prints_on_one_page(tmp_path, monkeypatch):
     pages = [tmp_path / f"{path.stem}.html" for path in SHEETS]
     for path, page in zip(SHEETS, pages):
-        page.write_text(course.page(course.read(path), path, []))
+        page.write_text(page_of(path))
     if (said := course.pdf(pages)).startswith("no PDF: none of chromium, "):
         pytest.skip(said)
     assert not said
