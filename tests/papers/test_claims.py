@@ -186,49 +186,55 @@ missing = {second = "run"}
 '''
 
 
-def test_a_readers_runs_count_as_ours_do(tmp_path, monkeypatch):
-    (tmp_path / "claims.toml").write_text(ENTRY)
-    monkeypatch.setattr(module, "PRINTED", tmp_path)
-    folders = [tmp_path / name for name in ("ours", "none", "the reader's")]
-    monkeypatch.setattr(module, "CHECKOUT", folders[0])
-    monkeypatch.setattr(module, "sources", lambda: folders)
-    verdicts = []
-    for folder, name in ((folders[0], "first"), (folders[2], "second")):
-        path = folder / "figures" / "a" / "b.json"
-        path.parent.mkdir(parents=True)
-        numbers = [{"cell": name, "value": 0.5}]
-        path.write_text(json.dumps({"numbers": numbers}))
-        if name == "first":  # the reader's lacks these tables
-            for table in "cd":
-                path.with_stem(table).write_text(json.dumps({"numbers": numbers}))
-        verdicts += [claim.verdict for claim in module.read_claims.__wrapped__()]
-    assert verdicts == ["not decided", "holds"]
+def sidecar(folder, name, *names, **more):
+    """Write the sidecar of figure a/name, whose numbers are one half in these cells."""
+    path = folder / "figures" / "a" / f"{name}.json"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    numbers = [{"cell": cell, "value": 0.5} for cell in names]
+    path.write_text(json.dumps({"numbers": numbers} | more))
+
+
+@pytest.fixture
+def board(tmp_path, monkeypatch):
+    """Return a function that writes claims and says which folders have results."""
+
+    def write(entries, *folders):
+        (tmp_path / "claims.toml").write_text(entries)
+        monkeypatch.setattr(module, "PRINTED", tmp_path)
+        monkeypatch.setattr(module, "CHECKOUT", folders[0])
+        monkeypatch.setattr(module, "sources", lambda: folders)
+
+    return write
+
+
+def test_a_readers_runs_count_as_ours_do(tmp_path, board):
+    ours, none, readers = (tmp_path / name for name in ("ours", "none", "the reader's"))
+    board(ENTRY, ours, none, readers)
+    for table in "bcd":
+        sidecar(ours, table, "first")
+    (before,) = module.read_claims.__wrapped__()
+    sidecar(readers, "b", "second")  # without the other tables
+    (after,) = module.read_claims.__wrapped__()
+    assert (before.verdict, after.verdict) == ("not decided", "holds")
 
 
 DECIDED = ENTRY + 'decide = "a"\nminutes = 30\n'
 LATER = DECIDED.replace('"c"', '"d"').replace('"a"', '"z"')
 
 
-def test_decide_makes_what_fits_once_and_judges_again(tmp_path, monkeypatch):
+def test_decide_makes_what_fits_once_and_judges_again(tmp_path, board, monkeypatch):
+    decided = tmp_path / "decided"
+
     def make(names, profile, say):
         made.append((*names, profile))
-        path = tmp_path / "decided" / "figures" / "a" / "b.json"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        numbers = [{"cell": name, "value": 0.5} for name in ("first", "second")]
-        sidecar = {"numbers": numbers, "machine": {"cpu": "M"}, "date": "2020-01-02T"}
-        path.write_text(json.dumps(sidecar))
-        path.with_stem("c").write_text(json.dumps(sidecar))
+        given = {"machine": {"cpu": "M"}, "date": "2020-01-02T"}
+        for table in "bc":
+            sidecar(decided, table, "first", "second", **given)
         return ["z"] if names == ["z"] else []
 
-    shared = tmp_path / "figures" / "a" / "d.json"
-    shared.parent.mkdir(parents=True)
-    shared.write_text(json.dumps({"numbers": [{"cell": "shared"}]}))
+    sidecar(tmp_path, "d", "shared")
     twice = DECIDED.replace('"c"', '"c, the same notebook"')
-    (tmp_path / "claims.toml").write_text(DECIDED + twice + LATER)
-    monkeypatch.setattr(module, "PRINTED", tmp_path)
-    monkeypatch.setattr(module, "CHECKOUT", tmp_path)
-    folders = [tmp_path, tmp_path / "decided"]
-    monkeypatch.setattr(module, "sources", lambda: folders)
+    board(DECIDED + twice + LATER, tmp_path, decided)
     monkeypatch.setattr(deciding, "make", make)
     read_claims.cache_clear()
     try:
