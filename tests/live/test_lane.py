@@ -93,7 +93,8 @@ def test_a_lane_plays_until_it_is_told_otherwise_or_ends(iris):
 
 def test_a_lane_plays_at_most_one_round_beyond_its_budget(iris):
     rows = Lane("ww_walrus", iris, {}).play(60.0, budget=1e-3)
-    assert rows[-2]["seconds"] < 1e-3 <= rows[-1]["seconds"]
+    assert all(row["seconds"] < 1e-3 for row in rows[:-1])
+    assert rows[-1]["seconds"] >= 1e-3
 
 
 def test_a_gap_closes_in_relation_to_its_bound():
