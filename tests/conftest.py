@@ -1,7 +1,6 @@
 """Fixtures of several test files: small problems, clocks, interrupts, notebooks,
 browsers."""
 
-import ast
 import io
 import json
 import shutil
@@ -153,34 +152,20 @@ def execute():
     """Return a runner of notebooks in this process: a kernel's start takes longer than
     most run.
 
-    It returns each code cell with what it printed, the number of its figures, and its
-    value, and calls ``after(cell, namespace)`` behind each.
+    It returns each code cell with what it printed and the number of its figures, and
+    calls ``after(cell, namespace)`` behind each.
     """
-
-    def value(source, name, namespace):
-        tree = ast.parse(source)
-        last = (
-            tree.body.pop().value
-            if tree.body and isinstance(tree.body[-1], ast.Expr)
-            else None
-        )
-        exec(compile(tree, name, "exec"), namespace)
-        return last and eval(compile(ast.Expression(last), name, "eval"), namespace)
 
     def run(path, values=(), after=lambda cell, namespace: None):
         namespace = {"__name__": "__main__", "display": print}
         ran = []
         notebook = path if isinstance(path, dict) else nbformat.read(path, as_version=4)
         with matplotlib.rc_context():
-            for number, cell in enumerate(notebook.cells):
+            for cell in notebook.cells:
                 if cell.cell_type == "code":
                     with redirect_stdout(io.StringIO()) as printed:
-                        shown = value(
-                            cell.source, f"cell {cell.get('id', number)}", namespace
-                        )
-                    ran.append(
-                        (cell, printed.getvalue(), len(plt.get_fignums()), shown)
-                    )
+                        exec(compile(cell.source, f"cell {cell.id}", "exec"), namespace)
+                    ran.append((cell, printed.getvalue(), len(plt.get_fignums())))
                     plt.close("all")
                     after(cell, namespace)
                 if "parameters" in {cell.id, *cell.metadata.get("tags", [])}:
@@ -238,15 +223,20 @@ def dask(tmp_path_factory):
         time.sleep(0.05)
     yield json.loads(contact.read_text())["address"], start
     for process in processes:
-        family = (
-            psutil.Process(process.pid).children(recursive=True)
-            if process.poll() is None
-            else []
-        )
+        family = []
+        if process.poll() is None:
+            family = psutil.Process(process.pid).children(recursive=True)
         process.kill()  # a nanny first, or it starts its worker again
         for child in family:
             child.kill()
         process.wait()
+
+
+OPTIONS = """
+headless=new no-sandbox disable-gpu disable-quic no-first-run disable-sync
+disable-background-networking disable-component-update disable-dev-shm-usage
+window-size=1280,800
+"""
 
 
 @pytest.fixture(scope="session")
@@ -262,14 +252,7 @@ def browser():
         pytest.skip("needs chromium and chromedriver on the path")
     options = webdriver.ChromeOptions()
     options.binary_location = chromium
-    for option in (
-        *"headless=new no-sandbox disable-gpu disable-quic no-first-run".split(),
-        "disable-background-networking",
-        "disable-component-update",
-        "disable-sync",
-        "disable-dev-shm-usage",
-        "window-size=1280,800",
-    ):
+    for option in OPTIONS.split():
         options.add_argument(f"--{option}")
     options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
     chrome = webdriver.Chrome(options=options, service=Service(driver))

@@ -30,6 +30,7 @@ from workbench.live.replay import MIME, SCRIPT, Replay, hashed, record
 
 LESSONS = course.lessons()
 SHEETS = course.sheets()
+PAGES = {f"{path.stem}.html" for path in LESSONS + SHEETS}
 HEADINGS = "Problem Dual Update Cost Certificate".split()
 HEADINGS += ["When to use it (and when not)", "Here"]
 EMPTY = {*"br hr img input link meta".split()}
@@ -47,12 +48,12 @@ class Reader(HTMLParser):
         self.links = []
         self.tags = []
         self.feed(text)
-        assert not self.open, self.open
+        assert not self.open and len({*self.ids}) == len(self.ids)
 
     def handle_starttag(self, tag, attributes):
         given = dict(attributes)
-        assert tag not in ("iframe", "object", "embed"), tag
-        assert not any(name.startswith("on") for name in given), given
+        assert tag not in ("iframe", "object", "embed")
+        assert not any(name.startswith("on") for name in given)
         if tag in "p div pre table details ul ol h2 section".split():
             assert "p" not in self.open, f"<{tag}> in a <p>"
         assert (given.get("src") or "data:").startswith("data:")
@@ -68,24 +69,28 @@ class Reader(HTMLParser):
         assert empty or (self.open and self.open.pop() == tag), f"</{tag}>"
 
 
+def page_of(path, lessons=(), **options):
+    return course.page(course.read(path), path, lessons, **options)
+
+
+def local(links):
+    """Return the files that links name."""
+    return {x.partition("#")[0] for x in links if not x.startswith(("https:", "#"))}
+
+
 def sound(text):
     """Return a page as read, after what must be true of every page."""
     page = Reader(text)
-    assert len(set(page.ids)) == len(page.ids) and page.tags.count("h1") == 1
+    assert page.tags.count("h1") == 1
     assert {link[1:] for link in page.links if link.startswith("#")} <= set(page.ids)
-    known = {f"{path.stem}.html" for path in LESSONS + SHEETS} | {"index.html"}
+    known = PAGES | {"index.html", "syllabus.html", "glossary.html"}
     known |= {f"students/{path.name}" for path in LESSONS}
-    known |= {"syllabus.html", "glossary.html"}
     known |= {f"{path.stem}.html" for path in decks.decks()}
-    local = {
-        x.partition("#")[0] for x in page.links if not x.startswith(("https:", "#"))
-    }
-    assert local <= known
+    assert local(page.links) <= known
     scripts = re.findall(r"<script>(.*?)</script>", text, flags=re.DOTALL)
     assert scripts in ([], [SCRIPT], [course.SEARCH])
-    assert [hashed(text) for text in scripts] == re.findall(
-        r"script-src '([^']*)';", text
-    )
+    hashes = re.findall(r"script-src '([^']*)';", text)
+    assert [*map(hashed, scripts)] == hashes
     text = re.sub(r"<script.*?</script>", "", text, flags=re.DOTALL)
     assert not re.search(r"@import|url\(|\$\$", text)
     return page
@@ -94,28 +99,22 @@ def sound(text):
 @each_path(LESSONS + SHEETS)
 def test_every_lesson_and_cheat_sheet_becomes_a_sound_page(path):
     cells = course.read(path).cells
-    text = course.page(course.read(path), path, LESSONS)
+    text = page_of(path, LESSONS)
     read = sound(text)
     prose = "\n".join(cell.source for cell in cells if cell.cell_type == "markdown")
     found = PARTS.finditer(re.sub(r"\]\([^()\s]+\)", "]", prose))
     formulas = sum(bool(m["display"] or m["inline"]) for m in found)
     made = re.findall(r"<math.*?</math>", text)
     assert len(made) >= formulas >= 5
-    assert not [
-        x for x in made if re.search(r"[\\$]", re.sub("<mo[^>]*>∖</mo>", "", x))
-    ]
+    assert not re.search(r"[\\$]", re.sub("<mo[^>]*>∖</mo>", "", "".join(made)))
     solutions = sum("solution" in cell.metadata.get("tags", ()) for cell in cells)
     assert text.count("<summary>Solution</summary>") == solutions
     if path in SHEETS:
         assert re.findall(r"^## (.+)$", prose, flags=re.M) == HEADINGS
     else:
         at = LESSONS.index(path)
-        neighbours = [
-            p.stem + ".html" for p in LESSONS[max(at - 1, 0) : at + 2] if p != path
-        ]
-        assert [link for link in read.links if link in neighbours][
-            -len(neighbours) :
-        ] == neighbours
+        near = [p.stem + ".html" for p in LESSONS[max(at - 1, 0) : at + 2] if p != path]
+        assert [link for link in read.links if link in near][-len(near) :] == near
         assert text.partition("</nav>")[0].count("<li>") == read.tags.count("h2") > 2
         assert course.heading(path)[1] and "](https://" in prose
 
@@ -135,13 +134,12 @@ def test_every_plot_has_the_words_that_read_it(path):
 def test_the_contents_name_the_lessons_and_search_plain_words():
     found = []
     for path in (LESSONS[0], SHEETS[0], SYLLABUS):
-        text = course.page(course.read(path), path, [])
+        text = page_of(path)
         found += course.passages(f"{path.stem}.html", text)
         anchors = {f"{path.stem}.html#{each}" for each in ["", *sound(text).ids]}
         assert {link for link, _, _ in found if link.startswith(path.stem)} <= anchors
     words = "".join(word for _, _, word in found)
-    assert len(found) > 15
-    assert "derive" in words
+    assert len(found) > 15 and "derive" in words
     assert not re.search(r"[<$\\]|def |∑", words)
     text = course.page(new_notebook(), None, LESSONS, found)
     assert sound(text).tags.count("h2") == 10 and text.count("Time: ") == len(LESSONS)
@@ -152,7 +150,7 @@ def test_the_contents_name_the_lessons_and_search_plain_words():
 
 def test_the_glossary_is_in_order_and_every_lesson_links_to_it():
     path = course.LEARN / "glossary.md"
-    sound(course.page(course.read(path), path, []))
+    sound(page_of(path))
     rows = re.findall(
         r"^\| (.+?) \| (.*?)\| (.+) \| .+ \| (.+) \|$", path.read_text(), re.M
     )
@@ -160,7 +158,7 @@ def test_the_glossary_is_in_order_and_every_lesson_links_to_it():
     assert len(terms) > 40 and terms == sorted(set(terms))
     linked = {name for *_, links in rows for name in re.findall(r"\((\w+)\.", links)}
     lessons = {each.stem for each in LESSONS if each.parent == course.LEARN}
-    assert linked == lessons, linked ^ lessons
+    assert linked == lessons
     for lesson in lessons:
         cells = course.read(course.LEARN / f"{lesson}.ipynb").cells
         assert "](glossary.md)" in cells[-1].source
@@ -198,9 +196,9 @@ def test_the_instructor_has_what_students_have_not(tmp_path):
     assert "<li><p>Only one-vs-rest</p>" in deck  # an answer of the quiz
     assert not re.search(r"Exercise 1|def ww_loss|src=\"https?:", deck)
     papers = [(tmp_path / f"exam_{i}.md").read_text() for i in (1, 2)]
-    asked = [set(re.split(r"^\d+\. ", text, flags=re.M)[1:]) for text in papers]
-    assert len(asked[0]) == len(asked[1]) == 10 and not asked[0] & asked[1]
-    assert not any("Answer" in text for text in papers)
+    one, other = (re.split(r"^\d+\. ", text, flags=re.M)[1:] for text in papers)
+    assert len(one) == len(other) == 10 and len({*one, *other}) == 20
+    assert "Answer" not in "".join(papers)
     assert (tmp_path / "exam_1_answers.html").read_text().count("<math") > 40
     assert (tmp_path / "exam_1_answers.md").read_text().count("*Answer.*") == 10
 
@@ -217,10 +215,7 @@ def recorded():
 @each_path(decks.decks())
 def test_a_deck_asks_shows_derives_plays_and_asks_again(path, recorded):
     text = decks.deck(path, recorded)
-    known = {f"{p.stem}.html" for p in LESSONS + SHEETS}
-    read = Reader(text)
-    assert len(set(read.ids)) == len(read.ids)
-    assert {link for link in read.links if link[0] != "#"} <= known
+    assert {link for link in Reader(text).links if link[0] != "#"} <= PAGES
     assert hashed(decks.SCRIPT) in text and "://" not in text.split("<script")[0]
     first, picture, *derived, run, quiz = text.split("<section>")[1:]
     assert (first.count("<h1"), first.count("?")) == (1, 1)
@@ -251,9 +246,7 @@ def test_keys_turn_the_slides_and_a_run_plays(browser, recorded, tmp_path):
 def test_every_link_of_the_students_folder_stays_in_it():
     """Links of notebooks, of the pages beside them, and of the README."""
     beside = {
-        path.name.replace(".md", ".html"): course.page(
-            course.read(path), path, [], copies=True
-        )
+        path.name.replace(".md", ".html"): page_of(path, copies=True)
         for path in course.texts()
     }
     inside = {path.name for path in LESSONS} | {*beside, *course.students()}
@@ -263,9 +256,8 @@ def test_every_link_of_the_students_folder_stays_in_it():
             if cell.cell_type == "markdown":
                 links += [m["target"] for m in PARTS.finditer(cell.source)]
     links += [link for text in beside.values() for link in Reader(text).links]
-    local = {link.partition("#")[0] for link in filter(None, links)} - {""}
-    local = {link for link in local if not link.startswith("https:")}
-    assert "glossary.html" in local and local <= inside, local - inside
+    found = local(filter(None, links))
+    assert "glossary.html" in found and not found - inside
 
 
 @slow
@@ -301,9 +293,7 @@ def test_the_students_folder_runs_without_a_checkout(tmp_path):
 
 @slow
 def test_plots_appear_although_a_server_sets_a_backend():
-    drawn = (
-        "import matplotlib.pyplot as plt\nfrom checks import exercise\nplt.plot([0])"
-    )
+    drawn = "import matplotlib.pyplot as plt\nimport checks.exercise\nplt.plot([0])"
     notebook = new_notebook(cells=[new_code_cell(drawn)])
     learn = {"metadata": {"path": str(course.LEARN)}}
     client = course.NotebookClient(notebook, resources=learn)
@@ -339,8 +329,7 @@ def test_marking_counts_what_a_student_found_wherever_it_stands():
     assert said[0] == "the answer was taken from the lesson, with `given`"
     assert said[1].startswith("right") and said[2].startswith("in another cell: right")
     assert said[3].startswith("not yet") and "NameError" in said[4]
-    refused = [str(cell.get("outputs")) for cell in notebook.cells if cell is fifth]
-    assert "no lesson is read while one is marked" in refused[0]
+    assert "no lesson is read while one is marked" in str(fifth.outputs)
     line = marking.feedback(done.marks)
     assert line.startswith("1: the answer was taken") and "2: " not in line
     counts = [row[2:6] for row in marking.items([done, done])]
@@ -379,19 +368,18 @@ def test_a_notebook_that_cannot_be_marked_does_not_stop_others(
     head, *rows = csv.reader(capsys.readouterr().out.splitlines())
     assert head == marking.COLUMNS and items.read_text().count("sum_over_rows") == 5
     cut, died, strange, row = rows
-    assert cut[0] == "cut off.ipynb" and "NotJSONError" in cut[-1]
-    assert died[0] == "dead.ipynb" and "DeadKernelError" in died[-1]
-    assert strange[0] == "foreign.ipynb"
+    names = [name for name, *_ in rows]
+    assert names == [f"{n}.ipynb" for n in ("cut off", "dead", "foreign", "loops")]
+    assert "NotJSONError" in cut[-1] and "DeadKernelError" in died[-1]
     assert "has no exercise of any lesson" in strange[-1]
-    assert row[:3] == ["loops.ipynb", "sum_over_rows", "0.00"]
+    assert row[1:3] == ["sum_over_rows", "0.00"]
     assert row[5:7] == ["1", "3"] and "the cell is missing" in row[7]
     assert row[8:] == ["check_bound = ...", ""]
 
 
 def test_a_copy_for_colab_is_set_up_again_after_a_restart(monkeypatch):
-    cell = (
-        course.student_copy(LESSONS[0], colab="https://example.org/w").cells[1].source
-    )
+    copy = course.student_copy(LESSONS[0], colab="https://example.org/w")
+    cell = copy.cells[1].source
     ran = []
     folders = []
     monkeypatch.setattr("os.path.isdir", lambda folder: bool(ran))
@@ -403,9 +391,8 @@ def test_a_copy_for_colab_is_set_up_again_after_a_restart(monkeypatch):
     monkeypatch.setitem(sys.modules, "google.colab", sys)
     for _ in range(2):
         exec(cell, notebook)
-    assert "https://example.org/w " in ran[0]
-    assert ran[1].startswith("pip install")
-    assert not ran[2:]
+    clone, install = ran
+    assert "https://example.org/w " in clone and install.startswith("pip install")
     assert folders == 2 * ["/content/workbench/notebooks/learn"]
     assert sys.path == 2 * ["/content/workbench"]
 
@@ -414,7 +401,7 @@ def test_a_copy_for_colab_is_set_up_again_after_a_restart(monkeypatch):
 def test_pages_fit_their_window_and_search_from_files(browser, tmp_path):
     found = []
     for path in (*LESSONS, SYLLABUS):
-        text = course.page(course.read(path), path, LESSONS)
+        text = page_of(path, LESSONS)
         (tmp_path / f"{path.stem}.html").write_text(text, "utf-8")
         found += course.passages(f"{path.stem}.html", text)
     (tmp_path / "index.html").write_text(
@@ -448,7 +435,7 @@ def test_pages_fit_their_window_and_search_from_files(browser, tmp_path):
 def test_every_cheat_sheet_prints_on_one_page(tmp_path, monkeypatch):
     pages = [tmp_path / f"{path.stem}.html" for path in SHEETS]
     for path, page in zip(SHEETS, pages):
-        page.write_text(course.page(course.read(path), path, []))
+        page.write_text(page_of(path))
     if (said := course.pdf(pages)).startswith("no PDF: none of chromium, "):
         pytest.skip(said)
     assert not said

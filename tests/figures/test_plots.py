@@ -30,6 +30,10 @@ def trace(**columns):
     return Trace({"solver": "mrc_ccg", "parameters": {}}, rows)
 
 
+def texts(words):
+    return [word.get_text() for word in words]
+
+
 @pytest.fixture
 def ax():
     figure, ax = plt.subplots()
@@ -40,19 +44,13 @@ def ax():
 def test_every_solver_has_its_own_label_and_colour():
     looks = [style.look(name) for name in SOLVERS]
     assert len({look.label for look in looks}) == len(SOLVERS)
-    assert [look.colour for look in looks] == [
-        solver.colour for solver in SOLVERS.values()
-    ]
-    others = {
-        to_hex(style.look("a data set", i).colour) for i in range(len(style.PALETTE))
-    }
-    assert len(others) == len(style.PALETTE)
+    assert [look.colour for look in looks] == [s.colour for s in SOLVERS.values()]
+    count = len(style.PALETTE)
+    others = {to_hex(style.look("a data set", i).colour) for i in range(count)}
+    assert len(others) == count
     assert not others & {to_hex(look.colour) for look in looks}
     for one, other in combinations(looks, 2):
-        assert np.linalg.norm(cielab(one.colour) - cielab(other.colour)) > 9.5, (
-            one,
-            other,
-        )
+        assert np.linalg.norm(cielab(one.colour) - cielab(other.colour)) > 9.5
 
 
 def test_a_curve_is_a_step_function_on_a_common_grid():
@@ -60,16 +58,9 @@ def test_a_curve_is_a_step_function_on_a_common_grid():
     second = (np.array([2.0, 4.0]), np.array([20.0, 40.0]))
     grid, values = curves.on_grid([first, second])
     assert grid[0] == 2.0 and grid[-1] == 4.0
-    at = {
-        2.0: (10, 20),
-        2.9999: (10, 20),
-        3.0: (30, 20),
-        3.9999: (30, 20),
-        4.0: (30, 40),
-    }
-    for x, expected in at.items():
-        column = values[:, np.searchsorted(grid, x, side="right") - 1]
-        assert tuple(column) == expected, x
+    at = np.searchsorted(grid, [2.0, 2.9999, 3.0, 3.9999, 4.0], side="right") - 1
+    assert values[0, at].tolist() == [10, 10, 30, 30, 30]
+    assert values[1, at].tolist() == [20, 20, 20, 20, 40]
     x = np.linspace(0.0, 50.0, 5000)  # long curves are thinned, but keep their ends
     grid, values = curves.on_grid([(x, x)])
     assert len(grid) <= 402 and (grid[0], grid[-1], values[0, -1]) == (0.0, 50.0, 50.0)
@@ -109,7 +100,7 @@ def test_the_axes_of_convergence_are_logarithmic_and_named(drawn):
     plots.convergence(ax, {"mrc_ccg": runs})
     assert ax.get_xlabel() == "solver time (s)"
     ax.figure.draw_without_rendering()  # within a decade the axis has numbers, too
-    assert [tick.get_text() for tick in ax.get_xticklabels()].count("2") == 1
+    assert texts(ax.get_xticklabels()).count("2") == 1
 
 
 def test_convergence_skips_rows_without_a_value_and_lifts_zeros(ax):
@@ -165,8 +156,7 @@ def test_scaling_fits_the_exponent_of_the_finished_sizes(ax):
     scaling_plots.over(ax, done, "n", "seconds", by="data")
     assert ax.lines[0].get_xdata().tolist() == SIZES
     assert ax.lines[0].get_ydata() == approx([1e-3 * n**1.5 for n in SIZES])
-    ticks = [tick.get_text() for tick in ax.get_xticklabels()]
-    assert ticks == ["10", "40", "100", "1,000"]
+    assert texts(ax.get_xticklabels()) == ["10", "40", "100", "1,000"]
 
 
 def hollow(ax):
@@ -193,9 +183,8 @@ def test_a_run_that_the_clock_ended_is_hollow_and_says_so(ax, reason):
         ax.clear()
         draw(ax, *given)
         assert (point in hollow(ax)) == cut
-        assert (
-            ax.get_legend_handles_labels()[0][0].get_markerfacecolor() != "white" or cut
-        )
+        (first, *_), _ = ax.get_legend_handles_labels()
+        assert first.get_markerfacecolor() != "white" or cut
     said = plots.ended_by_clock(runs)
     limit = reason.replace("processor seconds", "s of CPU time")
     whole = f"{plots.ENDED} ({limit}): 1 of 2 runs of MRC-CCG."
@@ -207,33 +196,25 @@ def test_small_plots_have_no_spare_axes_and_plain_numbers():
     assert axes.shape == (2, 3) and len(figure.axes) == 4
     axes[0, 0].set(xscale="log", xlim=(900, 9000))
     style.plain_log(axes[0, 0].xaxis)
-    assert {"1,000", "2,000", "5,000"} < {
-        t.get_text() for t in axes[0, 0].get_xticklabels()
-    }
+    assert {"1,000", "2,000", "5,000"} < {*texts(axes[0, 0].get_xticklabels())}
 
 
 def test_ours_and_the_papers_are_drawn_side_by_side(ax):
-    ours = measured(
-        "mrc", ["II", "V"], "pulsar", "MRC-CCG", "training time", [1.0, 3.0], "s"
-    )
-    ours += measured("mrc", ["II"], "pulsar", "MRC-LP", "training time", [], "s")
-    assert [(row["table"], row["value"]) for row in ours] == [
-        ("II", 2.0),
-        ("V", 2.0),
-        ("II", None),
-    ]
+    def times(tables, method, values, **given):
+        cell = "pulsar", method, "training time"
+        return measured("mrc", tables, *cell, values, "s", **given)
+
+    ours = times(["II", "V"], "MRC-CCG", [1.0, 3.0]) + times(["II"], "MRC-LP", [])
+    found = [(row["table"], row["value"]) for row in ours]
+    assert found == [("II", 2.0), ("V", 2.0), ("II", None)]
     assert ours[0]["spread"] == approx(np.sqrt(2)) and ours[2]["runs"] == 0
-    ours += measured(
-        "mrc", ["II"], "pulsar", "MRC-SUB", "training time", [60.0], "s", cut=1
-    )
+    ours += times(["II"], "MRC-SUB", [60.0], cut=1)
     beside(ax, ours, printed("mrc"), "training time")
     drawn = [(line.get_marker(), x) for line in ax.lines for x in line.get_xdata()]
     assert sorted(x for mark, x in drawn if mark == "|") == [7.2, 70.0, 250.0]
     assert [x for mark, x in drawn if mark == style.look("mrc_ccg").marker] == [2.0]
     assert [x for x, _ in hollow(ax)] == [60.0]
-    assert [tick.get_text() for tick in ax.get_yticklabels() if tick.get_text()] == [
-        "pulsar"
-    ]
+    assert [*filter(None, texts(ax.get_yticklabels()))] == ["pulsar"]
 
 
 def cielab(colour):
@@ -271,9 +252,9 @@ def test_runs_become_a_tidy_frame():
 def test_a_heat_map_brackets_what_the_clock_ended(ax):
     table = pd.DataFrame([[1.0, 1e-9], [20.0, 3.0]], index=[0.1, 0.2], columns=[5, 6])
     heat_maps.heat_map(ax, table, log=True, cut=table > 10, floor=1e-6)
-    assert [text.get_text() for text in ax.texts] == ["1", "< 1e-06", "(20)", "3"]
-    assert [tick.get_text() for tick in ax.get_yticklabels()] == ["0.1", "0.2"]
-    assert [tick.get_text() for tick in ax.get_xticklabels()] == ["5", "6"]
+    assert texts(ax.texts) == ["1", "< 1e-06", "(20)", "3"]
+    assert texts(ax.get_yticklabels()) == ["0.1", "0.2"]
+    assert texts(ax.get_xticklabels()) == ["5", "6"]
     plots.band(ax, pd.DataFrame({"low": [1], "median": [2], "high": [4]}), color="red")
     assert ax.lines[0].get_ydata().tolist() == [2]
     tables = {"time": table, "error": table / 1000}

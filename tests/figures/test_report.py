@@ -104,10 +104,8 @@ def test_agreement(case):
     verdict = compare(quantity, paper, ours, runs=20)
     assert (verdict.tone, verdict.amount) == (tone, shown)
     if tone not in ("none", "context"):
-        assert (
-            compare(quantity, paper, ours, caveat="other data", runs=20).tone
-            == "context"
-        )
+        other = compare(quantity, paper, ours, caveat="other data", runs=20)
+        assert other.tone == "context"
 
 
 @each("runs", (2, 3, 10))
@@ -140,11 +138,9 @@ def test_only_like_and_like_is_a_claim():
         (measured(1.0, "s", data="synthetic 9x9x9"), "other data, other machine"),
     ]:
         assert caveat("training time", "dna", HARDWARE, ours) == expected
-    assert caveat("classification error", "dna", "", measured(8.0, timed=False)) == ""
-    assert (
-        caveat("classification error", "dna", "", measured(8.0, cut=2))
-        == "ended by the clock"
-    )
+    error = "classification error", "dna", ""
+    assert caveat(*error, measured(8.0, timed=False)) == ""
+    assert caveat(*error, measured(8.0, cut=2)) == "ended by the clock"
 
 
 @module_fixture
@@ -158,9 +154,8 @@ def committed():
 def given_by(command):
     """Return the notebook of a command, and the parameters that it sets."""
     words = shlex.split(command)
-    assert words[:2] == ["workbench", "figures"] and "--out" in words, (
-        "the committed figures stay"
-    )
+    # With --out the committed figures stay.
+    assert words[:2] == ["workbench", "figures"] and "--out" in words
     pairs = [words[i + 1].split("=", 1) for i, word in enumerate(words) if word == "-p"]
     return find([words[2]])[0], dict(pairs)
 
@@ -230,10 +225,8 @@ def test_the_command_of_a_number_runs_what_it_is_made_of(
 def test_every_printed_number_has_one_standing(committed):
     text = (CHECKOUT / "data" / "reference" / "CLAIMS.md").read_text("utf-8")
     found = counts(committed)
-    assert (
-        f"print {found['printed']} distinct numbers, of which {found['settings']} are"
-        in text
-    )
+    said = f"{found['printed']} distinct numbers, of which {found['settings']} are"
+    assert said in text
     for paper in PAPERS:
         found = counts(row for row in committed if row.names["paper"] == paper)
         names = "results, own, agrees, undecided, differs, no claim".split(", ")
@@ -272,38 +265,33 @@ def write(folder, notebook, name, **record):
         "caption": f"The caption of {name}. And more.",
         "profile": "quick",
         "timed": True,
+        "machine": {"cpu": "EPYC"},
+        "date": "2026-01-01",
     }
-    text = json.dumps(
-        usual | {"machine": {"cpu": "EPYC"}, "date": "2026-01-01"} | record
-    )
-    (folder / f"{name}.json").write_text(text)
+    (folder / f"{name}.json").write_text(json.dumps(usual | record))
+
+
+FIELDS = [*room.KEYS, *"data value unit spread runs reason cut".split()]
+
+
+def numbers(lines):
+    """Return the rows of a sidecar; what is left empty is None."""
+    frame = pd.read_csv(io.StringIO(lines), sep="|", names=FIELDS)
+    return json.loads(frame.to_json(orient="records"))
+
+
+MEASURED = """
+mrc|II|dna|MRC-CCG|training time||dna|14|s||5||
+mrc|II|dna|MRC-CCG|classification error||dna|0.08||0.001|3|fewer rows|
+mrc|II|dna|ours|classification error||synthetic 9x9x9|5|%|0.001|3|fewer rows|
+"""
 
 
 @pytest.fixture
 def folder(tmp_path):
     """Return a folder of figures, one of them with measurements."""
-    row = {
-        "paper": "mrc",
-        "table": "II",
-        "dataset": "dna",
-        "method": "MRC-CCG",
-        "data": "dna",
-    }
-    time = row | {"quantity": "training time", "value": 14.0, "unit": "s", "runs": 5}
-    error = row | {
-        "quantity": "classification error",
-        "value": 0.08,
-        "reason": "fewer rows",
-    }
-    error |= {"spread": 0.001, "runs": 3}
-    other = error | {
-        "method": "ours",
-        "value": 5.0,
-        "unit": "%",
-        "data": "synthetic 9x9x9",
-    }
     folder = tmp_path / "figures"
-    write(folder, "mrc_tables", "table", numbers=[time, error, other])
+    write(folder, "mrc_tables", "table", numbers=numbers(MEASURED))
     write(folder, "elsewhere", "other")
     write(folder, "elsewhere", "old", timed=False, runs=3, machine=None)
     return folder
@@ -329,14 +317,11 @@ def test_the_join_loses_no_number_and_the_page_says_all(folder, tmp_path):
     assert by_name["MRC-SUB", "classification error"].ours is None
     ours = by_name["ours", "classification error"]
     assert ours.paper.value is None and ours.note == "not in print"
-    assert [r.names["table"] for r in rows] == ["II"] * 5 + ["1"], (
-        "with the others of its table"
-    )
+    # each with the others of its table
+    assert [r.names["table"] for r in rows] == ["II"] * 5 + ["1"]
     assert rows[-1].printed == "masked"
     page = page_of(folder, tmp_path)
-    assert all(
-        f'alt="{name}' in page for name in ("mrc tables: table", "elsewhere: old")
-    )
+    assert 'alt="mrc tables: table' in page and 'alt="elsewhere: old' in page
     assert all(w in page for w in ("not run", "masked", "fewer rows", "other machine"))
     with refuses("figures: there is no folder"):
         page_of(tmp_path / "nowhere", tmp_path)
@@ -344,36 +329,16 @@ def test_the_join_loses_no_number_and_the_page_says_all(folder, tmp_path):
     assert "There are no figures yet" in page_of(tmp_path / "empty", tmp_path)
 
 
+MORE = """
+mrc|II|letter|SVM-CCG|training time|C=1|letter||s||||
+mrc|II|dna|MRC-SUB|classification error||dna|20|%|1|3|other partitions|
+sampled_cuts|1|rings|svmlight|test error||rings|0.1|||||
+mrc|II|dna|MRC-CCG|training time||dna|20|s||3|other partitions|1
+"""
+
+
 def test_values_are_counted_and_differences_need_a_reason(folder, tmp_path):
-    row = {"paper": "mrc", "table": "II"}
-    late = row | {
-        "dataset": "letter",
-        "method": "SVM-CCG",
-        "setting": "C=1",
-        "data": "letter",
-    }
-    late |= {"quantity": "training time", "value": None, "unit": "s"}
-    worse = row | {
-        "dataset": "dna",
-        "method": "MRC-SUB",
-        "quantity": "classification error",
-    }
-    worse |= {"value": 20.0, "unit": "%", "data": "dna", "reason": "other partitions"}
-    worse |= {"spread": 1.0, "runs": 3}
-    masked = {
-        "paper": "sampled_cuts",
-        "table": "1",
-        "dataset": "rings",
-        "method": "svmlight",
-        "quantity": "test error",
-        "value": 0.1,
-        "data": "rings",
-    }
-    cut = worse | {"method": "MRC-CCG", "quantity": "training time", "unit": "s"}
-    cut |= {"cut": 1, "spread": None}
-    write(
-        folder, "mrc_more", "more", profile="paper", numbers=[late, worse, masked, cut]
-    )
+    write(folder, "mrc_more", "more", profile="paper", numbers=numbers(MORE))
     rows = side_by_side(PRINTED, measurements(collect(folder)[0]))
     # Of the six rows one is without print, one masked.
     found = {name: count for name, count in counts(rows).items() if count}
@@ -389,53 +354,38 @@ def test_values_are_counted_and_differences_need_a_reason(folder, tmp_path):
     assert said in unescape(page)
     remarks = [remark for r in rows for remark in r.remarks]
     assert "here other partitions" in remarks
-    assert remarks.count(room.NOT_EXPLAINED) == 1, (
-        "of what differs, and of nothing else"
-    )
+    # of what differs, and of nothing else
+    assert remarks.count(room.NOT_EXPLAINED) == 1
     assert "the paper's limits were 200,000 s and 180 GB" in remarks
 
 
 def test_the_better_of_two_measurements_is_shown(tmp_path):
-    row = {
-        "paper": "mrc",
-        "table": "II",
-        "dataset": "DNA",
-        "method": "mrc-ccg",
-        "data": "dna",
-        "quantity": "classification error",
-        "unit": "%",
-        "spread": 0.01,
-        "runs": 3,
-    }
-    for name, profile, value in (
-        ("a", "smoke", 1.0),
-        ("b", "quick", 8.02),
-        ("c", "paper", "nan"),
+    row = "mrc|II|DNA|mrc-ccg|classification error||dna|{}|%|0.01|3||"
+    for name, profile, value, date in (
+        ("a", "smoke", 1.0, "2027"),
+        ("b", "quick", 8.02, "2026"),
+        ("c", "paper", "nan", "2026"),
     ):
-        date = "2027" if name == "a" else "2026"
-        numbers = [row | {"value": value}]
-        write(tmp_path, f"mrc_{name}", "x", profile=profile, date=date, numbers=numbers)
+        given = {
+            "profile": profile,
+            "date": date,
+            "numbers": numbers(row.format(value)),
+        }
+        write(tmp_path, f"mrc_{name}", "x", **given)
     found = side_by_side(PRINTED, measurements(collect(tmp_path)[0]))[1]
     assert found.ours.number.value == 8.02
     assert found.verdict.tone == "agrees", "spelling does not keep the two apart"
 
 
 def test_a_bad_sidecar_or_picture_is_one_line_and_left_out(folder, tmp_path, capsys):
-    for name, text, said in (
-        ("bad.json", "{", "damaged"),
-        (
-            "bad.json",
-            '{"caption": "x", "numbers": [1]}',
-            "'numbers' is not a list of dict",
-        ),
-        ("bad.json", '{"caption": "x"}', "picture bad.png is missing"),
-        (
-            "bad.json",
-            '{"caption": "x", "proofs": ["../../a/x.npz"]}',
-            "not a file of its own",
-        ),
-        ("old.png", "<svg>", "picture old.png is not a png"),
+    for text, said in (
+        ("{", "damaged"),
+        ('{"caption": "x", "numbers": [1]}', "'numbers' is not a list of dict"),
+        ('{"caption": "x"}', "picture bad.png is missing"),
+        ('{"caption": "x", "proofs": ["../../a/x.npz"]}', "not a file of its own"),
+        ("<svg>", "picture old.png is not a png"),
     ):
+        name = "old.png" if text == "<svg>" else "bad.json"
         (folder / "elsewhere" / name).write_text(text)
         page = page_of(folder, tmp_path)
         *lines, line = capsys.readouterr().out.splitlines()
@@ -461,18 +411,15 @@ def test_proofs_of_figures_are_verified_as_the_page_is_made(
         "workbench.data.fetch_into_cache", lambda *_: pytest.fail("a download")
     )
     page = unescape(page_of(folder, tmp_path))
-    assert (
-        "1 of 4 proofs that figures carry are verified, 2 are <strong>refused</strong>"
-        in page
-    )
-    assert "Weston-Watkins SVM, C=1.0; iris, 105 x 4, 3 classes" in page
-    others = (
+    for words in (
+        "1 of 4 proofs that figures carry are verified, 2 are <strong>refused</strong>",
+        "Weston-Watkins SVM, C=1.0; iris, 105 x 4, 3 classes",
         "1 not verified here",
         "without proof",
         "there is no such file",
         "house16 is not a",
-    )
-    assert all(words in page for words in others)
+    ):
+        assert words in page
 
 
 def test_pages_lead_to_each_other_and_fit_a_phone(folder, tmp_path, browser):
@@ -503,9 +450,8 @@ def test_a_link_filters_the_claims_by_paper_and_verdict(folder, tmp_path, browse
     page_of(folder, tmp_path)
     claims = read_claims()
     verdict = claims[0].verdict
-    shown = (
-        "return [...document.querySelectorAll('.claim')].filter(x => x.offsetParent)"
-    )
+    shown = """return [...document.querySelectorAll('.claim')]
+        .filter(x => x.offsetParent)"""
     for paper, word in (("mrc", ""), ("", verdict), ("mrc", verdict), ("", "")):
         address = (tmp_path / "r.html").as_uri() + f"#c-{token(paper)}-{token(word)}"
         browser.get("about:blank")

@@ -59,10 +59,7 @@ LOCK = versions(pins("requirements.lock"))
 
 
 def pip_part():
-    (pip,) = [
-        line["pip"] for line in ENVIRONMENT["dependencies"] if isinstance(line, dict)
-    ]
-    return pip
+    return ENVIRONMENT["dependencies"][-1]["pip"]
 
 
 def test_the_lock_satisfies_pyproject_and_has_hashes():
@@ -85,8 +82,8 @@ def test_the_environment_pins_the_dependencies_as_the_lock():
     *packages, editable = pip_part()
     assert editable == "-e ."
     assert versions(conda + packages) == {r.name: LOCK[r.name] for r in RUNTIME}
-    named = [re.search(r"3\.\d+$", line) for line in PROJECT["classifiers"]]
-    supported = {match[0] for match in named if match}
+    classifiers = " ".join(PROJECT["classifiers"])
+    supported = {*re.findall(r"Python :: (3\.\d+)", classifiers)}
     allowed = {f"3.{minor}" for minor in range(30) if f"3.{minor}" in python.specifier}
     assert allowed == supported == {"3.11", "3.12", "3.13"}
     assert "3.11" in Requirement(f"python{PROJECT['requires-python']}").specifier
@@ -102,17 +99,13 @@ def test_the_package_imports_only_what_it_declares():
     undeclared = set()
     for path in (ROOT / "workbench").rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text())):
-            modules = (
-                [alias.name for alias in node.names]
-                if isinstance(node, ast.Import)
-                else []
-            )
-            if isinstance(node, ast.ImportFrom) and not node.level:
+            modules = []
+            if isinstance(node, ast.Import):
+                modules = [alias.name for alias in node.names]
+            elif isinstance(node, ast.ImportFrom):
                 modules = [node.module]
             for top in {module.partition(".")[0] for module in modules} - known:
-                if not declared & {
-                    canonicalize_name(name) for name in owners.get(top, [top])
-                }:
+                if declared.isdisjoint(map(canonicalize_name, owners.get(top, [top]))):
                     undeclared.add(f"{path.relative_to(ROOT)}: {top}")
     assert not undeclared
 
@@ -121,9 +114,7 @@ def test_no_machine_path_and_no_registry_host_is_committed():
     if not (shutil.which("git") and (ROOT / ".git").exists()):
         pytest.skip("this is no git checkout")
     listing = "git ls-files -z --cached --others --exclude-standard".split()
-    names = subprocess.run(
-        listing, cwd=ROOT, capture_output=True, text=True, check=True
-    ).stdout
+    names = subprocess.check_output(listing, cwd=ROOT, text=True)
     unwanted = re.compile(
         r"(?<![\w.~-])/(work|farm|root|home|Users)/|pypi\.org|pythonhosted\.org|anaconda\.org"
         r"|registry\.npmjs\.org|deb\.debian\.org|--(extra-)?index-url|--find-link[s]"
@@ -149,6 +140,13 @@ def test_the_public_workflow_calls_the_targets_of_our_own_ci():
     assert own == public == {"lint", "test", "test-browser", "dist"}
 
 
+IN_SDIST = """
+Makefile requirements.lock CONTRIBUTING.md CHANGELOG.md THIRD_PARTY.md
+tests/core/test_stream.py examples/frank_wolfe.py notebooks/00_start_here.ipynb
+data/reference/README.md
+"""
+
+
 @module_fixture
 def built(tmp_path_factory):
     """Return the wheel and the sdist, built as `make dist` does."""
@@ -164,28 +162,12 @@ def test_wheel_and_sdist_hold_what_they_should_and_no_more(built):
     assert tops == {"workbench", f"workbench_mc-{PROJECT['version']}.dist-info"}
     kinds = {Path(name).suffix for name in wheel if name.startswith("workbench/")}
     assert kinds == {*".py .typed .md .js .css .html .csv .mplstyle".split()}
-    own = {
-        "workbench/py.typed",
-        "workbench/live/chart.js",
-        "workbench/figures/report/coverage.html",
-    }
-    assert own < wheel and any(name.endswith("licenses/LICENSE") for name in wheel)
+    own = "py.typed live/chart.js figures/report/coverage.html".split()
+    assert {f"workbench/{name}" for name in own} < wheel
+    assert any(name.endswith("licenses/LICENSE") for name in wheel)
     with tarfile.open(built[1]) as sdist:
         names = {name.partition("/")[2] for name in sdist.getnames()}
-    wanted = {
-        "Makefile",
-        "requirements.lock",
-        "CONTRIBUTING.md",
-        "CHANGELOG.md",
-        "THIRD_PARTY.md",
-    }
-    wanted |= {
-        "tests/core/test_stream.py",
-        "examples/frank_wolfe.py",
-        "notebooks/00_start_here.ipynb",
-    }
-    wanted |= {"data/reference/README.md"}
-    assert wanted <= names
+    assert {*IN_SDIST.split()} <= names
     tops = {name.partition("/")[0] for name in names}
     assert not tops & {*".hypothesis .venv .git runs course docs figures dist".split()}
 

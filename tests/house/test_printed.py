@@ -35,15 +35,8 @@ from workbench.runs.notebooks import CHECKOUT, PROFILES, find, read
 from workbench.runs.results import write_results
 from workbench.runs.sweep import sweep
 
-FOLDERS = ".binder .ci .github .jupyter .site benchmarks data examples figures"
-FOLDERS = (
-    *FOLDERS.split(),
-    "guides",
-    "notebooks",
-    "results",
-    "tests/mutation",
-    "workbench",
-)
+FOLDERS = """.binder .ci .github .jupyter .site benchmarks data examples figures guides
+notebooks results tests/mutation workbench""".split()
 KINDS = {"", *".md .py .ipynb .toml .yml .html .jinja2 .json".split()}
 COMMANDS = "|".join(re.findall(r"(\w+)_command\b", " ".join(vars(cli))))
 MAKEFILE = (CHECKOUT / "Makefile").read_text("utf-8")
@@ -69,20 +62,17 @@ NO_COMMAND = (
 LONG = "figures|report|sweep|data (fetch|check) letter|run frank_wolfe"
 # Calls that take long, or that need what is not there.
 LONG_CODE = r'contest\(|done\.table\(|load\("(letter|my)|sweep\(|report\(|Figures\(|'
-LONG_CODE += r"figures\.save|"
-LONG_CODE += r"pd\.read_parquet"
-STANDS_FOR = """
-NAME: iris
+LONG_CODE += r"figures\.save|pd\.read_parquet"
+STANDS_FOR = """NAME: iris
 {name}: iris
 SOLVER: mrc_ccg
 FILE.npy: rows.npy
 mark.py: notebooks/learn/marking.py
 checker.py: workbench/proofs/checker.py
 rows_child.py: notebooks/figures/rows_child.py
-mrc_epsilon.ipynb: notebooks/figures/mrc_epsilon.ipynb
-"""
+mrc_epsilon.ipynb: notebooks/figures/mrc_epsilon.ipynb"""
 # placeholders
-STANDS_FOR = dict(line.split(": ") for line in STANDS_FOR.split("\n")[1:-1])
+STANDS_FOR = dict(line.split(": ") for line in STANDS_FOR.splitlines())
 GUIDES = [CHECKOUT / "README.md", *sorted((CHECKOUT / "guides").glob("*.md"))]
 BLOCK = re.compile(
     r"^```(python|sh)\n(.*?)^```\n(?:\n```text\n(.*?)^```\n)?",
@@ -91,8 +81,9 @@ BLOCK = re.compile(
 NUMBER = r"\d[\d.]*(?:e-?\d+)?"
 PYTHON = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
 CALL = re.compile(r"(?<!`)`((?:load|run|contest|explore|grid|sweep|certify)\([^`]*\))`")
-FUNCTIONS = (below, certify, contest, explore, grid, load, record, report, run, sweep)
-FUNCTIONS += (write_results, Figures, Lane, Replay, Solver, SOLVERS["mrc_ccg"].steps)
+FUNCTIONS = (below, certify, contest, explore, grid, load, record, report, rounds, run)
+FUNCTIONS += (sweep, write_results, Figures, Lane, Replay, Solver)
+FUNCTIONS += (SOLVERS["mrc_ccg"].steps,)
 PUBLIC = {function.__name__: function for function in FUNCTIONS} | {"pd": pd}
 MAKES_OWN = {"ARGS", "MAKEFLAGS", "MAKELEVEL", "MFLAGS"}  # of the make that runs this
 OUTPUT = {"handout", "teacher", "docs", "course"}  # folders that scripts write
@@ -236,8 +227,7 @@ def test_every_command_in_print_runs(texts, here, capsys):
     for name, text in texts.items():
         for found in PRINTED.finditer(text):
             command = found[found.lastgroup].replace("\\\n", " ").removesuffix("</pre>")
-            command = " ".join(command.split())
-            seen.setdefault(command, name)
+            seen.setdefault(" ".join(command.split()), name)
         for line in PRINTED.sub("", text).splitlines():
             if re.search(rf"(?<![\w./-])(?:{NAMED})(?![\w-])", line):
                 if not any(words in line for words in NO_COMMAND):
@@ -307,13 +297,7 @@ def test_every_example_in_print_runs(texts, here):
     faults = []
     state = {}
     count = 0
-    usual = PUBLIC | {
-        "problem": load("iris"),
-        "points": [],
-        "traces": [],
-        "rounds": rounds,
-        "Solver": Solver,
-    }
+    usual = PUBLIC | {"problem": load("iris"), "points": [], "traces": []}
     for name, code, kind in examples(texts):
         count += 1
         if name not in state:

@@ -17,6 +17,11 @@ from workbench import load, rounds, run
 from workbench.runs.notebooks import CHECKOUT, find
 
 
+def script(name):
+    """Return the names of a script of the site."""
+    return runpy.run_path(f"{CHECKOUT}/.site/{name}.py")
+
+
 @module_fixture
 def site(tmp_path_factory):
     """Return a site of four figure notebooks, with stubs of the course, the API and
@@ -33,7 +38,7 @@ def site(tmp_path_factory):
     (out / "course/index.html").write_text(
         course.page(new_notebook(), None, []), "utf-8"
     )
-    build = runpy.run_path(str(CHECKOUT / ".site" / "build.py"))["build"]
+    build = script("build")["build"]
     names = "ww_convergence ls_recipe mrc_convergence certified_tuning".split()
     for _ in range(2):  # made again, the site is the same
         build(out, find(names), "")
@@ -82,18 +87,14 @@ def test_the_search_of_every_page_finds_sections_in_a_browser(site, browser):
 
 
 def test_the_page_of_the_checker_is_whole_and_verifies(tmp_path, browser):
-    makefile = (
-        (CHECKOUT / "Makefile")
-        .read_text("utf-8")
-        .replace("\\\n\t", "")
-        .replace("$$", "$")
-    )
+    makefile = (CHECKOUT / "Makefile").read_text("utf-8").replace("\\\n\t", "")
     (command,) = re.findall(
         r"^\t(.* awk .*)\.\./\.\./docs/checker.html$", makefile, re.M
     )
-    page, proof, rows = (
-        tmp_path / name for name in ("checker.html", "proof.npz", "rows.npz")
-    )
+    command = command.replace("$$", "$")
+    page = tmp_path / "checker.html"
+    proof = tmp_path / "proof.npz"
+    rows = tmp_path / "rows.npz"
     subprocess.run(f"{command} {page}", shell=True, cwd=CHECKOUT, check=True)
     assert "<script src" not in page.read_text("utf-8")
     problem = load("iris")
@@ -106,7 +107,7 @@ def test_the_page_of_the_checker_is_whole_and_verifies(tmp_path, browser):
 
 
 def test_what_ran_is_one_row_for_a_command():
-    ran = runpy.run_path(str(CHECKOUT / ".site" / "ran.py"))
+    ran = script("ran")
     ended = ran["result"]("= 1 failed, 2 passed in 3.0s =\n", 1)
     page = (CHECKOUT / "CONTRIBUTING.md").read_text("utf-8")
     for result in ("done", ended):
@@ -115,13 +116,11 @@ def test_what_ran_is_one_row_for_a_command():
 
 
 def test_trust_counts_what_ended_early_and_links_to_tests(tmp_path, monkeypatch):
-    trust, build = (
-        runpy.run_path(str(CHECKOUT / ".site" / f"{n}.py")) for n in ("trust", "build")
-    )
-    text = (
-        "mrc: 8 of 10 mutants killed, 2 survive\n  survives: psi: a\n  mrc.risk:7  "
-        "psi: b\n"
-    )
+    trust = script("trust")
+    text = """mrc: 8 of 10 mutants killed, 2 survive
+  survives: psi: a
+  mrc.risk:7  psi: b
+"""
     monkeypatch.setattr(pytest, "main", lambda *_, **__: pytest.ExitCode.INTERRUPTED)
     monkeypatch.setitem(trust["page"].__globals__, "command", lambda *_: (text, 1))
     monkeypatch.setitem(trust["page"].__globals__, "KEPT", tmp_path)
@@ -140,5 +139,5 @@ def test_trust_counts_what_ended_early_and_links_to_tests(tmp_path, monkeypatch)
         assert f"def {test}(" in (CHECKOUT / "tests" / file).read_text("utf-8")
         assert what in page and what in (CHECKOUT / "TRUST.md").read_text("utf-8")
     (tmp_path / "TRUST.md").write_text(page)
-    _, html_page = build["from_markdown"](tmp_path / "TRUST.md")
+    _, html_page = script("build")["from_markdown"](tmp_path / "TRUST.md")
     assert 'href="../tests/mutation/survivors.toml"' in html_page

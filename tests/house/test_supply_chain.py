@@ -30,9 +30,11 @@ GIVEN |= {
     "aiohappyeyeballs": "PSF-2.0",
     "aiohttp": "Apache-2.0 AND MIT",
     "appnope": "BSD-2-Clause",
+    "colorama": "BSD-3-Clause",
+    "overrides": "Apache License, Version 2.0",
+    "pywinpty": "MIT",
+    "zipp": "MIT",
 }
-GIVEN |= {"colorama": "BSD-3-Clause", "pywinpty": "MIT", "zipp": "MIT"}
-GIVEN["overrides"] = "Apache License, Version 2.0"
 # The beginnings of all names by which permissive licences go, and MPL-2.0, which asks
 # for the source of its own files alone.
 KINDS = r"(3-Clause )?BSD|0BSD|MIT|Apache|ISC|PSF|Python Software|MPL-2|Mozilla|Zlib"
@@ -58,10 +60,8 @@ def licence(name):
     if name in GIVEN:
         return GIVEN[name]
     said = importlib.metadata.metadata(name)
-    classified = [
-        c for c in said.get_all("Classifier") or [] if c.startswith("License ::")
-    ]
-    classified = "; ".join(c.rpartition(" :: ")[2] for c in classified)
+    classifiers = "\n".join(said.get_all("Classifier") or [])
+    classified = "; ".join(re.findall(r"^License .*:: (.*)$", classifiers, re.M))
     text = said.get("License") or ""
     short = text if len(text.splitlines()) == 1 and text != "UNKNOWN" else ""
     return said.get("License-Expression") or short or classified
@@ -95,19 +95,12 @@ def test_every_locked_package_has_a_known_licence():
 def test_what_is_not_locked_has_the_licence_of_its_files():
     """MRCpy was said to be MIT in a sentence that nothing compared with anything."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
-    wanted = [
-        each for extra in project["optional-dependencies"].values() for each in extra
-    ]
-    wanted += re.findall(
-        r'"([\w-]+)==', (ROOT / "benchmarks/peers.py").read_text("utf-8")
-    )
+    wanted = [x for extra in project["optional-dependencies"].values() for x in extra]
+    peers = (ROOT / "benchmarks/peers.py").read_text("utf-8")
+    wanted += re.findall(r'"([\w-]+)==', peers)
     browser = json.loads((ROOT / "tests/browser/package.json").read_text("utf-8"))
-    wanted += [
-        name
-        for kind in browser
-        if kind.endswith("ependencies")
-        for name in browser[kind]
-    ]
+    for kind in browser:
+        wanted += browser[kind] if kind.endswith("ependencies") else []
     names = {re.match(r"[\w-]+", each)[0].lower() for each in wanted}
     outside = dict(re.findall(r"^\| ([\w-]+) \| (.+?) \| .+ \|$", HEAD, re.MULTILINE))
     assert names - dict(locked()).keys() == outside.keys() - {"package"}

@@ -12,6 +12,7 @@ from sklearn.metrics.pairwise import linear_kernel, polynomial_kernel, rbf_kerne
 from sklearn.svm import SVC
 
 from workbench import as_problem
+from workbench.core.matrices import as_dense
 from workbench.kernels.gaussian import gaussian_of_products
 from workbench.kernels.gram import Gram
 from workbench.kernels.mercer import CACHE_BYTES, Kernel, kernel_of, scale
@@ -67,8 +68,7 @@ def test_a_row_of_the_kernel_matrix_stands_alone(kind, sparse, d, dtype, blobs, 
     for r in (1, 3, 15, 16, 17, 40, 64):
         some = rng.permutation(501)[:r]
         assert np.array_equal(gram.rows(some), whole[some])
-    dense = X.toarray() if sparse else X
-    exact = MATRICES[kind](dense, dense)
+    exact = MATRICES[kind](X, X)
     rounding = 1e-12 if dtype is np.float64 else 3e-4
     assert_allclose(whole, exact, rtol=0, atol=rounding * abs(exact).max())
 
@@ -79,9 +79,8 @@ def test_distances_keep_their_digits_far_from_zero(dtype):
     kernel = at(X + dtype(1e3), "rbf", dtype)
     points = kernel.points(X + dtype(1e3))
     tolerance = 1e-3 if dtype is np.float32 else 1e-11  # the offset rounds X itself
-    assert_allclose(
-        kernel.matrix(points, points), MATRICES["rbf"](X, X), atol=tolerance
-    )
+    near = MATRICES["rbf"](X, X)
+    assert_allclose(kernel.matrix(points, points), near, atol=tolerance)
     kernel = Kernel("rbf", 1.0, dtype, np.zeros(0))
     # which have nothing in common
     points = kernel.points(np.array([[-10.0], [0.0], [15.0]]))
@@ -109,17 +108,14 @@ def test_gamma_is_scikit_learn_s_and_weights_repeat_rows(wrap, offset, blobs):
     problem = blobs(n=30)
     times = np.arange(30) % 3 + 1
     X = wrap(problem.X + offset)
-    rows = X.toarray() if sp.issparse(X) else X.astype(float)
+    rows = as_dense(X).astype(float)
     expected = SVC(gamma="scale").fit(
         np.repeat(rows, times, axis=0), problem.y.repeat(times)
     )
     weighed = replace(as_problem(X, problem.y), weights=1e6 * times)
     assert scale(weighed) == approx(expected._gamma, rel=1e-12 if not offset else 1e-7)
-    assert (
-        scale(as_problem(0 * X, problem.y))
-        == scale(as_problem(0 * rows + 0.1, problem.y))
-        == 1
-    )
+    for equal in (0 * X, 0 * rows + 0.1):
+        assert scale(as_problem(equal, problem.y)) == 1
 
 
 def test_the_rows_kept_fit_their_budget_and_were_used_last(blobs, rng):

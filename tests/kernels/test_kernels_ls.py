@@ -9,6 +9,7 @@ import numpy as np
 from helpers import each
 from numpy.testing import assert_allclose
 from pytest import approx
+from scipy.linalg import block_diag
 from scipy.special import log_softmax
 
 from workbench.least_squares import products
@@ -98,40 +99,55 @@ def test_momentum_by_hand():
     assert after == (1 + np.sqrt(17)) / 2
 
 
+def by_steps(link, Z, F, T, weights, alpha, M, old, accelerated=False):
+    """Yield the iterates of Algorithm 1 for scores F + Z V and a penalty on old + V.
+
+    With each V come the one before momentum, the size of momentum, the loss and the
+    gradient.
+    """
+    n = weights.sum()
+    L = LINKS[link].L
+    H = Z.T @ (weights[:, None] * Z) / n + alpha / L * M
+    V = stepped = np.zeros_like(old)
+    theta = 1.0
+    while True:
+        loss, R = by_formula(link, F + Z @ V, T, weights)
+        gradient = Z.T @ R / n + alpha * M @ (old + V)
+        yield V, stepped, theta, loss / n, gradient
+        before = stepped
+        V = stepped = V - np.linalg.solve(H, gradient) / L
+        if accelerated:
+            V, theta = extrapolated(stepped, before, gradient, theta)
+
+
+def bounds(W, loss, gradient, alpha):
+    """Return the objective at W, and the bound that strong convexity gives there."""
+    primal = loss + alpha / 2 * (W**2).sum()
+    return primal, primal - (gradient**2).sum() / (2 * alpha)
+
+
 @each("solver", [ls_generalized, ls_accelerated])
 @each("link", ["identity", "softmax"])
 def test_the_rounds_of_algorithm_1(link, solver, blobs):
-    problem, n, T = weighted(blobs(n=20, d=3))
+    problem, _, T = weighted(blobs(n=20, d=3))
     settings = {"alpha": 0.3, "link": link}
     X = problem.X
-    alpha = 0.3
-    weights = problem.weights
-    l = LINKS[link].L
-    H = X.T @ (weights[:, None] * X) / n + alpha / l * np.eye(3)
-    W = stepped = np.zeros((3, 3))
-    theta = 1.0
+    given = T, problem.weights
+    eye = np.eye(3)
     lower = 0.0
     upper = np.inf
-
-    def at(W, alpha):
-        loss, R = by_formula(link, X @ W, T, weights)
-        gradient = X.T @ R / n + alpha * W
-        primal = loss / n + alpha / 2 * (W**2).sum()
-        return gradient, loss / n, primal, primal - (gradient**2).sum() / (2 * alpha)
-
-    for s in islice(solver(problem, **settings), 8):
-        gradient, loss, primal, bound = at(W, alpha)
+    steps = by_steps(
+        link, X, 0.0, *given, 0.3, eye, 0.0 * eye, solver is ls_accelerated
+    )
+    for s, step in zip(islice(solver(problem, **settings), 8), steps):
+        W, stepped, theta, loss, gradient = step
+        primal, bound = bounds(W, loss, gradient, 0.3)
         lower = max(lower, bound)
         upper = min(upper, primal)
         assert_allclose(s.W, W, atol=1e-12)
         found = s.loss, s.primal, s.lower, s.upper, s.theta
         assert_allclose(found, [loss, primal, lower, upper, theta], atol=1e-12)
         assert_allclose(s.stepped, stepped, atol=1e-12)
-        before = stepped
-        stepped = W - np.linalg.solve(H, gradient) / l
-        W = stepped
-        if solver is ls_accelerated:
-            W, theta = extrapolated(stepped, before, gradient, theta)
     assert s.round == 7
     kept = s.lower, s.upper, s.theta, s.primal
     again = next(solver(problem, **settings, state=s))
@@ -139,8 +155,9 @@ def test_the_rounds_of_algorithm_1(link, solver, blobs):
     for alpha in (0.6, 0.15):  # another optimum is above, and below
         other = next(solver(problem, **settings | {"alpha": alpha}, state=s))
         assert other.theta == 1.0 and other.alpha == alpha
-        _, _, expected, bound = at(s.W, alpha)
-        assert other.primal == other.upper == approx(expected, rel=1e-12)
+        *_, loss, gradient = next(by_steps(link, X, X @ s.W, *given, alpha, eye, s.W))
+        primal, bound = bounds(s.W, loss, gradient, alpha)
+        assert other.primal == other.upper == approx(primal, rel=1e-12)
         assert other.lower == approx(max(0.0, bound), abs=1e-12)
 
 
@@ -200,7 +217,6 @@ def test_the_rounds_of_algorithm_3(link, features, solver, calibrated, blobs):
     problem, n, T = weighted(blobs(n=30, d=3))
     k = 3
     alpha = 0.2
-    L = LINKS[link].L
     weights = problem.weights
     sizes = {"features": features, "n_features": 8, "block": 4}
     generator = fitted(problem, features, 8, 4, 1.0, 0)
@@ -230,27 +246,14 @@ def test_the_rounds_of_algorithm_3(link, features, solver, calibrated, blobs):
         seen.append(s.round)
         b = s.round % 2
         ZF = Z[b].astype(float)
-        V = np.zeros((Z[b].shape[1], k))
         m = M[b]
         old = W[parts[b]]
         if calibrated:
             ZF = np.hstack([ZF, F])
-            V = np.vstack([V, np.zeros((k, k))])
             old = np.vstack([old, np.zeros((k, k))])
-            m = np.block(
-                [[m, np.zeros((len(m), k))], [np.zeros((k, len(m))), np.eye(k)]]
-            )
-        H = ZF.T @ (weights[:, None] * ZF) / n + alpha / L * m
-        stepped = V
-        theta = 1.0
-        for _ in range(1 if link == "identity" else 3):
-            R = by_formula(link, F + ZF @ V, T, weights)[1]
-            gradient = ZF.T @ R / n + alpha * m @ (old + V)
-            before = stepped
-            stepped = V - np.linalg.solve(H, gradient) / L
-            V = stepped
-            if passes == 2:
-                V, theta = extrapolated(stepped, before, gradient, theta)
+            m = block_diag(m, np.eye(k))
+        steps = by_steps(link, ZF, F, T, weights, alpha, m, old, passes == 2)
+        _, stepped, *_ = next(islice(steps, 1 if link == "identity" else 3, None))
         F = F + ZF @ stepped
         if calibrated:
             stepped, U = stepped[:-k], stepped[-k:]

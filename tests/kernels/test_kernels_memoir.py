@@ -312,8 +312,8 @@ def test_a_new_pool_is_without_gaps_and_zeros(k):
 
 
 def documents():
-    """Yield ten sparse and ten full rows, one of each empty, and the compiled form of
-    both."""
+    """Yield ten sparse and ten full rows, one of each empty, with their compiled form
+    and their numbers in it."""
     for share, store, dtype in (
         (0.2, sp.csr_array, np.float32),
         (1.0, np.asarray, np.float64),
@@ -321,7 +321,9 @@ def documents():
         rng = default_rng(1)
         X = (rng.normal(size=(10, D)) * (rng.random((10, D)) < share)).astype(dtype)
         X[3] = 0
-        yield X, rows_of(store(X))
+        rows = rows_of(store(X))
+        for i, x in enumerate(X):
+            yield x, rows, np.uint64(i)
 
 
 @each("kind", ["sparse", "dense"])
@@ -332,17 +334,16 @@ def test_scores_are_the_product_with_values_towards_zero(k, kind):
         nearer = np.sign(W) * np.maximum(abs(W) - (l1 or 0), 0)
         if kind == "sparse":
             assert_allclose(entries(b, l1=l1 or 0.0), nearer, atol=1e-5)
-        for X, rows in documents():
-            for i in range(len(X)):
-                out = np.full(k + 1, 2, "f4")
-                g = np.empty(2)
-                add_scores(b, rows, np.uint64(i), l1, out)
-                assert_allclose(out[:k] - 2, X[i] @ nearer, atol=1e-4)
-                # empty slots add nothing, to a class that does not exist
-                assert out[k] == 2
-                pair = default_rng(i).choice(k, 2, replace=False)
-                set_scores(b, rows, np.uint64(i), pair, l1, g)
-                assert_allclose(g, X[i] @ nearer[:, pair], atol=1e-4)
+        for x, rows, i in documents():
+            out = np.full(k + 1, 2, "f4")
+            g = np.empty(2)
+            add_scores(b, rows, i, l1, out)
+            assert_allclose(out[:k] - 2, x @ nearer, atol=1e-4)
+            # empty slots add nothing, to a class that does not exist
+            assert out[k] == 2
+            pair = default_rng(i).choice(k, 2, replace=False)
+            set_scores(b, rows, i, pair, l1, g)
+            assert_allclose(g, x @ nearer[:, pair], atol=1e-4)
 
 
 @each("sums", [True, False])
@@ -350,20 +351,16 @@ def test_scores_are_the_product_with_values_towards_zero(k, kind):
 @each("k", CLASSES)
 def test_a_row_finds_the_room_that_was_reserved(k, kind, sums):
     b, W, S = filled(k, kind, sums=sums)
-    for X, rows in documents():
-        for i in range(len(X)):
-            need = lacks_room(b, rows, np.uint64(i), 2)
-            assert not (need and kind == "dense")
-            while need:
-                assert need > len(b.values) - b.end[0]
-                b = roomier(b, need)
-                need = lacks_room(b, rows, np.uint64(i), 2)
-            pair = default_rng(i).choice(k, 2, replace=False)
-            steps = (0.5, -2.0)
-            add_outer(b, rows, np.uint64(i), np.array(steps), pair, 3.0)
-            W[:, pair] += np.outer(X[i], steps)
-            S[:, pair] += 3.0 * np.outer(X[i], steps)
-            assert b.end[0] <= len(b.values)
+    for x, rows, i in documents():
+        while need := lacks_room(b, rows, i, 2):
+            assert need > len(b.values) - b.end[0] and kind != "dense"
+            b = roomier(b, need)
+        pair = default_rng(i).choice(k, 2, replace=False)
+        steps = np.array([0.5, -2.0])
+        add_outer(b, rows, i, steps, pair, 3.0)
+        W[:, pair] += np.outer(x, steps)
+        S[:, pair] += 3.0 * np.outer(x, steps)
+        assert b.end[0] <= len(b.values)
     thresholds = default_rng(0).choice([0.0, 0.5, 3.0], k).astype("f4")
     # as they are, and each class taken towards zero by its threshold
     for _ in range(2):

@@ -13,6 +13,7 @@ from numpy.testing import assert_allclose
 from scipy.sparse import csr_matrix
 from sklearn.metrics import confusion_matrix
 
+from workbench.core.matrices import as_dense
 from workbench.core.problem import as_problem
 from workbench.data import load
 from workbench.live import pictures as room
@@ -29,19 +30,8 @@ from workbench.live.pictures import (
 )
 from workbench.runs.run import resolve
 
-OWN = SHORT | {
-    "mrc_ccg": {"n_max": 30, "m_max": 20},
-    "mrc_ccg_fast": {"n_max": 30, "m_max": 20},
-    "memoir_l1": {"dense": False},
-    "cuts_exact": {},
-    "cuts_linear_time": {"r": 40},
-    "cuts_linear_time_fast": {"r": 40},
-    "cuts_exact_fast": {},
-    "cuts_constant_time": {"r": 40},
-    "cuts_nystroem": {"landmarks": 30},
-}
+OWN = SHORT | {"memoir_l1": {"dense": False}}
 WHOLE_PROGRAMS = "mrc_lp", "svm_multi"  # slow beyond a few rows
-CUTS = [name for name in NAMES if name.startswith("cuts")]
 WW = "ww_walrus", "ww_shark", "ww_walrus_fast"
 
 
@@ -99,11 +89,8 @@ def check(picture):
             assert values.ndim == 2 and 1 <= values.size <= 2**18
             assert np.isfinite([low, high]).all() and low < high
         case Lines(_, x, ys, labels, _, _, points):
-            assert ys.shape == (len(labels) or 1, len(x)) and points.shape == (
-                len(points),
-                2,
-            )
-            assert (np.diff(x) > 0).all()
+            assert ys.shape == (len(labels) or 1, len(x)) and (np.diff(x) > 0).all()
+            assert points.shape == (len(points), 2)
         case Plane(_, regions, (left, right, bottom, top), points, classes, marked):
             assert regions.ndim == 2 and left < right and bottom < top
             assert points.shape == (len(classes), 2) and marked.shape == classes.shape
@@ -122,8 +109,8 @@ PROBLEMS = {
 @pytest.mark.parametrize("name", NAMES)
 def test_every_round_has_sound_pictures(name, data, blobs):
     problem = PROBLEMS[data](blobs)
-    if name in DENSE_ONLY and problem.is_sparse:
-        problem = replace(problem, X=problem.X.toarray())
+    if name in DENSE_ONLY:
+        problem = replace(problem, X=as_dense(problem.X))
     if name in TWO_CLASSES or (name in WHOLE_PROGRAMS and problem.k > 3):
         problem = problem.first_classes(2)
     *_, (_, pictures) = portraits(name, problem, 3)
@@ -225,11 +212,8 @@ def test_pictures_are_finite_and_large_problems_are_cut(
                 check(picture)
     problem = as_problem(default_rng(0).normal(size=(3000, 2)), np.arange(3000) % 3)
     state = Given(lambda X: np.asarray(X @ np.ones((2, 3))))
-    assert {*room.scored(state, problem)[0]} == {
-        0,
-        1,
-        2,
-    } and state.asked == room.MAX_ROWS
+    assert {*room.scored(state, problem)[0]} == {0, 1, 2}
+    assert state.asked == room.MAX_ROWS
 
 
 # What pictures show of a state, as pairs of what they say and what the state says.
@@ -253,7 +237,7 @@ def subproblem(s, problem, shown):
     line = shown["F(γ)"]
     held = shown["Its"]
     i = int(re.search(r"row (\d+)", line.title)[1])
-    X = problem.X.toarray() if problem.is_sparse else problem.X
+    X = as_dense(problem.X)
     x = X[i]
     y = problem.y[i]
     W = s.W[:, :k]
@@ -315,7 +299,7 @@ SAYS = [  # the pictures, solvers, a problem's shape or name, rounds, parameters
     (parts_of_the_gap, WW, {"n": MAX_BARS}, 4, {"C": 0.1}),
     (constraints, ["mrc_ccg"], "digits | 20 % rows", 5, {}),
     (worst_distribution, ["mrc_subgradient"], {"n": MAX_BARS}, 8, {}),
-    (cuts, CUTS, {"n": 80}, 8, {}),
+    (cuts, [n for n in NAMES if n.startswith("cuts")], {"n": 80}, 8, {}),
     (heaviest_rows, ["cuts_linear_time"], "checkers 200", 8, {}),
 ]
 

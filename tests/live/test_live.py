@@ -47,9 +47,7 @@ def test_a_curve_sends_each_point_once_and_the_latest_row_always():
     ]
     curve.add(rows[:2])
     words, sent = curve.news()
-    assert words["at"] == 0
-    assert words["name"] == "toy"
-    assert words["numbers"]["round"] == 1
+    assert (words["at"], words["name"], words["numbers"]["round"]) == (0, "toy", 1)
     assert points(sent)[:, :4].tolist() == [
         [0, 0, 0, 4],
         [0.5, 1, 1, 3],
@@ -57,9 +55,8 @@ def test_a_curve_sends_each_point_once_and_the_latest_row_always():
     ]
     curve.add(rows[2:])
     words, sent = curve.news()
-    assert words["at"] == 2 and points(sent)[0, :4].tolist() == [1, 2, 1, 3], (
-        "the best bounds"
-    )
+    # the best bounds
+    assert words["at"] == 2 and points(sent)[0, :4].tolist() == [1, 2, 1, 3]
     assert np.isnan(points(sent)[:, 4]).all()
     curve.restart(rows[:2])
     words, sent = curve.news()
@@ -77,9 +74,13 @@ def test_a_curve_sends_each_point_once_and_the_latest_row_always():
         assert_array_equal(points(curve.news()[1])[:3], expected)
     curve.add([{"round": i, "seconds": i / 10, key: 1.0} for i in range(3, 20_000)])
     _, sent = curve.news()
-    assert 500 < len(points(sent)) < 5000 and points(sent)[-1, 1] == 19_999, (
-        "some are left out"
-    )
+    # some are left out
+    assert 500 < len(points(sent)) < 5000 and points(sent)[-1, 1] == 19_999
+
+
+def say(chart, **words):
+    """Send a chart the words of its page."""
+    chart._answer(None, words, [])
 
 
 @pytest.fixture
@@ -104,9 +105,8 @@ def test_a_chart_is_fed_a_few_times_a_second(sent):
 
     wait(last)
     wait(lambda: chart._timer is None)  # a last message without news may follow
-    assert len(sent) < 20 + 10 * (time.perf_counter() - tic), (
-        "a busy machine takes longer"
-    )
+    # a busy machine takes longer
+    assert len(sent) < 20 + 10 * (time.perf_counter() - tic)
     at = 0
     for content, (buffer,) in sent:
         assert content["curves"][0]["at"] == at
@@ -126,17 +126,17 @@ def test_only_the_newest_curves_are_kept_and_live_ones_always(sent):
         chart.begin(str(i), "#123456").live = False
     assert [curve.number for curve in chart.curves] == [1, *range(6, KEPT + 5)]
     for gone in (*range(KEPT + 5), "everything", None):  # as a page may ask
-        chart._answer(None, {"remove": gone}, [])
+        say(chart, remove=gone)
     chart._answer(None, "not words", [])
     assert chart.curves == [live] and live.live
     for _ in range(2):
-        chart._answer(None, {"undo": True}, [])
+        say(chart, undo=True)
     last = [1, KEPT + 3, KEPT + 4]
-    assert [curve.number for curve in chart.curves] == last, "the latest removals"
+    assert [curve.number for curve in chart.curves] == last  # the latest removals
     chart.clear()
     wait(lambda: sent and sent[-1][0]["gone"] == KEPT - 2, 10)
     assert sent[-1][0]["curves"] == []
-    chart._answer(None, {"undo": True}, [])
+    say(chart, undo=True)
     assert len(chart.curves) == 3 and chart.begin("next", "#123456").number == KEPT + 5
     chart.clear()
     assert chart.begin("next", "#123456").number == 1 and not chart._gone
@@ -167,7 +167,7 @@ def test_solvers_with_equal_defaults_share_sliders():
     assert described("gamma", "libsvm") == described("gamma", "cuts_nystroem") != ""
     assert described("eta0", "memoir_l1").startswith("the size of the first step")
     sliders = Sliders(("memoir_l2", "cuts_linear_time"), {}).widgets
-    assert sliders["batch_size"].options[0] == "default", "which depends on the data"
+    assert sliders["batch_size"].options[0] == "default"  # which depends on the data
     kinds = [type(sliders[name]).__name__ for name in ("mips", "C")]
     assert kinds == ["Dropdown", "Knob"]
     for name, typed, kind in (("C", 3, float), ("r", 7, int), ("batch_size", 9, int)):
@@ -191,7 +191,7 @@ def pends(sent, text):
 
 
 def click(dashboard, name, *expected):
-    dashboard.chart._answer(None, {"press": name}, [])
+    say(dashboard.chart, press=name)
     status(dashboard, *expected)
 
 
@@ -240,7 +240,7 @@ def test_other_data_start_a_new_run_and_the_old_are_released(dashboard):
     assert old.colour == GREY != new.colour
     assert not (old.live or old.lane)
     finish(dashboard, 3)
-    assert labels(dashboard)[1] == labels(dashboard)[2], "it starts again"
+    assert labels(dashboard)[1] == labels(dashboard)[2]  # it starts again
 
 
 def test_nothing_of_a_removed_run_is_left(dashboard):
@@ -249,12 +249,12 @@ def test_nothing_of_a_removed_run_is_left(dashboard):
     lane = weakref.ref(dashboard.player.lanes[0])
     for number in (1, 2):  # an old run, and one that has just finished
         assert dashboard.inside.shown[0]["title"]
-        dashboard.chart._answer(None, {"remove": number}, [])
+        say(dashboard.chart, remove=number)
     wait(lambda: gc.collect() is None or lane() is None)
     assert not dashboard.inside.shown[0]["title"]
-    dashboard.chart._answer(None, {"undo": True}, [])
+    say(dashboard.chart, undo=True)
     (curve,) = dashboard.chart.curves
-    assert not curve.live, "only a curve is back"
+    assert not curve.live  # only a curve is back
 
 
 @dataclass
@@ -302,9 +302,7 @@ def toys(sent, monkeypatch):
 
 def test_the_page_knows_that_data_are_being_loaded(dashboard, sent, monkeypatch):
     def slow(spec):
-        wait(
-            lambda: any(words.get("doing") == "loading the data" for words, *_ in sent)
-        )
+        wait(lambda: "loading the data" in [words.get("doing") for words, *_ in sent])
         return load(spec)
 
     monkeypatch.setattr("workbench.live.dashboard.load", slow)
@@ -326,8 +324,8 @@ def test_moved_sliders_count_from_the_next_press_of_run(toys, sent, monkeypatch)
     pends(sent, "pending until run or step is pressed: C, alpha")
     toys.run()
     pends(sent, "pending until the round in progress ends: C, alpha")
-    toys.chart._answer(None, {"remove": 1}, [])
-    assert len(toys.chart.curves) == 1, "not while it is playing"
+    say(toys.chart, remove=1)
+    assert len(toys.chart.curves) == 1  # not while it is playing
     gate.release(10**6)
     status(toys, "finished")
     (lane,) = toys.player.lanes
@@ -356,19 +354,13 @@ def test_what_runs_is_what_the_controls_say_when_pressed(seed, toys):
         slider = toys.sliders.widgets[rng.choice([*toys.sliders.widgets])]
         slider.value = slider.options[rng.integers(len(slider.options))]
 
-    acts = [move] * 8 + [toys.run] * 2
-    acts += [
-        toys.step,
-        toys.player.back,
-        toys.player.pause,
-        toys.player.stop,
-        toys.reset,
-    ]
+    acts = [*[move] * 8, toys.run, toys.run, toys.step, toys.player.back]
+    acts += [toys.player.pause, toys.player.stop, toys.reset]
     acts += [lambda: setattr(toys.data, "value", rng.choice(["iris", "wine"]))]
     acts += [lambda: setattr(toys.solvers, "value", choices[rng.integers(3)])]
     for _ in range(4):
-        for act in rng.choice(len(acts), 25):
-            acts[act]()
+        for act in rng.choice(acts, 25):
+            act()
             time.sleep(rng.exponential(0.003))
         toys.sliders.widgets["eps"].value = 0.1
         toys.run()
@@ -390,7 +382,7 @@ def test_a_run_that_no_page_shows_pauses_and_says_so(toys, monkeypatch):
         for _ in range(15):
             await asyncio.sleep(0.02)
             if answering:
-                toys.chart._answer(None, {"pong": True}, [])
+                say(toys.chart, pong=True)
         return toys.player.status
 
     assert asyncio.run(shown(True)) in PLAYING
@@ -443,12 +435,7 @@ def test_solvers_run_side_by_side_for_the_same_seconds(sent):
 def test_a_failure_is_shown_and_the_dashboard_lives_on(sent, monkeypatch):
     dashboard = explore(("mrc_ccg", "memoir_l2"), ("iris", "iris | 9 classes"))
     for control, wrong, right, told in (
-        (
-            dashboard.data,
-            "iris | 9 classes",
-            "iris",
-            "must be from 2 to 3",
-        ),
+        (dashboard.data, "iris | 9 classes", "iris", "must be from 2 to 3"),
         (dashboard.solvers, (), ("memoir_l2",), "choose at least one solver"),
         (dashboard.sliders.widgets["eta0"], 3.0, 0.1, "lam * eta_1 must be below 1"),
     ):
@@ -475,7 +462,7 @@ def test_a_page_saves_the_traces_and_code_that_repeats_the_runs(
     steps(dashboard, 3)
     wait(lambda: len(dashboard.chart.curves) == 2)
     steps(dashboard, 4)
-    dashboard.chart._answer(None, {"save": "code"}, [])
+    say(dashboard.chart, save="code")
     (saved,) = [content for content, *_ in sent if "runs" in content]
     assert saved["data"] == IRIS
 
@@ -508,7 +495,7 @@ def test_a_page_saves_the_traces_and_code_that_repeats_the_runs(
 )
 def test_one_axis_has_the_objectives_of_one_function_only(sent, solvers, main):
     dashboard = explore(solvers, IRIS)
-    assert dashboard.chart._said["main"] == "objective", "of the one that is chosen"
+    assert dashboard.chart._said["main"] == "objective"  # of the one that is chosen
     dashboard.solvers.value = solvers
     assert dashboard.chart._said["main"] == main
 
@@ -547,10 +534,8 @@ def test_a_new_dashboard_stops_the_old_one(dashboard):
 def shown(path):
     """Return the dashboard of a notebook's cell `live`, run by itself as after a
     restart."""
-    exec(
-        next(cell.source for cell in nbformat.read(path, 4).cells if cell.id == "live"),
-        {},
-    )
+    cells = {cell.id: cell.source for cell in nbformat.read(path, 4).cells}
+    exec(cells["live"], {})
     return workbench.live._shown
 
 

@@ -5,6 +5,7 @@ import base64
 import json
 import re
 import zlib
+from functools import partial
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -34,6 +35,9 @@ def unpacked(page):
         r'<script type="text/plain" class="recording">([\w+/=]*)</script>', page
     )[1]
     return json.loads(zlib.decompress(base64.b64decode(data)))
+
+
+SECONDS = 'NaN Infinity null "1" -1 1e9 ' + "1" * 400
 
 
 def points(run):
@@ -90,6 +94,17 @@ def test_words_in_a_trace_are_never_markup(recorded):
     assert len(bundle[MIME]["runs"]) == 1
 
 
+# What is written in place of the first such words in a trace.
+DAMAGE = [('"seconds": 0.', f'"seconds": {x}, "s": 0.') for x in SECONDS.split()]
+DAMAGE += {
+    '"solver": "ww_walrus"': '"solver": ["ww_walrus"]',
+    '"parameters": {': '"parameters": {"D": [1], ',
+    '"name": ': '"names": ',
+    '"upper": ': '"upper": "a", "u": ',
+    '"stopped_by": ': '"stopped_by": {}, "s": ',
+}.items()
+
+
 def test_what_cannot_be_played_is_refused(recorded, tmp_path, capsys):
     trace = recorded[0].trace
     with refuses("unknown name 'walrus'"):
@@ -102,32 +117,15 @@ def test_what_cannot_be_played_is_refused(recorded, tmp_path, capsys):
     assert main(["replay", str(kept), str(kept), "--out", str(page)]) == 0
     runs = unpacked(page.read_text("utf-8"))["runs"]
     assert [run["name"] for run in runs] == ["Walrus", "Walrus"]
-    header, *rows = kept.read_text().splitlines()
     page.unlink()
-    for lines in (
-        ["no trace"],
-        [header],
-        rows,
-        [header, *rows[::-1]],
-        ['{"schema": 1}', *rows],
-        [header.replace('"solver": "ww_walrus"', '"solver": ["ww_walrus"]'), *rows],
-        [header.replace('"parameters": {', '"parameters": {"D": [1], '), *rows],
-        [header.replace('"name": ', '"names": '), *rows],
-        *(
-            [
-                header,
-                rows[0].replace('"seconds": 0.', f'"seconds": {x}, "s": 0.'),
-                *rows[1:],
-            ]
-            for x in ("NaN", "Infinity", "null", '"1"', "-1", "1e9", "1" * 400)
-        ),
-        [header, '{"round": 0}'],
-        [header, rows[0].replace('"upper": ', '"upper": "a", "u": '), *rows[1:]],
-        [header, *rows[:-1], '{"stopped_by": {}}'],
-    ):
-        kept.write_text("\n".join(lines) + "\n")
+    whole = kept.read_text()
+    header, *rows = whole.splitlines(keepends=True)
+    damaged = ["no trace", header, "".join(rows), header + "".join(rows[::-1])]
+    damaged += ['{"schema": 1}\n' + "".join(rows), header + '{"round": 0}']
+    for text in damaged + [whole.replace(*change, 1) for change in DAMAGE]:
+        kept.write_text(text)
         capsys.readouterr()
-        assert main(["replay", str(kept), "--out", str(page)]) == 2, lines
+        assert main(["replay", str(kept), "--out", str(page)]) == 2, text
         assert capsys.readouterr().err.startswith("workbench: ") and not page.exists()
 
 
@@ -146,32 +144,25 @@ def test_it_plays_in_a_browser_from_a_file(recorded, tmp_path, browser):
         const top = Math.round(0.94 * it.height), pen = it.getContext('2d');
         return pen.getImageData(0, top, it.width, it.height - top).data.join()"""
 
-    until = lambda condition: wait(condition, 20)  # noqa: E731
+    until = partial(wait, limit=20)
     last = recorded[0].trace.last["round"]
     until(lambda: f"\t{last}\t" in "".join(browser.execute_script(cells)[:1]))
     assert browser.execute_script(title) == f"round {last}"
     browser.execute_script(slide, 0)
     until(lambda: browser.execute_script(title) == "round 0")
-    assert sum("\t0\t" in line for line in browser.execute_script(cells)) == 1, (
-        "the first moment"
-    )
+    # the first moment
+    assert sum("\t0\t" in line for line in browser.execute_script(cells)) == 1
     axis = browser.execute_script(foot)
     browser.execute_script("document.querySelector('.replay button').click()")
     until(lambda: f"\t{last}\t" in browser.execute_script(cells)[0])
-    label = browser.execute_script(
-        "return document.querySelector('.replay button').textContent"
-    )
-    assert label == "play"
-    assert browser.execute_script(foot) == axis, "it stays as it is while the runs play"
+    label = "return document.querySelector('.replay button').textContent"
+    assert browser.execute_script(label) == "play"
+    # It stays as it is while the runs play.
+    assert browser.execute_script(foot) == axis
     browser.execute_script("document.querySelector('tbody .hide').click()")
-    until(
-        lambda: browser.execute_script(
-            "return !!document.querySelector('tbody.hidden')"
-        )
-    )
-    page.write_text(
-        Scrub("C", [1, 2], lambda C: plt.bar([0], [C])).page(), encoding="utf-8"
-    )
+    hidden = "return !!document.querySelector('tbody.hidden')"
+    until(lambda: browser.execute_script(hidden))
+    page.write_text(Scrub("C", [1, 2], lambda C: plt.bar([0], [C])).page(), "utf-8")
     browser.get(page.as_uri())
     image = "return document.querySelector('.replay img')?.src"
     until(lambda: (first := browser.execute_script(image)) and first[:5] == "data:")

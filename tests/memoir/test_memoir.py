@@ -8,26 +8,18 @@ import numpy as np
 import pytest
 from helpers import each, module_fixture, refuses
 from helpers.problems import documents
+from helpers.solvers import after
 from numpy.testing import assert_allclose, assert_array_equal
 from pytest import approx
 from scipy.sparse import csr_matrix
 
-from workbench import SOLVERS as ENTRIES
-from workbench import as_problem, load
+from workbench import SOLVERS, as_problem, load
 from workbench.core.matrices import as_dense
 from workbench.core.measures import error
 from workbench.figures.reference import printed
-from workbench.memoir.algorithms import MAX_BATCHES, memoir_l1, memoir_l2, memoir_lsh
-from workbench.memoir.averaged import memoir_averaged
+from workbench.memoir.algorithms import MAX_BATCHES, memoir_l2
 from workbench.memoir.mips.oracle import Random
 from workbench.memoir.state import default_batch
-
-SOLVERS = {
-    "l1": memoir_l1,
-    "l2": memoir_l2,
-    "lsh": memoir_lsh,
-    "averaged": memoir_averaged,
-}
 
 
 def plain(problem, kind, *, lam=0.0, eta0=0.1, eta_step=0.02, batch_size=20, **given):
@@ -37,7 +29,7 @@ def plain(problem, kind, *, lam=0.0, eta0=0.1, eta_step=0.02, batch_size=20, **g
     Of averaged steps, one a row in random order, it is the mean of all W after every
     pass.
     """
-    X = problem.X.toarray() if problem.is_sparse else problem.X
+    X = as_dense(problem.X)
     y = problem.y
     k = problem.k
     rng = np.random.default_rng(given["seed"])
@@ -110,7 +102,8 @@ def test_every_iterate_is_that_of_the_printed_box(case, form):
     many = given.get("batch_size", 20) * MAX_BATCHES < problem.n
     every = problem.n if many else 1
     steps = islice(plain(problem, kind, **given), every - 1, None, every)
-    states = islice(SOLVERS[kind](problem, dense=dense, **given), 1, 3 if many else 10)
+    run = SOLVERS[f"memoir_{kind}"].steps(problem, dense=dense, **given)
+    states = islice(run, 1, 3 if many else 10)
     for place, (state, W) in enumerate(zip(states, steps), 1):
         own = as_dense(state.model())
         assert_allclose(own, W, atol=near * max(abs(W).max(), 1e-9), rtol=0)
@@ -118,18 +111,11 @@ def test_every_iterate_is_that_of_the_printed_box(case, form):
         assert averaged or state.info()["norm"] == approx(np.linalg.norm(W), rel=1e-6)
 
 
-def after(count, kind, problem, **given):
-    """Return the state after `count` rounds."""
-    *_, state = islice(SOLVERS[kind](problem, **given), count + 1)
-    return state
-
-
 def test_sparse_weights_take_few_bytes_and_forget_zeros():
     problem = documents(2000, 400, 150)
-    given = {"dense": False, "batch_size": 100}
-    whole, cut = (
-        after(20, "l1", problem, lam=g, eta0=1.0, **given) for g in (0.0, 0.3)
-    )
+    given = {"dense": False, "batch_size": 100, "eta0": 1.0}
+    whole = after(20, "memoir_l1", problem, lam=0.0, **given)
+    cut = after(20, "memoir_l1", problem, lam=0.3, **given)
     for state in (whole, cut):
         entries = state.info()["nonzeros"]
         assert entries == state.model().nnz
@@ -141,11 +127,11 @@ def test_sparse_weights_take_few_bytes_and_forget_zeros():
 def test_the_shortfall_of_a_search_is_in_its_rows():
     problem = documents(300, 60)
     given = {"batch_size": 100, "lam": 0.1, "eta0": 1.0}
-    exact = after(5, "l2", problem, **given)
+    exact = after(5, "memoir_l2", problem, **given)
     assert (exact.recall, exact.epsilon) == (1.0, 0.0)
-    chance = after(5, "l2", problem, mips="random", **given)
+    chance = after(5, "memoir_l2", problem, mips="random", **given)
     assert chance.recall < 0.4 and chance.epsilon > 0.01
-    hashed = after(5, "l2", problem, mips="simple_lsh", bits=256, **given)
+    hashed = after(5, "memoir_l2", problem, mips="simple_lsh", bits=256, **given)
     assert chance.recall < hashed.recall < 1 and 0 < hashed.epsilon < chance.epsilon
 
 
@@ -166,7 +152,7 @@ NAMES = {"lambda": "lam", "hash_length": "bits"}  # of Table 4 and ours
 
 @each("name", ["memoir_l2", "memoir_l1", "memoir_lsh"])
 def test_the_defaults_are_those_of_table_4(name):
-    solver = ENTRIES[name]
+    solver = SOLVERS[name]
     table = printed("memoir").query("table == '4'")
     own = solver.label.replace("ℓ", "l")
     given = {
@@ -184,10 +170,8 @@ def test_the_defaults_are_those_of_table_4(name):
 def test_memoir_lsh_is_algorithm_1_with_hashes():
     problem = documents(300, 60)
     given = {"batch_size": 50, "seed": 4}
-    own, same = (
-        after(4, kind, problem, **given, **of)
-        for kind, of in (("lsh", {}), ("l2", {"mips": "simple_lsh"}))
-    )
+    own = after(4, "memoir_lsh", problem, **given)
+    same = after(4, "memoir_l2", problem, mips="simple_lsh", **given)
     assert_array_equal(own.values, same.values)
     assert own.recall < 1
 
@@ -212,6 +196,6 @@ def sector():
     ],
 )
 def test_accuracies_on_sector(kind, count, dense, accuracy, sector):
-    state = after(count, kind, sector, dense=dense)
+    state = after(count, f"memoir_{kind}", sector, dense=dense)
     reached = 1 - error(state.scores(sector.X_test), sector.y_test)
     assert reached == approx(accuracy, abs=0.015)

@@ -8,16 +8,13 @@ import pytest
 import scipy.sparse as sp
 from helpers import each
 from helpers.oracles import optimum
+from helpers.solvers import after
 from numpy.testing import assert_allclose
 
 from workbench import as_problem
 from workbench.memoir.pegasos import memoir_pegasos
 
 BATCHES = [1, 7, 60, 1000]
-
-
-def after(rounds, problem, **parameters):
-    return next(islice(memoir_pegasos(problem, **parameters), rounds, None))
 
 
 def weights(problem, a, lam):
@@ -82,7 +79,8 @@ def test_it_is_the_box_and_the_weights_are_dual_feasible(lam, batch_size, k, blo
     for rounds in (1, 4):
         a = by_the_box(problem, lam, batch_size, 5, rounds)
         W = weights(problem, a, lam)
-        state = after(rounds, problem, lam=lam, batch_size=batch_size, seed=5)
+        given = {"lam": lam, "batch_size": batch_size, "seed": 5}
+        state = after(rounds, "memoir_pegasos", problem, **given)
         assert_allclose(state.W, W, atol=1e-9 * abs(W).max())
         assert state.mass == pytest.approx(a.sum(), abs=1e-12)
         assert state.step == rounds * -(-problem.n // batch_size)
@@ -96,7 +94,7 @@ def test_many_projections_do_not_underflow(blobs):
     # Every step of the first rounds ends far outside the ball.
     problem = blobs(n=3000)
     problem = as_problem(1e3 * problem.X, problem.y)
-    state = after(2, problem, lam=1e-9)
+    state = after(2, "memoir_pegasos", problem, lam=1e-9)
     assert np.isfinite(state.W).all() and 0 < state.mass <= 1
     assert 1e-9 * np.sum(state.W**2) <= 1 + 1e-9
     assert 0 < state.lower <= state.upper <= 1

@@ -11,6 +11,7 @@ from helpers import each, refuses, single_or_double, sparse_or_not
 from numpy.random import default_rng
 from numpy.testing import assert_allclose, assert_array_equal
 
+from workbench.core.matrices import as_dense
 from workbench.memoir import mips
 from workbench.memoir.mips import MIPS, inexactness, make_oracle
 from workbench.memoir.mips.hashing import SimpleLSH
@@ -18,7 +19,7 @@ from workbench.memoir.mips.hashing import SimpleLSH
 N = 60
 D = 40
 C = 150
-GRAPHS = "sw_graph", "hnsw"
+each_graph = each("name", ["sw_graph", "hnsw"])
 STORAGE = list(itertools.product([False, True], repeat=2))
 each_storage = each("x_sparse, w_sparse", STORAGE)
 
@@ -187,12 +188,10 @@ def test_bits_agree_as_often_as_theory_says(sparse, bits, rng):
     theory = mips.collision_probability(x @ W / (np.linalg.norm(x) * longest))
     assert np.ptp(theory) > 0.4
     lsh = SimpleLSH(9, D, 1, bits=bits)
-    codes = (
-        lsh.hash_weights(stored(W, sparse)),
-        lsh.hash_rows(7 * stored(x[None], sparse)),
-    )
+    weights = lsh.hash_weights(stored(W, sparse))
+    differ = differing_bits(weights, lsh.hash_rows(7 * stored(x[None], sparse)))
     deviation = np.sqrt(theory * (1 - theory) / bits)
-    assert (abs(1 - differing_bits(*codes) / bits - theory) <= 4 * deviation).all()
+    assert (abs(1 - differ / bits - theory) <= 4 * deviation).all()
 
 
 def test_the_exponent_is_that_of_the_bits(rng):
@@ -246,12 +245,12 @@ def test_the_nearest_hashes_are_found_and_ranked_exactly(
     assert_array_equal(lsh.query(given, np.arange(N), y), r)
 
 
-@each("name", GRAPHS)
+@each_graph
 @sparse_or_not
 def test_graphs_find_nearly_all_after_each_update(name, sparse):
     X, W, y = reals(6, sparse)
     oracle = make_oracle(name, k=C, d=D)
-    few = stored(np.where(np.arange(C) % 11, 0, W.toarray() if sparse else W), sparse)
+    few = stored(np.where(np.arange(C) % 11, 0, as_dense(W)), sparse)
     # few classes have weights: a graph keeps them as sparse vectors
     for weights in (-W, few, W):
         oracle.update(weights)
@@ -263,17 +262,13 @@ def test_graphs_find_nearly_all_after_each_update(name, sparse):
     assert (np.diff(recalls) < 0).all()
 
 
-@each("name", GRAPHS)
+@each_graph
 def test_without_nmslib_graphs_say_so_and_all_else_works(name, monkeypatch):
     monkeypatch.setitem(sys.modules, "nmslib", None)
     with refuses(f"^mips: {name} needs the package nmslib, .* no wheel"):
         make_oracle(name, k=C, d=D)
     for other in ("exact", "simple_lsh", "random"):
         make_oracle(other, k=C, d=D)
-
-
-def asked(rows, y, X=np.zeros((2, D))):  # noqa: B008
-    return built("exact", np.zeros((D, C))).query(X, np.array(rows), np.array(y))
 
 
 REFUSED = {
@@ -295,9 +290,11 @@ def test_an_oracle_with_wrong_options_is_refused(message):
 
 
 def test_weights_rows_and_labels_of_another_shape_are_refused():
+    oracle = built("exact", np.zeros((D, C)))
+    row = np.zeros(1, int)
     with refuses("^W: must be CSR or dense floats, 40 features by 150 classes"):
-        make_oracle("exact", k=C, d=D).update(np.zeros((C, D)))
+        oracle.update(np.zeros((C, D)))
     with refuses("^X: must be dense or CSR with 40 features"):
-        asked([0], [0], np.zeros((2, D + 1)))
+        oracle.query(np.zeros((2, D + 1)), row, row)
     with refuses("^y: must be a label from 0"):
-        asked([0], [C])
+        oracle.query(np.zeros((2, D)), row, row + C)

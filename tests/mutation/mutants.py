@@ -9,14 +9,14 @@ from types import CodeType
 from typing import NamedTuple
 
 COMPARISONS = {
-    **{ast.Lt: (ast.LtE, ast.GtE), ast.LtE: (ast.Lt, ast.Gt)},
-    **{ast.Gt: (ast.GtE, ast.LtE), ast.GtE: (ast.Gt, ast.Lt)},
-    **{
-        ast.Eq: (ast.NotEq,),
-        ast.NotEq: (ast.Eq,),
-        ast.Is: (ast.IsNot,),
-        ast.IsNot: (ast.Is,),
-    },
+    ast.Lt: [ast.LtE, ast.GtE],
+    ast.LtE: [ast.Lt, ast.Gt],
+    ast.Gt: [ast.GtE, ast.LtE],
+    ast.GtE: [ast.Gt, ast.Lt],
+    ast.Eq: [ast.NotEq],
+    ast.NotEq: [ast.Eq],
+    ast.Is: [ast.IsNot],
+    ast.IsNot: [ast.Is],
 }
 OPERATORS = {
     ast.Add: ast.Sub,
@@ -28,14 +28,16 @@ OPERATORS = {
 OPERATORS |= {other: one for one, other in OPERATORS.items()}
 OPERATORS |= dict.fromkeys((ast.FloorDiv, ast.Mod, ast.Pow), ast.Mult)
 NAMES = {
-    **{"min": "max", "max": "min", "minimum": "maximum", "maximum": "minimum"},
-    **{
-        "argmin": "argmax",
-        "argmax": "argmin",
-        "zeros": "ones",
-        "zeros_like": "ones_like",
-    },
-    **{"any": "all", "all": "any"},
+    "min": "max",
+    "max": "min",
+    "minimum": "maximum",
+    "maximum": "minimum",
+    "argmin": "argmax",
+    "argmax": "argmin",
+    "zeros": "ones",
+    "zeros_like": "ones_like",
+    "any": "all",
+    "all": "any",
 }
 
 
@@ -138,18 +140,14 @@ def expressions(statement):
 
 def header(statement):
     """Return the source of a statement, of a compound one its first line."""
-    return (
-        "nothing"
-        if isinstance(statement, ast.Pass)
-        else ast.unparse(statement).split("\n")[0]
-    )
+    if isinstance(statement, ast.Pass):
+        return "nothing"
+    return ast.unparse(statement).split("\n")[0]
 
 
 def compiled(tree, function):
     """Return the code of a function's syntax tree."""
     space = dict(function.__globals__)
-    exec(
-        compile(ast.fix_missing_locations(ast.Module([tree], [])), "mutant", "exec"),
-        space,
-    )
+    module = ast.fix_missing_locations(ast.Module([tree], []))
+    exec(compile(module, "mutant", "exec"), space)
     return space[function.__name__].__code__

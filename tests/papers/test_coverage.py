@@ -46,20 +46,21 @@ def test_marks_are_those_of_the_parts():
     assert mark({"a": True, "b": False}) == "in part" and mark({"a": False}) == "no"
 
 
-@each(
-    "column, pointer",
-    [
-        ("implemented", "mrc_walrus"),
-        ("implemented", "mrc.ccg:gone"),
-        ("implemented", "mrc.gone:start"),
-        ("implemented", "tests/mrc/test_mrc.py::test_x"),
-        ("implemented", "tests/gone.py"),
-        ("shown", "mrc_gone"),
-        ("data", "XIV"),
-        ("judged", "a thousand times"),
-    ],
-)
-def test_a_pointer_that_leads_nowhere_is_found_and_is_no_mark(column, pointer):
+NOWHERE = """
+implemented mrc_walrus
+implemented mrc.ccg:gone
+implemented mrc.gone:start
+implemented tests/mrc/test_mrc.py::test_x
+implemented tests/gone.py
+shown mrc_gone
+data XIV
+judged a thousand times
+"""
+
+
+@each("line", NOWHERE.strip().splitlines())
+def test_a_pointer_that_leads_nowhere_is_found_and_is_no_mark(line):
+    column, _, pointer = line.partition(" ")
     item = coverage._item(ROW | {column: pointer})
     assert leads_nowhere(item) == {pointer}
     assert item.marks[{"data": "measured"}.get(column, column)] == "no"

@@ -7,10 +7,11 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from helpers import each_path
+from helpers import each, each_path
 
 import course
 from workbench.figures.reference import listed, printed
+from workbench.figures.report.claims import read_claims
 from workbench.papers import PAPERS, paper_of_name
 
 ROOT = Path(__file__).parents[2] / "notebooks"
@@ -98,6 +99,17 @@ def is_there(place, paper):
 @each_path(NOTEBOOKS)
 def test_what_is_said_of_a_paper_has_its_place(path):
     assert not [line for line in sentences(path) if not PLACE.search(line)]
+
+
+@needs_texts
+@each("paper", PAPERS)
+def test_claims_quote_their_papers_word_for_word(paper):
+    def words(text):  # without spaces and hyphens, which lines break at
+        return re.sub(r"[\s-]+", "", text)
+
+    quotes = [claim.quote for claim in read_claims() if claim.paper == paper]
+    text = words(text_of(paper))
+    assert not [quote for quote in quotes if words(quote) not in text]
 
 
 @needs_texts

@@ -194,11 +194,8 @@ def test_errors_of_tokens_sequences_and_trees():
     problem = some_sequences().split(0.25)
     trees = as_tree(as_problem(problem.X, np.array(["a.b", "a.c", "d"])[problem.y]))
     assert_allclose(trees.costs, [[0, 0.5, 1], [0.5, 0, 1], [1, 1, 0]])
-    assert (
-        trees.first_classes(2).costs.shape
-        == (2, 2)
-        == trees.split(0.3).tiny().costs[:2, :2].shape
-    )
+    assert trees.first_classes(2).costs.shape == (2, 2)
+    assert trees.split(0.3).tiny().costs[:2, :2].shape == (2, 2)
     trace, s = run(
         "cuts_exact", problem, rounds(6), parameters={"C": 0.1}, measure=errors(problem)
     )

@@ -46,11 +46,9 @@ def last(steps):
 
 
 def kernel_matrix(problem, kernel, gamma):
-    return (
-        rbf_kernel(problem.X, gamma=gamma)
-        if kernel == "rbf"
-        else problem.X @ problem.X.T
-    )
+    if kernel == "rbf":
+        return rbf_kernel(problem.X, gamma=gamma)
+    return problem.X @ problem.X.T
 
 
 def all_outputs(problem, phi):
@@ -69,17 +67,13 @@ def all_outputs(problem, phi):
             [(np.eye(problem.k)[labels].T @ phi[rows]).ravel(), moves.ravel()]
         )
 
-    D = []
-    losses = []
-    units = []
+    outputs = []
     for i, (a, b) in enumerate(pairwise(starts)):
-        for labels in product(range(problem.k), repeat=b - a):
-            D.append(
-                psi(slice(a, b), problem.y[a:b]) - psi(slice(a, b), np.array(labels))
-            )
-            losses.append(costs[problem.y[a:b], list(labels)].sum() / mean_length)
-            units.append(i)
-    return np.array(D), np.array(losses), np.array(units)
+        y = problem.y[a:b]
+        for labels in map(np.array, product(range(problem.k), repeat=b - a)):
+            dpsi = psi(slice(a, b), y) - psi(slice(a, b), labels)
+            outputs.append((dpsi, costs[y, labels].sum() / mean_length, i))
+    return map(np.array, zip(*outputs))
 
 
 def optimum(problem, kernel, gamma, C):
@@ -114,16 +108,16 @@ PROBLEMS = {
     "chain": lambda blobs: few_sequences(),
     "tree": lambda blobs: as_tree(replace(blobs(n=30, d=3), classes=np.array(LEAVES))),
 }
-each_problem = each("make", PROBLEMS.values(), ids=PROBLEMS)
 
 
-@each_problem
+@pytest.fixture(params=PROBLEMS)
+def problem(request, blobs):
+    return PROBLEMS[request.param](blobs)
+
+
 @each("kernel, C", [("rbf", 2.0), ("linear", 0.1)])
 @each("solver", [cuts_exact, cuts_exact_fast])
-def test_exact_cuts_find_the_optimum_of_the_whole_problem(
-    make, kernel, solver, C, blobs
-):
-    problem = make(blobs)
+def test_exact_cuts_find_the_optimum_of_the_whole_problem(problem, kernel, solver, C):
     best = optimum(problem, kernel, 0.25, C)
     eps = 5e-6 * best / (C * task_of(problem).n)
     given = {"kernel": kernel, "gamma": 0.25, "C": C, "eps": eps}
@@ -133,9 +127,7 @@ def test_exact_cuts_find_the_optimum_of_the_whole_problem(
     assert s.upper - s.lower <= C * task_of(problem).n * eps * (1 + 1e-6)
 
 
-@each_problem
-def test_all_rows_as_landmarks_give_the_optimum(make, blobs):
-    problem = make(blobs)
+def test_all_rows_as_landmarks_give_the_optimum(problem):
     best = optimum(problem, "rbf", 0.25, 1.0)
     for s in islice(cuts_nystroem(problem, gamma=0.25, landmarks=100, eps=1e-5), 500):
         assert s.lower <= best * (1 + 1e-6) and best * (1 - 1e-6) <= s.upper
@@ -163,10 +155,8 @@ def objective(problem, s, K, C):
     ).sum(), F
 
 
-@each_problem
 @each("landmarks", [3, 8])
-def test_few_landmarks_give_an_upper_bound_of_the_whole_problem(make, landmarks, blobs):
-    problem = make(blobs)
+def test_few_landmarks_give_an_upper_bound_of_the_whole_problem(problem, landmarks):
     K = kernel_matrix(problem, "rbf", 0.25)
     s = last(cuts_nystroem(problem, gamma=0.25, C=1.5, landmarks=landmarks, eps=1e-4))
     primal, F = objective(problem, s, K, 1.5)
@@ -177,16 +167,15 @@ def test_few_landmarks_give_an_upper_bound_of_the_whole_problem(make, landmarks,
     assert_allclose(scores[:, -1] * (2 if problem.k == 2 else 1), F[:, -1], atol=1e-8)
 
 
-@each_problem
 @each("fast", [False, True])
-def test_linear_time_is_exact_where_all_violators_are_taken(make, fast, blobs):
-    problem = make(blobs)
+def test_linear_time_is_exact_where_all_violators_are_taken(problem, fast):
     given = {"gamma": 0.25, "eps": 1e-4}
-    exact = cuts_exact(problem, **given)
-    linear = cuts_linear_time(problem, **given, r=40)
     if fast:
         exact = cuts_exact_fast(problem, **given)
         linear = cuts_linear_time_fast(problem, **given, r=40, p=1000)
+    else:
+        exact = cuts_exact(problem, **given)
+        linear = cuts_linear_time(problem, **given, r=40)
     # Single precision against double: the first rounds agree, and the last in what they
     # reach.
     near = 2e-4 if fast else 2e-5  # a line search ends within 0.05 C n eps
@@ -297,22 +286,22 @@ def test_sampled_cuts_of_many_classes_do_not_end_too_soon():
     problem = load("text 600x20")  # at C = 100 the first forty cuts show no way down
     settings = {"C": 100.0, "gamma": 0.1 * scale(problem)}
     trace, state = run("cuts_linear_time_fast", problem, parameters=settings)
-    assert (
-        trace.column("primal")[10]
-        == trace.column("primal")[0]
-        > 10 * trace.last["primal"]
-    )
+    primal = trace.column("primal")
+    assert primal[10] == primal[0] > 10 * primal[-1]
     assert state.w.any() and trace.last["violation"] < 0.01
 
 
-@each_problem
+def radius(problem):
+    """Return the R of rows, or of sequences with moves."""
+    rows = task_of(problem).n == problem.n
+    return np.sqrt(2.0) if rows else 4.0 * problem.n
+
+
 @each("C, eps", [(1.0, 0.05), (1e-4, 0.5)])
-def test_every_violated_cut_raises_the_dual_as_theorem_1_says(make, C, eps, blobs):
+def test_every_violated_cut_raises_the_dual_as_theorem_1_says(problem, C, eps):
     """With the small C the printed bound is below one round."""
-    problem = make(blobs)
     n = task_of(problem).n
-    # rows, or sequences with moves
-    R = np.sqrt(2.0) if n == problem.n else 4.0 * problem.n
+    R = radius(problem)
     before = None
     for s in islice(cuts_exact(problem, C=C, gamma=0.25, eps=eps), 400):
         if before is not None and before[1] < np.inf:
@@ -324,9 +313,8 @@ def test_every_violated_cut_raises_the_dual_as_theorem_1_says(make, C, eps, blob
         assert 8 * C * n / eps**2 < 1
 
 
-@each_problem
 @each("r", [1, 3])
-def test_any_oracle_ends_in_time_if_its_cuts_are_violated(r, make, blobs, monkeypatch):
+def test_any_oracle_ends_in_time_if_its_cuts_are_violated(r, problem, monkeypatch):
     """Algorithm 4, with the r worst violators, which samples would seldom be."""
 
     def worst(answers, rng, r):
@@ -335,12 +323,10 @@ def test_any_oracle_ends_in_time_if_its_cuts_are_violated(r, make, blobs, monkey
         return units, weight * len(I) / len(units)
 
     monkeypatch.setattr(cutting_plane, "some_violators", worst)
-    problem = make(blobs)
-    n = task_of(problem).n
-    R = np.sqrt(2.0) if n == problem.n else 4.0 * problem.n
-    given = {"C": 4.0 / n, "eps": 0.1, "gamma": 0.25, "r": r}
-    s = last(cuts_linear_time(problem, **given))
-    assert s.violation <= 0.1 and r < s.round <= bounds.rounds(4.0, 0.1, R, 4.0)
+    C = 4.0 / task_of(problem).n
+    s = last(cuts_linear_time(problem, C=C, eps=0.1, gamma=0.25, r=r))
+    most = bounds.rounds(4.0, 0.1, radius(problem), 4.0)
+    assert s.violation <= 0.1 and r < s.round <= most
 
 
 @each("r, failure", [(20, 0.1), (400, 1e-3)])

@@ -97,9 +97,8 @@ def test_no_solution_in_the_range_leaves_the_band(kind, seed):
         wrong = s.scores(X_val).argmax(axis=1) != y_val
         near = open_ | (lengths == 0.0)
         at = np.searchsorted(edges, s.C) - 1
-        assert (
-            lower[at] <= (wrong | near).sum() and (wrong & ~near).sum() <= upper[at]
-        ), s.C
+        assert lower[at] <= (wrong | near).sum(), s.C
+        assert (wrong & ~near).sum() <= upper[at], s.C
     assert state.fewest - lower.min() == pytest.approx(ROWS * state.achieved)
 
 
