@@ -71,6 +71,15 @@ _Loader.yaml_constructors = {
 } | {None: _Loader.construct_undefined}
 
 
+def _loaded(text: str, kind: Any = _Loader) -> Any:
+    """Return the single value of a YAML text, from a loader that makes plain data."""
+    loader = kind(text)
+    try:
+        return loader.get_single_data()
+    finally:
+        loader.dispose()
+
+
 def _boolean(value: Given) -> bool:
     return BOOLEANS[value.lower()]
 
@@ -144,7 +153,7 @@ class Parameter(NamedTuple):
         None."""
         if self.type is None:
             with suppress(yaml.YAMLError, ValueError, LookupError):
-                value = yaml.load(text, _Loader)
+                value = _loaded(text)
                 if type(value) in TYPES.values():
                     return value
         return self.typed(text)
@@ -180,10 +189,10 @@ class Parameter(NamedTuple):
         default: Any = self.default or ()
         texts = self.type is not dict and {*map(type, default)} == {str}
         loader = yaml.BaseLoader if texts else _Loader
-        value = yaml.load(text, loader)
+        value = _loaded(text, loader)
         if isinstance(value, list | dict):
             return value
-        return listed(text) if texts else yaml.load(f"[{text}]", _Loader)
+        return listed(text) if texts else _loaded(f"[{text}]")
 
     def _item(self, value: Given, like: Iterable[object]) -> Given:
         """Return an item of a collection in the type of the default's items, if all
@@ -285,7 +294,7 @@ def read_entries(path: PathLike, need: str) -> Record:
     """
     path = Path(path)
     try:
-        entries = yaml.load(path.read_text(encoding="utf-8"), _Loader)
+        entries = _loaded(path.read_text(encoding="utf-8"))
         if not isinstance(entries, dict) or {*map(type, entries)} != {str}:
             raise ValueError(f"must contain 'name: value' lines of {need}")
     except UnicodeDecodeError:
