@@ -64,7 +64,7 @@ test: .venv/.ok ## run the tests (ARGS="-k stream")
 test-browser: .venv/.ok ## drive the dashboards in Chromium (ARGS="--test-name-pattern race")
 	tests/browser/run $(ARGS)
 
-trust: .venv/.ok ## write TRUST.md: what is promised, how it is attacked, how much was tried; an hour (ARGS="mutants coverage test_refused")
+trust: .venv/.ok ## write TRUST.md: what is promised, how it is attacked, how much was tried; a quarter of an hour (ARGS="mutants coverage test_refused")
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(PYTHON) .site/trust.py $(ARGS)
 
 lint: .venv/.ok ## check style, format and types of all .py and .ipynb

@@ -2,9 +2,9 @@
 
     python .site/trust.py [mutants] [coverage] [test_refused ...]
 
-`make trust` runs all parts, in an hour. Each part and each file of tests keeps its
-numbers, with the commit, in runs/trust/. The page is made from the latest ones, and
-says what has not been run.
+`make trust` runs all parts, in a quarter of an hour. Each part and each file of tests
+keeps its numbers, with the commit, in runs/trust/. The page is made from the latest
+ones, and says what has not been run.
 """
 
 import json
