@@ -229,6 +229,11 @@ def test_a_fit_reaches_its_tolerance_or_warns(estimator, reason):
     assert reason or distance <= model.tol
 
 
+def test_least_squares_takes_single_precision_for_double():
+    model = GeneralizedLeastSquares()
+    assert len({model.fit(DIGITS.astype(t), DIGIT).n_iter_ for t in "fd"}) == 1
+
+
 def check_interrupted(model, whole):
     """Check that two intervals can hold one optimum, and that the bound is the
     model's."""

@@ -123,6 +123,7 @@ class Classifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
     """
 
     _measured = "relative gap"
+    _precisions = FLOATS
 
     _: KW_ONLY
     tol: float = parameter(1e-3, positive)
@@ -282,9 +283,8 @@ class Classifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         if hasattr(X, "to_pandas"):  # Polars would turn dates into numbers
             X = X.to_pandas()
         check_numbers(X, "X")
-        return validate_data(
-            self, check_sparse(X), y, accept_sparse="csr", dtype=FLOATS, **options
-        )
+        options |= {"accept_sparse": "csr", "dtype": self._precisions}
+        return validate_data(self, check_sparse(X), y, **options)
 
     def _weighed(self, X: Given, sample_weight: Given) -> Array:
         """Return the checked weights of the rows.

@@ -335,7 +335,7 @@ class GeneralizedLeastSquares(WeightedClassifier):
     Use it for dense tables of up to 20,000 features, where its predictions are like
     those of scikit-learn's classifiers with the same loss. The solver ``ls_stagewise``
     takes more features. Large sparse text does not suit the class, because the second
-    moment is dense.
+    moment is dense. Rows in single precision are converted to double.
 
     Parameters
     ----------
@@ -363,6 +363,9 @@ class GeneralizedLeastSquares(WeightedClassifier):
     >>> model.predict_proba(X[:2]).argmax(axis=1).tolist()
     [0, 0]
     """
+
+    # In single precision the bounds allow for more rounding than the default tol.
+    _precisions = (np.float64,)
 
     link: str = parameter("softmax", one_of(LINKS))
     _: KW_ONLY
