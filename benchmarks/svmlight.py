@@ -36,6 +36,8 @@ CACHE_MB = 512  # of kernel values, as for LIBSVM
 EPS = 5e-3  # of the sampled cuts, as in both notebooks
 SCORES_MB = 4096.0  # of scores by cuts for linear time, as in cuts_scaling
 TEST = 0.3  # fraction of test rows, for data without a split of its own
+RUNS = 10  # each with its own test rows, where there is no split
+LONG = 300  # CPU seconds of a run that is not repeated
 COLUMNS = (
     "data,method,r,n,C,gamma,repetition,cpu,cut,train_error,test_error,rounds,machine,"
     "load,commit"
@@ -75,24 +77,20 @@ TABLE_1 += (PEER, LIBSVM)
 
 
 class Case(NamedTuple):
-    """Rows, C, kernel and methods of a case, its limit in CPU seconds, and its runs.
-
-    Test rows are drawn by repetition, so ten runs are the aim.
-    """
+    """Rows, C, kernel and methods of a case, its limit in CPU seconds, and its runs."""
 
     spec: str
     C: float
     gamma: float
     methods: Collection[Method]
     limit: float
-    runs: int = 10
+    runs: int = RUNS
 
 
 def board(n: int, limit: float) -> Case:
     """Return the case of the figure cuts_scaling with n rows."""
     methods = dict.fromkeys(FIGURE_1 + TABLE_1) if n == 100_000 else FIGURE_1
-    runs = 10 if n <= 100_000 else 1
-    return Case(f"checkers {n}", 1.0, 30.0, methods, limit, runs)
+    return Case(f"checkers {n}", 1.0, 30.0, methods, limit)
 
 
 # Rows, and CPU seconds after which a run ends.
@@ -142,8 +140,7 @@ def main() -> None:
 def missing(of: Case, done: list[dict]) -> Iterator[dict]:
     """Make the runs of a case that are not done; each repetition has its own rows.
 
-    A method that reached the time limit is not repeated, because the bound would be the
-    same.
+    A method that took more than LONG seconds is not repeated.
     """
     for repetition in range(of.runs):
         problem = None
@@ -154,7 +151,8 @@ def missing(of: Case, done: list[dict]) -> Iterator[dict]:
                 if (row["data"], row["method"], row["r"])
                 == (of.spec, method.label, method.r)
             ]
-            if len(own) > repetition or any(row["cut"] for row in own):
+            long = any(row["cut"] or row["cpu"] > LONG for row in own)
+            if len(own) > repetition or long:
                 continue
             problem = problem or with_test_rows(of.spec, TEST, repetition)
             facts = {"data": of.spec, "method": method.label, "r": method.r}
