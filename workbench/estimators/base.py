@@ -38,7 +38,7 @@ from workbench.core.stream import Rule, State, rounds, seconds
 from workbench.core.trace import Trace
 from workbench.runs.run import run
 
-FLOATS = np.float64, np.float32
+FLOATS: tuple[type, ...] = np.float64, np.float32
 # A check takes a value and its name; its ValueError says what is accepted.
 Check = Callable[[Given, str], object]
 positive: Check = check_positive
