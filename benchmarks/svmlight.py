@@ -36,7 +36,6 @@ CACHE_MB = 512  # of kernel values, as for LIBSVM
 EPS = 5e-3  # of the sampled cuts, as in both notebooks
 SCORES_MB = 4096.0  # of scores by cuts for linear time, as in cuts_scaling
 TEST = 0.3  # fraction of test rows, for data without a split of its own
-RUNS = 10  # each with its own test rows, where there is no split
 LONG = 300  # CPU seconds of a run that is not repeated
 COLUMNS = (
     "data,method,r,n,C,gamma,repetition,cpu,cut,train_error,test_error,rounds,machine,"
@@ -84,7 +83,7 @@ class Case(NamedTuple):
     gamma: float
     methods: Collection[Method]
     limit: float
-    runs: int = RUNS
+    runs: int = 10  # each with its own test rows, where there is no split
 
 
 def board(n: int, limit: float) -> Case:

@@ -283,8 +283,9 @@ class Classifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         if hasattr(X, "to_pandas"):  # Polars would turn dates into numbers
             X = X.to_pandas()
         check_numbers(X, "X")
-        options |= {"accept_sparse": "csr", "dtype": self._precisions}
-        return validate_data(self, check_sparse(X), y, **options)
+        X = check_sparse(X)
+        dtype = self._precisions
+        return validate_data(self, X, y, accept_sparse="csr", dtype=dtype, **options)
 
     def _weighed(self, X: Given, sample_weight: Given) -> Array:
         """Return the checked weights of the rows.
