@@ -191,7 +191,8 @@ def sidecar(folder, name, *names, **more):
     path = folder / "figures" / "a" / f"{name}.json"
     path.parent.mkdir(parents=True, exist_ok=True)
     numbers = [{"cell": cell, "value": 0.5} for cell in names]
-    path.write_text(json.dumps({"numbers": numbers} | more))
+    made = {"numbers": numbers, "machine": {"cpu": "M"}} | more
+    path.write_text(json.dumps(made))
 
 
 @pytest.fixture
@@ -227,9 +228,8 @@ def test_decide_makes_what_fits_once_and_judges_again(tmp_path, board, monkeypat
 
     def make(names, profile, say):
         made.append((*names, profile))
-        given = {"machine": {"cpu": "M"}, "date": "2020-01-02T"}
         for table in "bc":
-            sidecar(decided, table, "first", "second", **given)
+            sidecar(decided, table, "first", "second", date="2020-01-02T")
         return ["z"] if names == ["z"] else []
 
     sidecar(tmp_path, "d", "shared")

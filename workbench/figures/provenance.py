@@ -43,14 +43,14 @@ def made_by(traces: list[Trace]) -> Record:
     cpu = sum(trace.last.get("cpu", 0.0) for trace in traces)
     keys = ("solver", "parameters", "rules")
     machines = [header["machine"] for header in headers] or [machine()]
-    cpus = dict.fromkeys(each["cpu"] for each in machines)
+    cpus = " and ".join(dict.fromkeys(each["cpu"] for each in machines))
     timed = all(header.get("timed") for header in headers) if headers else None
     made = {
         "data": unique(header["problem"] for header in headers),
         "solvers": unique({name: header[name] for name in keys} for header in headers),
         "runs": len(traces),
         "timed": timed,
-        "machine": machines[0] | {"cpu": " and ".join(cpus)},
+        "machine": machines[0] | {"cpu": cpus},
         "threads": headers[0]["threads"] if headers else threads(),
         "load": max(filter(None, map(_load, headers)), default=None),
         "wall_over_cpu": round(wall / cpu, 2) if cpu > 0 else None,

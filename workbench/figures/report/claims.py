@@ -253,17 +253,22 @@ def _claim(entry: dict) -> Claim:
     fields |= {
         "cells": judged,
         "missing": missing,
-        "machines": tuple(dict.fromkeys(_machine(each, timed) for each in made)),
+        "machines": _machines(made, timed),
         "date": last.get("date", "")[:10],
         "commit": last.get("commit") or "",
     }
     return Claim(**fields)
 
 
-def _machine(sidecar: Mapping, timed: bool) -> str:
-    """Return the processor of a figure's runs, and of times whether they ran alone."""
-    cpu = sidecar.get("machine", {}).get("cpu", "unknown").replace("(R)", "")
-    return cpu if sidecar.get("timed") or not timed else f"{cpu}, not alone"
+def _machines(made: list[dict], timed: bool) -> tuple[str, ...]:
+    """Return the processors behind some figures, and of times whether they ran
+    alone."""
+    found = {
+        cpu.replace("(R)", "") + " (not alone)" * (timed and not sidecar["timed"])
+        for sidecar in made
+        for cpu in sidecar["machine"]["cpu"].split(" and ")
+    }
+    return tuple(sorted(found))
 
 
 def _decided(same: list[Cell]) -> list[Cell]:
