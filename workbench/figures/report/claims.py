@@ -186,14 +186,14 @@ def _query(folder: Path, sql: str, tables: Iterable[str]) -> list[dict]:
 
 
 def _made(folder: Path, table: str) -> list[dict]:
-    """Return who measured a table: the sidecar of its notebook, or for a table of a
+    """Return who measured a table: the sidecars of its notebook, or for a table of a
     benchmark the machine and commit of its runs.
 
     The list is empty if the table names neither.
     """
     if not table.endswith(".csv"):
         figures = folder / "figures" / table.split("/")[0]
-        return [*map(_json, sorted(figures.glob("*.json"))[:1])]
+        return [*map(_json, sorted(figures.glob("*.json")))]
     runs = _table(CHECKOUT / table)
     machines = runs.groupby("machine") if "machine" in runs else ()
     return [
