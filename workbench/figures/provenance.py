@@ -32,11 +32,12 @@ def made_by(traces: list[Trace]) -> Record:
     -------
     record : dict
         ``timed`` is whether the seconds are timings, and ``not_timed`` the reason if
-        they are not. ``load`` is the largest load average at the start or the end of a
-        run. ``wall_over_cpu`` is near 1 on an idle machine with one thread. ``jobs`` is
-        the number of notebooks that ran in parallel. ``traces`` has the settings of the
-        runs. ``versions`` and ``commit`` belong to the drawing, and ``commits_of_runs``
-        to the runs.
+        they are not. ``machine`` is that of the first run, with the names of all
+        processors in ``cpu``, joined by "and". ``load`` is the largest load average at
+        the start or the end of a run. ``wall_over_cpu`` is near 1 on an idle machine
+        with one thread. ``jobs`` is the number of notebooks that ran in parallel.
+        ``traces`` has the settings of the runs. ``versions`` and ``commit`` belong to
+        the drawing, and ``commits_of_runs`` to the runs.
     """
     headers = [trace.header for trace in traces]
     wall = sum(trace.last.get("seconds", 0.0) for trace in traces)
