@@ -33,7 +33,7 @@ from workbench.kernels.rows import (
     subtract,
     width,
 )
-from workbench.weston_watkins.dual import WWState, objectives, restated, start
+from workbench.weston_watkins.dual import WWState, restated, slack_of, start
 from workbench.weston_watkins.walrus import walrus
 
 
@@ -110,8 +110,19 @@ def descent(
         s.round += 1
         s.visits += 1.0
         with off_the_clock():
-            s.judged(data.norms, *objectives(problem, s.W, s.B, data.C))
+            _, *loss = screened(data, s)
+            s.judged(data.norms, *loss)
         yield s
+
+
+def screened(data: Samples, s: WWState) -> tuple[Array, float, float]:
+    """Return each row's part of the gap at the level of `s`, and its loss for C.
+
+    The last two numbers are those of :func:`~workbench.weston_watkins.dual.losses`.
+    """
+    slack = slack_of(data.norms, s.W)
+    gaps, hinge, room = screen(data._replace(C=s.level), s.W, s.B, slack)
+    return gaps, data.C * hinge, data.C * room
 
 
 @njit(fastmath=FAST)
@@ -143,6 +154,41 @@ def margins(data, i, W, z):
     for j in range(columns(data, z)):
         z[j] += margin
     z[y] = -1.0
+
+
+@njit(fastmath=FAST)
+def screen(data, W, B, slack):
+    """Return each row's part of the gap, and the sum of all hinges with its rounding.
+
+    Row i has the part ``gaps[i] = sum_j (C_i max(0, z_ij) - B_ij z_ij)``. Here ``C_i =
+    weights[i] C``, and the hinges of row i are multiplied by `weights[i]`. The last
+    number is how much the sum may grow if every z_ij grows by up to slack_i.
+    """
+    z = np.empty(W.shape[1])
+    gaps = np.empty(len(slack))
+    total = room = 0.0
+    for i in range(np.uint64(len(gaps))):
+        margins(data, i, W, z)
+        hinge, linear = part(data, i, z, B)
+        near = 0.0
+        for j in range(data.k):
+            near += z[j] > -slack[i]
+        weight = data.weights[i]
+        gaps[i] = data.C * weight * hinge - linear
+        total += weight * hinge
+        room += weight * near * slack[i]
+    return gaps, total, room
+
+
+@njit(fastmath=FAST, inline="always")
+def part(data, i, z, B):
+    """Return row i's sums of max(0, z_ij) and of B_ij z_ij over the wrong classes j."""
+    hinge = 0.0
+    linear = 0.0
+    for j in range(data.k):
+        hinge += max(0.0, z[j])
+        linear += B[i, j] * z[j]
+    return hinge, linear
 
 
 @njit(fastmath=FAST, inline="always")

@@ -87,18 +87,19 @@ class WWState(State):
         done = self.gap_ratio == 0.0 or self.updates == 0.0
         return self.round > 0 and self.level == C and done
 
-    def judged(self, norms: Array, primal: float, dual: float, room: float) -> None:
+    def judged(self, norms: Array, loss: float, room: float) -> None:
         """Set the objectives of a new iterate, and update the rounded bounds.
 
-        Rounding of the scores may have lowered `primal` by `room`; `norms` (n,) are
-        |x_i|^2.
+        `loss` is C times the sum of all hinges, which rounding of the scores may have
+        lowered by `room`; `norms` (n,) are |x_i|^2.
         """
-        self.primal = primal
-        self.dual = dual
         square = float(np.vdot(self.W, self.W))
+        linear = float(self.B.sum())
+        self.primal = 0.5 * square + loss
+        self.dual = linear - 0.5 * square
         lower, upper = svm_bounds(
-            primal + room,
-            dual + 0.5 * square,
+            self.primal + room,
+            linear,
             square,
             terms=len(norms) + sum(self.W.shape),
             pull=2.0 * float(np.sqrt(norms) @ self.B.sum(axis=1)),
@@ -107,7 +108,7 @@ class WWState(State):
         self.lower = max(self.lower, lower)
         self.upper = min(self.upper, upper)
         if self.round == 1:
-            self.first = primal - dual
+            self.first = self.primal - self.dual
 
     def move_to(self, C: float, problem: Problem, norms: Array) -> bool:
         """Scale the iterate to the problem with another `C`; return whether C differs.
@@ -146,7 +147,7 @@ def restated(
         state.updates = 1.0
         state.lower = 0.0
         state.upper = math.inf
-        state.judged(norms, *objectives(problem, state.W, state.B, C))
+        state.judged(norms, *losses(problem, state.W, C))
         state.first = cold.first
         state.visits += cold.visits
     return state
@@ -178,8 +179,7 @@ def start(problem: Problem, C: float, seed: int, norms: Array) -> WWState:
         C=C,
         level=C,
     )
-    primal = C * float(problem.weights.sum()) * (k - 1.0)
-    s.judged(norms, primal, float(B.sum()), 0.0)
+    s.judged(norms, C * float(problem.weights.sum()) * (k - 1.0), 0.0)
     return s
 
 
@@ -196,12 +196,11 @@ def fill(B: Array, y: Array, norms, C: float, k: int, weights) -> None:
     B[zero, y[zero]] = 0.0
 
 
-def objectives(problem: Problem, W: Array, B: Array, C: float):
-    """Return P(W), D(B), and a bound on how far rounding of the scores lowers P(W).
+def losses(problem: Problem, W: Array, C: float) -> tuple[float, float]:
+    """Return C times the sum of all hinges, and how far rounding may have lowered it.
 
     Rounding lowers each z_ij by at most :func:`slack_of` row i.
     """
-    half = 0.5 * float(np.vdot(W, W))
     weights = problem.weights
     total = room = 0.0
     for piece in pieces(problem.n, SCORES // W.shape[1]):
@@ -215,4 +214,4 @@ def objectives(problem: Problem, W: Array, B: Array, C: float):
         near = np.count_nonzero(z > -slack[:, None], axis=1)
         total += float(weights[piece] @ np.maximum(z, 0.0).sum(axis=1))
         room += float((weights[piece] * slack) @ near)
-    return half + C * total, float(B.sum()) - half, C * room
+    return C * total, C * room

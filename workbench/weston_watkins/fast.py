@@ -14,9 +14,11 @@ from workbench.weston_watkins.bcd import (
     arguments,
     difference,
     margins,
+    part,
     samples,
+    screened,
 )
-from workbench.weston_watkins.dual import WWState, restated, slack_of, start
+from workbench.weston_watkins.dual import WWState, restated, start
 from workbench.weston_watkins.walrus import clip, sweep
 
 # Rows whose part of the gap is below this fraction of the mean part are not visited.
@@ -81,19 +83,11 @@ def descent(
     else:
         fresh = descent(problem, C, seed, None)
         s = restated(problem, state, fresh, C=C, level=min(C, state.level))
-    gaps = np.where(norms > 0.0, C * data.weights * (problem.k - 1.0), 0.0)  # of W = 0
-
-    def screened():
-        """Fill `gaps`; return the sum of all hinges, and a bound on its rounding."""
-        slack = slack_of(norms, s.W)
-        return screen(data._replace(C=s.level), s.W, s.B, slack, gaps)
-
-    if s.round:
-        screened()
+    gaps, *_ = screened(data, s)
     yield s
     while not s.finished(C):
-        if s.move_to(next_level(s, C, data, gaps), problem, norms):
-            screened()
+        if s.move_to(next_level(s, data, gaps), problem, norms):
+            gaps, *_ = screened(data, s)
         share = s.share * gaps.mean() if s.round else 0.0
         rows = np.flatnonzero((gaps > share) & (norms > 0.0)).astype(np.uint64)
         rows, visited, changed = sweeps(data, s, rows, share)
@@ -104,14 +98,14 @@ def descent(
         s.round += 1
         s.visits += visited / problem.n
         s.updates = changed / max(visited, 1)
-        hinge, room = screened()
-        half = 0.5 * float(np.vdot(s.W, s.W))
-        s.judged(norms, half + C * hinge, float(s.B.sum()) - half, C * room)
+        gaps, *loss = screened(data, s)
+        s.judged(norms, *loss)
         yield s
 
 
-def next_level(s: WWState, C: float, data: Samples, gaps: Array) -> float:
-    """Return the C of the next round's problem, on the way up to `C`."""
+def next_level(s: WWState, data: Samples, gaps: Array) -> float:
+    """Return the C of the next round's problem, on the way up to ``data.C``."""
+    C = data.C
     if s.round == 1:
         return easiest(C, data.weights * data.norms)
     solved = gaps.sum() <= STAGE * s.first * s.level / C
@@ -130,9 +124,8 @@ def sweeps(
     the rows that are left, and the numbers of visits and of changed blocks
     """
     data = data._replace(C=s.level)
-    count = SWEEPS if s.round else 1
     visited = changed = 0
-    for _ in range(count):
+    for _ in range(SWEEPS if s.round else 1):
         too_many = visited + len(rows) > VISITS * len(data.y)
         if not len(rows) or (visited and too_many):
             break
@@ -150,40 +143,6 @@ def easiest(C: float, norms: Array) -> float:
     while C / STEP * size >= EASY:
         C /= STEP
     return C
-
-
-@njit(fastmath=FAST)
-def screen(data, W, B, slack, gaps):
-    """Fill `gaps`, each row's part of the gap; return the sum of all hinges.
-
-    Row i has the part ``gaps[i] = sum_j (C_i max(0, z_ij) - B_ij z_ij)``. Here ``C_i =
-    weights[i] C``, and the hinges of row i are multiplied by `weights[i]`. Also return
-    how much the sum may grow if every z_ij grows by up to slack_i.
-    """
-    z = np.empty(W.shape[1])
-    total = room = 0.0
-    for i in range(np.uint64(len(gaps))):
-        margins(data, i, W, z)
-        hinge, linear = part(data, i, z, B)
-        near = 0.0
-        for j in range(data.k):
-            near += z[j] > -slack[i]
-        weight = data.weights[i]
-        gaps[i] = data.C * weight * hinge - linear
-        total += weight * hinge
-        room += weight * near * slack[i]
-    return total, room
-
-
-@njit(fastmath=FAST, inline="always")
-def part(data, i, z, B):
-    """Return row i's sums of max(0, z_ij) and of B_ij z_ij over the wrong classes j."""
-    hinge = 0.0
-    linear = 0.0
-    for j in range(data.k):
-        hinge += max(0.0, z[j])
-        linear += B[i, j] * z[j]
-    return hinge, linear
 
 
 @njit(fastmath=FAST)

@@ -7,7 +7,7 @@ from workbench.core.checks import check_positive, check_whole
 from workbench.core.problem import Problem
 from workbench.core.state import resumable
 from workbench.kernels.rows import squared_norms
-from workbench.weston_watkins.dual import WWState, objectives
+from workbench.weston_watkins.dual import WWState, losses
 from workbench.weston_watkins.fast import descent
 
 
@@ -56,5 +56,5 @@ def ww_path(
             if s.round and s.gap_ratio <= gap_ratio:
                 break
         if s.move_to(C, problem, norms):  # the rounds ended before this C was reached
-            s.judged(norms, *objectives(problem, s.W, s.B, C))
+            s.judged(norms, *losses(problem, s.W, C))
         yield s

@@ -16,7 +16,7 @@ from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
 from workbench.core.problem import Array, Problem
 from workbench.kernels.rows import squared_norms
-from workbench.weston_watkins.dual import WWState, objectives
+from workbench.weston_watkins.dual import WWState, losses
 from workbench.weston_watkins.fast import descent
 
 # This multiple of the mean |x|^2 is added to the diagonal, because the matrix of pairs
@@ -105,7 +105,7 @@ def exact(problem: Problem, state: WWState, gap: float) -> None:
         W = combined(problem, B)
     state.B[:, :k] = B
     state.W[:, :k] = W
-    state.primal, state.dual, _ = objectives(problem, state.W, state.B, C)
+    state.judged(norms, *losses(problem, state.W, C))
 
 
 def combined(problem: Problem, B: Array) -> Array:

@@ -32,7 +32,7 @@ from workbench.core.checks import (
 from workbench.core.problem import Array, Matrix, Problem
 from workbench.core.state import resumable
 from workbench.kernels.rows import squared_norms
-from workbench.weston_watkins.dual import WWState, fill, objectives, start
+from workbench.weston_watkins.dual import WWState, fill, losses, start
 from workbench.weston_watkins.pivoting import combined, solved
 from workbench.weston_watkins.tuning_state import EDGES, PIECES, Interval, Knot, Tuning
 
@@ -245,7 +245,7 @@ class Search:
         state.B[:, :k] = np.where(at_bound, bound, np.maximum(knot.B, 0.0))
         fill(state.B, problem.y, self.norms, C, k, problem.weights)
         state.W[:, :k] = combined(problem, state.B[:, :k])
-        state.primal, state.dual, _ = objectives(problem, state.W, state.B, C)
+        state.judged(self.norms, *losses(problem, state.W, C))
         if gap is None:
             gap = SCAN_GAP * min(state.primal, primal_at_0)
         if state.primal - state.dual > gap:
@@ -260,15 +260,16 @@ class Search:
         C = knot.C
         W = np.zeros_like(state.W)
         W[:, : problem.k] = combined(problem, knot.B)
-        primal, dual, room = objectives(problem, W, state.B, C)
+        loss, room = losses(problem, W, C)
         square = float(np.vdot(W, W))
+        primal = 0.5 * square + loss
         terms = problem.n + problem.d + problem.k
         pull = 2.0 * float(np.sqrt(self.norms) @ knot.B.sum(axis=1))
-        linear = dual + 0.5 * square
+        linear = float(knot.B.sum())
         lower, upper = svm_bounds(primal + room, linear, square, terms=terms, pull=pull)
         knot.W = W[:, : problem.k].copy()
         knot.gap = upper - lower
-        knot.loss = (primal - 0.5 * square) / C
+        knot.loss = loss / C
         knot.blur = room / C + EPS * terms * primal / C
         knot.drift = EPS * terms * pull
 
