@@ -210,10 +210,13 @@ def scores(generator: Generator, X: Matrix, W: Array) -> Array:
     F = np.zeros((X.shape[0], W.shape[1]), np.float32)
     W = W.astype(np.float32)
     for b in range(generator.blocks):
+        weights = W[generator.own(b)]
+        if not weights.any():  # the block has not been visited
+            continue
         make = generator.make(b)
         Z = np.empty((min(GRAM_ROWS, len(F)), generator.width(b)), np.float32)
         for rows in pieces(len(F), GRAM_ROWS):
             part = Z[: rows.stop - rows.start]
             make(X[rows], part)
-            F[rows] += part @ W[generator.own(b)]
+            F[rows] += part @ weights
     return F
