@@ -48,11 +48,15 @@ KERNELS = {
     "weston_watkins": Kernel(
         {
             walrus: "walrus clip sweep descending breakpoint",
-            bcd: "epoch margins arguments difference",
+            bcd: "epoch margins arguments difference screen part",
             fast: "threshold evaluate",
             rows: "multiply subtract",
         },
-        ["kernels/test_kernels_ww.py", "kernels/test_rows.py"],
+        [
+            "kernels/test_kernels_ww.py",
+            "kernels/test_rows.py",
+            "weston_watkins/test_ww.py::test_a_path_of_weighted_rows_stays_in_their_box",
+        ],
     ),
     "memoir": Kernel(
         {

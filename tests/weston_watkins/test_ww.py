@@ -9,9 +9,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 from pytest import approx
 
 from workbench import as_problem, below, rounds, run
-from workbench.core.stream import watch
 from workbench.kernels.rows import squared_norms
-from workbench.weston_watkins.bcd import ww_walrus
+from workbench.weston_watkins.bcd import samples, screened, ww_walrus
 from workbench.weston_watkins.dual import losses, share_of
 from workbench.weston_watkins.fast import easiest, threshold, ww_walrus_fast
 from workbench.weston_watkins.path import ww_path
@@ -112,18 +111,15 @@ def test_the_path_solves_every_C_to_the_gap_asked_for(blobs):
     problem = blobs(n=120, k=4)
     Cs = [4.0, 0.01, 0.1, 0.1, 32.0]
     found = []
-    for row, s in watch(ww_path(problem, Cs)):
-        found.append(row)
+    for s in ww_path(problem, Cs):
+        found.append((s.level, s.round))
         *_, cold = islice(ww_walrus_fast(problem, C=s.level), 2)
         assert s.primal - s.dual <= 1e-3 * cold.first == approx(1e-3 * s.first)
-        loss, _ = losses(problem, s.W, s.level)
-        half = 0.5 * np.vdot(s.W, s.W)
-        assert (half + loss, s.B.sum() - half) == approx((s.primal, s.dual), rel=1e-9)
         value = optimum(problem, s.level)
         assert s.lower <= value * (1 + 1e-8)
         assert value * (1 - 1e-8) <= s.upper <= value + 1e-3 * cold.first
-    assert [row["C"] for row in found] == [0.01, 0.1, 4.0, 32.0]
-    assert np.all(np.diff([row["round"] for row in found]) > 0)
+    levels, at = zip(*found)
+    assert levels == (0.01, 0.1, 4.0, 32.0) and np.all(np.diff(at) > 0)
 
 
 def test_a_path_of_weighted_rows_stays_in_their_box(blobs):
@@ -139,11 +135,15 @@ def test_a_path_of_weighted_rows_stays_in_their_box(blobs):
         value = optimum(rows, s.level) + 0.5 * s.level * (k - 1) * zeros
         assert s.lower <= value * (1 + 1e-8) and s.upper >= value * (1 - 1e-8)
         assert np.all(s.B <= s.level * problem.weights[:, None] * (1 + 1e-12))
+        gaps, *found = screened(samples(problem, s.level), s)
+        plain = losses(problem, s.W, s.level)
+        assert found == approx(plain, rel=1e-9, abs=0.0)
+        assert gaps.sum() == approx(s.primal - s.dual)
 
 
 def test_a_path_ends_at_rounding_or_when_rounds_run_out(blobs):
     problem = as_problem(np.pi * np.eye(3), [0, 1, 2])
-    assert len(list(ww_path(problem, 2.0 ** np.arange(-6, 4)))) == 10
+    assert len(list(ww_path(problem, range(1, 11)))) == 10
     problem = blobs(n=90)
     steps = ww_path(problem, [1.0, 500.0], gap_ratio=1e-9, max_rounds=2)
     _, ratio = [s.gap_ratio for s in steps]
