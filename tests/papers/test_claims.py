@@ -180,7 +180,7 @@ scope = "s"
 threshold = "below 1"
 tables = ["a/b", "a/c?", "a/d!"]
 cells = """
-SELECT b.cell, b.value FROM "a/b" AS b JOIN "a/d" UNION SELECT cell, value FROM "a/c"
+SELECT b.cell, b.value FROM "a/b" AS b JOIN "a/d!" UNION SELECT cell, value FROM "a/c"
 """
 missing = {second = "run"}
 '''

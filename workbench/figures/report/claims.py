@@ -158,29 +158,27 @@ def _base(folder: Path) -> sqlite3.Connection:
 
 @cache
 def _load(folder: Path, name: str) -> None:
-    """Read a table that a folder has into its data base, once."""
-    _table(_file(folder, name)).to_sql(name, _base(folder), index=False)
+    """Read a table into a folder's data base, once: its own, or the checkout's if the
+    name ends with ``!``."""
+    place = CHECKOUT if name.endswith("!") else folder
+    _table(_file(place, name.rstrip("!"))).to_sql(name, _base(folder), index=False)
 
 
 def _fill(folder: Path, name: str) -> None:
-    """Stand in for a table that a folder lacks.
-
-    The stand-in has the checkout's columns. It has the checkout's rows if the name ends
-    with ``!``, and no rows otherwise.
-    """
-    plain = name.rstrip("?!")
-    table = _table(_file(CHECKOUT, plain))[: None if name.endswith("!") else 0]
-    table.to_sql(plain, _base(folder), index=False, if_exists="replace")
+    """Stand in for a table that a folder lacks: with the checkout's columns, and no
+    rows."""
+    empty = _table(_file(CHECKOUT, name))[:0]
+    empty.to_sql(name, _base(folder), index=False, if_exists="replace")
 
 
 def _query(folder: Path, sql: str, tables: Iterable[str]) -> list[dict]:
     """Return the rows of a query, after its tables are read."""
     for name in tables:
-        plain = name.rstrip("?!")
-        if _file(folder, plain).is_file():
+        plain = name.rstrip("?")
+        if plain.endswith("!") or _file(folder, plain).is_file():
             _load(folder, plain)
         else:
-            _fill(folder, name)
+            _fill(folder, plain)
     rows = pd.read_sql(sql, _base(folder)).astype(object)
     return rows.where(rows.notna(), None).to_dict("records")
 
@@ -238,7 +236,7 @@ def _claim(entry: dict) -> Claim:
             rows = _query(folder, query, tables)
             for cell in cells(rows, entry["threshold"], timed):
                 found.setdefault(cell.name, []).append(cell)
-            for name in (name.rstrip("?!") for name in tables):
+            for name in (name.rstrip("?") for name in tables):
                 made += _made(folder, name) if rows and name in query else []
     judged = tuple(cell for same in found.values() for cell in _decided(same))
     missing = fields.pop("missing", {})
