@@ -37,7 +37,7 @@ BUDGETS = {
     "kernels": 6_000,
     "data": 14_600,
     "mrc": 19_200,
-    "weston_watkins": 9_700,
+    "weston_watkins": 9_750,
     "memoir": 14_700,
     "least_squares": 10_100,
     "sampled_cuts": 10_900,

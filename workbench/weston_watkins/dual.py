@@ -196,6 +196,16 @@ def fill(B: Array, y: Array, norms, C: float, k: int, weights) -> None:
     B[zero, y[zero]] = 0.0
 
 
+def objectives(problem: Problem, W: Array, B: Array, C: float):
+    """Return P(W), D(B), and how far rounding may have lowered P(W).
+
+    The lessons compare the two at any W and B.
+    """
+    loss, room = losses(problem, W, C)
+    half = 0.5 * np.vdot(W, W)
+    return half + loss, B.sum() - half, room
+
+
 def losses(problem: Problem, W: Array, C: float) -> tuple[float, float]:
     """Return C times the sum of all hinges, and how far rounding may have lowered it.
 
@@ -207,7 +217,7 @@ def losses(problem: Problem, W: Array, C: float) -> tuple[float, float]:
         X = problem.X[piece]
         y = problem.y[piece]
         labels = np.arange(len(y)), y
-        scores = np.asarray(products(X, W))[:, : problem.k]
+        scores = products(X, W)[:, : problem.k]
         z = scores + (1.0 - scores[labels])[:, None]
         z[labels] = -np.inf
         slack = slack_of(squared_norms(X), W)
