@@ -153,7 +153,7 @@ def missing(of: Case, done: list[dict]) -> Iterator[dict]:
             ]
             long = any(row["cut"] or row["cpu"] > LONG for row in own)
             runs = SAMPLES if method.solver.startswith("cuts") else of.runs
-            if not len(own) <= repetition < runs or long:
+            if long or repetition < len(own) or repetition >= runs:
                 continue
             problem = problem or with_test_rows(of.spec, TEST, repetition)
             facts = {"data": of.spec, "method": method.label, "r": method.r}

@@ -110,8 +110,7 @@ def descent(
         s.round += 1
         s.visits += 1.0
         with off_the_clock():
-            _, *loss = screened(data, s)
-            s.judged(data.norms, *loss)
+            s.judged(data.norms, *screened(data, s)[1:])
         yield s
 
 
@@ -120,8 +119,9 @@ def screened(data: Samples, s: WWState) -> tuple[Array, float, float]:
 
     The last two numbers are those of :func:`~workbench.weston_watkins.dual.losses`.
     """
-    slack = slack_of(data.norms, s.W)
-    gaps, hinge, room = screen(data._replace(C=s.level), s.W, s.B, slack)
+    gaps, hinge, room = screen(
+        data._replace(C=s.level), s.W, s.B, slack_of(data.norms, s.W)
+    )
     return gaps, data.C * hinge, data.C * room
 
 

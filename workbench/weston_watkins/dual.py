@@ -211,17 +211,17 @@ def losses(problem: Problem, W: Array, C: float) -> tuple[float, float]:
 
     Rounding lowers each z_ij by at most :func:`slack_of` row i.
     """
-    weights = problem.weights
     total = room = 0.0
     for piece in pieces(problem.n, SCORES // W.shape[1]):
         X = problem.X[piece]
         y = problem.y[piece]
+        weights = problem.weights[piece]
         labels = np.arange(len(y)), y
         scores = products(X, W)[:, : problem.k]
         z = scores + (1.0 - scores[labels])[:, None]
         z[labels] = -np.inf
         slack = slack_of(squared_norms(X), W)
         near = np.count_nonzero(z > -slack[:, None], axis=1)
-        total += float(weights[piece] @ np.maximum(z, 0.0).sum(axis=1))
-        room += float((weights[piece] * slack) @ near)
+        total += float(weights @ np.maximum(z, 0.0).sum(axis=1))
+        room += float((weights * slack) @ near)
     return C * total, C * room

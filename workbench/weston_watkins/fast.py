@@ -83,7 +83,8 @@ def descent(
     else:
         fresh = descent(problem, C, seed, None)
         s = restated(problem, state, fresh, C=C, level=min(C, state.level))
-    gaps, *_ = screened(data, s)
+    # W = 0 needs no pass: the first round visits all rows of positive weight.
+    gaps = screened(data, s)[0] if s.visits else data.weights
     yield s
     while not s.finished(C):
         if s.move_to(next_level(s, data, gaps), problem, norms):
