@@ -63,6 +63,7 @@ def test_geometric_samples_are_dense_early_and_sparse_late():
     assert sampled[:6] == [0, 1, 2, 3, 4, 5]
     late = np.array([r for r in sampled if r > 100])
     assert np.allclose(late[1:] / late[:-1], 1.2, atol=0.01)
+    assert stream.geometric(10)({"round": 1000})
 
 
 @each(

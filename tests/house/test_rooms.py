@@ -33,27 +33,27 @@ FLOORS = [
 # Tokens of Python, see :func:`tokens`. A budget rises only in the commit that says what
 # else went.
 BUDGETS = {
-    "core": 10_400,
-    "kernels": 6_000,
+    "core": 10_390,
+    "kernels": 5_990,
     "data": 14_600,
-    "mrc": 19_200,
-    "weston_watkins": 9_750,
+    "mrc": 19_170,
+    "weston_watkins": 9_780,
     "memoir": 14_700,
     "least_squares": 10_100,
-    "sampled_cuts": 10_900,
-    "peers": 6_450,
-    "registry": 950,
-    "papers": 450,
+    "sampled_cuts": 10_910,
+    "peers": 6_410,
+    "registry": 925,
+    "papers": 440,
     "proofs": 11_350,
-    "runs": 13_700,
-    "live": 12_800,
+    "runs": 13_690,
+    "live": 12_770,
     "figures": 16_500,
     "estimators": 4_050,
-    "certification": 7_900,
-    "arena": 5_350,
-    "cli": 3_750,
+    "certification": 7_860,
+    "arena": 5_315,
+    "cli": 3_720,
 }
-TESTS = 185_300
+TESTS = 185_530
 NOT_COUNTED = {
     tokenize.COMMENT,
     tokenize.NL,

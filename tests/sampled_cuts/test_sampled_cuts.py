@@ -264,12 +264,14 @@ def test_dropped_cuts_leave_the_solution_alone(megabytes):
 
 
 # of norms, then refused
-@pytest.mark.filterwarnings("ignore:overflow encountered in cast")
+@pytest.mark.filterwarnings("ignore:overflow encountered")
 def test_what_does_not_fit_or_cannot_be_computed_is_refused(blobs, monkeypatch):
     problem = blobs()
     far = problem.X + 1e6
     with refuses("values of the kernel may be off by"):
         next(cuts_nystroem(as_problem(csr_matrix(far), problem.y), gamma=1.0))
+    with refuses("kernel: "):
+        next(cuts_nystroem(problem, kernel="cubic", gamma=1e300))
     next(cuts_nystroem(as_problem(far, problem.y), gamma=1.0))  # dense ones are centred
     huge = as_problem(1e25 * problem.X, problem.y % 2)
     for solver in (cuts_linear_time, solvers.cuts_constant_time):  # of single precision
@@ -280,6 +282,12 @@ def test_what_does_not_fit_or_cannot_be_computed_is_refused(blobs, monkeypatch):
     with refuses("problem: too large for cuts_exact, 60 rows of 3 labels"):
         next(cuts_exact(problem))
     next(cuts_linear_time(problem))
+
+
+def test_a_plateau_is_no_end():
+    problem = as_problem(np.linspace(0, 1, 100)[:, None], np.arange(100) % 2)
+    assert len([*islice(cuts_exact(problem, C=1e10, eps=0.3, gamma=1e3), 102)]) == 102
+    assert len([*cuts_exact(problem, eps=2.0)]) == 1
 
 
 def test_sampled_cuts_of_many_classes_do_not_end_too_soon():

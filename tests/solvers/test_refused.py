@@ -86,6 +86,8 @@ TABLE += [
     ("ls_generalized ls_stagewise ls_stagewise_passes", "link", ("x",), "unknown name"),
     ("ls_calibrated", "basis", (0,), "must be a whole number of at least 1"),
     ("ls_calibrated", "hinges", ("x",), "must be True or False"),
+    ("mrc_ccg", "columns", ("x",), "must be True or False"),
+    ("memoir_l2", "dense", ("x",), "must be True or False"),
     ("ls_stagewise", "features", ("wavelets",), "unknown name"),
     ("vw_recall_tree", "bit_precision", (0, 2.5, 32), "must be"),
 ]

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from itertools import islice
 
 import numpy as np
+import pandas as pd
 from helpers import each, refuses
 from helpers.interrupts import OURS, cut, press, seen
 from helpers.oracles import optimum
@@ -195,7 +196,8 @@ def test_a_function_without_the_decorator_is_resumed_by_run(blobs):
 def test_certify_path_refuses_the_state_of_other_rows(blobs):
     problem = blobs(n=30)
     others = blobs(n=12, seed=5)
-    given = problem, others.X, others.y, (0.1, 1.0)
+    y = pd.Series(others.y, dtype=object)
+    given = problem, pd.DataFrame(others.X), y, (0.1, 1.0)
     *_, state = islice(certify_path(*given), 3)
     again = next(certify_path(*given, state=state))
     assert [knot.C for knot in again.knots] == [knot.C for knot in state.knots]

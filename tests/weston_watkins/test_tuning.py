@@ -70,6 +70,12 @@ def test_rows_of_zeros_do_not_keep_the_search_from_its_end():
     assert state.achieved == 0.0 and state.certified == 1.0
 
 
+def test_a_classifier_is_chosen_even_if_every_row_is_wrong():
+    problem = as_problem([[1.0], [-1.0]], [0, 1])
+    *_, state = certify_path(problem, [[1.0]], [1], (1.0, 1.5))
+    assert state.chosen_W.any()
+
+
 def most_solves(stream, solves):
     """Return the last state of a stream that is stopped after that many solutions."""
     for state in stream:
@@ -169,6 +175,7 @@ def test_what_cannot_be_certified_is_refused():
             "eps: must be a number of at least 0 and below 1, got -0.1",
         ),
         ((X, [0, 1, 0], (1, 2)), "y_val: has 3 labels for 15 rows"),
+        ((X, y, (1, 2, 3)), "C_range: must be two numbers in ascending order"),
         ((np.ones((15, 9)), y, (1, 2)), "X_val: has 9 features"),
     ):
         with refuses(message):

@@ -43,8 +43,8 @@ class Problem:
     y : (n,) int32
         The codes of the labels. Each code from 0 to k - 1 occurs.
     classes : (k,) array
-        The labels as they were given, sorted; ``classes[y]`` are the labels of the
-        rows.
+        The labels, sorted or in the order in which they were given; ``classes[y]`` are
+        the labels of the rows.
     name : str
     X_test, y_test : arrays or None
         Rows that solvers never see, with the same features and codes as the training
@@ -309,7 +309,7 @@ def _codes(y: Array, classes: Array) -> Array:
     sizes = np.bincount(codes, minlength=len(labels))
     if not sizes.all():
         empty = classes[sizes == 0].tolist()
-        raise ValueError(f"classes: {empty!r} have no training row")
+        raise ValueError(f"classes: {empty!r} have no training row, or appear twice")
     return codes
 
 

@@ -218,7 +218,10 @@ def comparable(value: Given) -> Given:
     """Return a parameter's value; for an array, a text that identifies its content."""
     if sp.issparse(value):
         value = np.concatenate([value.indptr, value.indices, value.data])
-    if isinstance(value, np.ndarray):
+    if hasattr(value, "__array__") and np.ndim(value):  # pandas objects, too
+        value = np.asarray(value)
+        if value.dtype == object:
+            return value.tolist()
         digest = sha256(np.ascontiguousarray(value).data).hexdigest()
         return f"{value.dtype}{value.shape} {digest[:16]}"
     return value

@@ -34,7 +34,7 @@ def geometric(ratio: float = 1.2) -> When:
     """Sample rounds 0 and 1, then the first round to reach each power of `ratio`."""
 
     def power(number: int) -> int:
-        return math.floor(math.log(number, ratio))
+        return math.floor(math.log(number, ratio) + 1e-9)
 
     def when(row: Row) -> bool:
         number = row["round"]

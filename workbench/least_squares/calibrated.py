@@ -88,7 +88,8 @@ def ls_calibrated(
     Parameters
     ----------
     alpha : float > 0, the ridge penalty of the fits (18) to the mean squared error of a
-        row, weighted by the problem's weights
+        row, weighted by the problem's weights. The fits (19) have a small ridge of
+        their own, whose target is the identity
     basis : int >= 1, the number m of functions y, y^2, ..., y^m (3 in section 3.1)
     hinges : bool, whether max(y - j/m, 0), j = 1..m-1, replace the powers above the
         first, which gives a piecewise linear link, as in isotonic regression. The paper

@@ -129,8 +129,8 @@ def fitted(
     n_features, block : int >= 1, the numbers of all features and of those in a block; a
         `block` above `n_features` means `n_features`
     bandwidth : float > 0, the width of the kernel exp(-|x - x'|^2 / (bandwidth m^2)),
-        where m is
-        the median distance of training rows that differ, or 1 if all are equal
+        where m is the median distance of training rows that differ, or 1 if all are
+        equal
     seed : int >= 0, seeds the features
     """
     check_known(kind, RANDOM, "features")

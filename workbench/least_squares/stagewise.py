@@ -63,9 +63,11 @@ def ls_stagewise(
     This is Algorithm 3: a round makes one block of features and fits it by Algorithm 1
     from zero, with the penalty alpha/2 |W|^2. The scores of the earlier blocks are
     added to those of the block. The paper writes residuals instead, which gives the
-    same fit for the identity link only. The stream ends after the last block;
-    `ls_stagewise_passes`, which is ours, visits the blocks again. Products are in
-    single precision, sums over rows in double precision.
+    same fit for the identity link only. If rounding makes a block raise the objective,
+    the block is fitted again with a larger ridge, and left out if ten such attempts
+    fail. The stream ends after the last block; `ls_stagewise_passes`, which is ours,
+    visits the blocks again. Products are in single precision, sums over rows in double
+    precision.
 
     Parameters
     ----------
@@ -88,7 +90,7 @@ def ls_stagewise(
         the unit of |x - x'|^2
     calibrate : bool, whether the scores so far are k additional features of every block
         (linear calibration in section 3.1); the model remains linear in its features
-    seed : int >= 0, seeds the features; a given `state` keeps its own features
+    seed : int >= 0, seeds the features
 
     Raises
     ------

@@ -6,7 +6,13 @@ from math import sqrt
 import numpy as np
 import scipy.sparse as sp
 
-from workbench.core.checks import LARGEST, check_counts, check_memory, seeded
+from workbench.core.checks import (
+    LARGEST,
+    check_counts,
+    check_flags,
+    check_memory,
+    seeded,
+)
 from workbench.core.problem import Array, Matrix, Problem
 from workbench.core.state import State
 from workbench.core.stream import Row, off_the_clock
@@ -167,6 +173,7 @@ def start(
     need = 8 * d * k if sums else 4 * d * k
     if dense_weights is None:
         dense_weights = need <= DENSE_BYTES
+    check_flags(dense=dense_weights)
     if dense_weights:
         check_memory(f"dense weights of {d} features and {k} classes, which", need)
         blocks = dense(np.zeros((d, k), np.float32), sums=sums)

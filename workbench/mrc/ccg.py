@@ -24,7 +24,7 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.sparse as sp
 
-from workbench.core.checks import check_counts, check_not_negative
+from workbench.core.checks import check_counts, check_flags, check_not_negative
 from workbench.core.problem import Array, Problem
 from workbench.core.state import Row, resumable
 from workbench.mrc.lp import all_subsets, averages, spread
@@ -148,6 +148,7 @@ def mrc_ccg(
     risk = minimax_risk(problem, lambda0)
     if columns is None:
         columns = many_features(risk)
+    check_flags(columns=columns)
     if state is None:
         s = start(risk, n_max, m_max, eps2, columns)
     else:

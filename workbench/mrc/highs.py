@@ -71,7 +71,8 @@ def minimise(
     if not largest < TOO_LARGE:
         raise ValueError(
             f"problem: its linear program contains numbers up to {largest:.3g}, but "
-            f"HiGHS accepts only numbers below {TOO_LARGE:g}; scale the features"
+            f"HiGHS accepts only numbers below {TOO_LARGE:g}; scale the features, "
+            "or choose a smaller weight of the regulariser"
         )
 
     # 1. State the program.

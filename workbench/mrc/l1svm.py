@@ -35,11 +35,13 @@ class L1SVM:
 
     The dual problem maximises the sum of alpha / n over the (n, k) matrices alpha with
     entries in [0, 1] that are zero at the labels, have the same sum in every column,
-    and satisfy ``max_c g_jc
-    - min_c g_jc <= 2 n lam`` for ``g = X'alpha``. Then some multiplier of ``sum_c w_cj
-    = 0`` brings every g_jc to within n lam. alpha has the scale of the sum of the
-    losses, in which the absolute tolerances of a simplex method mean the same for every
-    n.
+    and satisfy
+
+        max_c g_jc - min_c g_jc <= 2 n lam,       g = X'alpha.
+
+    Then some multiplier of ``sum_c w_cj = 0`` brings every g_jc to within n lam. alpha
+    has the scale of the sum of the losses, in which the absolute tolerances of a
+    simplex method mean the same for every n.
 
     Attributes
     ----------

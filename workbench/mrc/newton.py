@@ -2,13 +2,16 @@
 
 The unknowns, named as in ``interior_point.py``, on the rows I and the components J:
 
-    p_iy >= 0       the joint distribution on the rows q_i             the mass of the
-    best label of row i g_iy >= 0       g = q - p alpha >= 0      the mass on the
-    empirical distribution p_0 mean_j          E_p Phi + alpha tau, which follows from p
-    and alpha a_j, b_j >= 0   the distances of the mean from the ends of its interval s,
-    h, s0, m_plus, m_minus >= 0      multipliers of p, g, alpha, a, b mu_j
-    the classifier, the multipliers of the mean phi             the multiplier of sum p
-    + alpha = 1
+    p_iy >= 0       the joint distribution on the rows
+    q_i             the mass of the best label of row i
+    g_iy >= 0       g = q - p
+    alpha >= 0      the mass on the empirical distribution p_0
+    mean_j          E_p Phi + alpha tau, which follows from p and alpha
+    a_j, b_j >= 0   the distances of the mean from the ends of its interval
+    mu_j            the classifier, the multipliers of the mean
+    phi             the multiplier of sum p + alpha = 1
+
+The multipliers of p, g, alpha, a and b are s, h, s0, m_plus and m_minus >= 0.
 
 The optimality conditions are 13 equations. In five of them, the product of a variable
 and its multiplier (:data:`PAIRS`) equals a small target. The others are

@@ -67,7 +67,7 @@ def svm_ccg(
     ----------
     problem : Problem of two classes
     lam : float > 0, the weight of ``|w|_1`` relative to the mean hinge loss; the
-        intercept is not penalised. A given `state` keeps its own weight
+        intercept is not penalised
     eps : float >= 0, the largest violation that is tolerated, both of a margin and of
         the bound ``n lam`` on the derivatives of the *sum* of the losses. The authors'
         code has one tolerance for both, too
@@ -88,8 +88,6 @@ def svm_ccg(
     """
     check_not_negative(eps=eps)
     check_counts(n_max=n_max, m_max=m_max)
-    if state is not None:
-        lam = state.lam
     svm = two_classes("svm_ccg", problem, lam)
     s = state or start(svm, lam, m_max)
     yield s

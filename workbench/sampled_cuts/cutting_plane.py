@@ -38,7 +38,8 @@ Space = KernelSpace | NystroemSpace
 def exact(task: Task, space: Space, s: CutState, eps: float) -> Iterator[CutState]:
     """Run Algorithm 1, whose cut is made of all units that violate.
 
-    The stream ends when the exact cut is violated by at most `eps`.
+    The stream ends when the exact cut is violated by at most `eps`, or by no more than
+    rounding in :data:`STALLED` rounds.
     """
     n = task.n
     precision = precision_of(task, space)
@@ -61,8 +62,8 @@ def linear_time(
     """Run Algorithm 3, whose cut is made of `r` units among those that violate.
 
     The exact cut (c', g') is the stopping criterion: the stream ends when it is
-    violated by at most `eps`. Units are drawn again until the sampled cut is violated
-    by more than `eps`.
+    violated by at most `eps`. Units are drawn again, up to :data:`DRAWS` times, until
+    the sampled cut is violated by more than `eps`.
     """
     n = task.n
     precision = precision_of(task, space)

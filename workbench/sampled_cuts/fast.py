@@ -131,7 +131,7 @@ def cuts_nystroem(
     ----------
     C, eps, kernel, gamma : see :func:`~workbench.sampled_cuts.solvers.cuts_exact`
     landmarks : int >= 1, the number of rows that span the space, or all rows if there
-        are fewer. A given `state` keeps its own rows
+        are fewer
     seed : int >= 0, seeds the choice of landmarks
 
     Raises

@@ -11,6 +11,7 @@ IDLE = 20  # a cut is idle after this number of rounds without a multiplier
 CLEAN_UP = 10  # number of rounds between two removals of idle cuts
 SOLVED = 0.01  # precision of the model's solution, as a fraction of eps
 LITTLE = 0.2  # a round is calm if the gap falls by no more than this fraction of eps
+BLUR = 10.0  # with bounds, only if the violation is at most this multiple of rounding
 
 
 def solve(s: CutState, n: int) -> float:
@@ -73,7 +74,8 @@ def advance(
     s.upper = min(s.upper, primal + up)
     gap = s.upper - s.lower
     s.calm += 1
-    if gap < s.mark - LITTLE * s.eps * C:
+    below = s.mark - LITTLE * s.eps * C
+    if gap < below or (s.certified and primal - model > BLUR * (down + up)):
         s.mark = gap
         s.calm = 0
 

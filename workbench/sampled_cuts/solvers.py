@@ -2,7 +2,8 @@
 
 All of the paper's experiments have the same eps, and `r` is smaller for the linear-time
 method than for the constant-time method (section 5). The digits of eps, `r` and `p` are
-not legible in our copy of the text, so these defaults are our own.
+not legible in our copy of the text, so these defaults are our own. So is the number of
+rounds without a multiplier, 20, after which a cut is dropped.
 """
 
 from collections.abc import Iterator
@@ -43,12 +44,13 @@ def cuts_exact(
     of Crammer and Singer, and with sequences that of a chain. A round adds a cut made
     of all rows that violate, which takes up to n^2 kernel values in double precision.
     The model is a lower bound. The stream ends when the cut is violated by at most
-    `eps`; the gap is then at most C n eps.
+    `eps`; the gap is then at most C n eps. If `eps` is smaller than rounding, it ends
+    after 100 rounds in which the gap hardly fell.
 
     Parameters
     ----------
     C : float > 0, the weight of the loss of a row or a sequence; the paper's C is n
-        times as large. A given `state` keeps its own C
+        times as large
     eps : float > 0, the tolerance in units of the loss
     kernel : "linear", x'z; "rbf", exp(-gamma |x - z|^2); or "cubic", (1 + gamma x'z)^3
     gamma : float > 0, the parameter of the kernel; None means 1 / (d times the variance

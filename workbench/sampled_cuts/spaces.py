@@ -14,6 +14,7 @@ import scipy.sparse as sp
 
 from workbench.core.blocks import pieces
 from workbench.core.certificates import EPS
+from workbench.core.checks import check_matrix
 from workbench.core.matrices import inverse_root
 from workbench.core.problem import Array, Matrix
 from workbench.kernels.compiled import njit
@@ -89,7 +90,7 @@ class KernelSpace:
         if not np.isfinite(products).all():
             raise ValueError(
                 f"kernel: its values must be finite in {self.kernel.dtype}; scale the "
-                "rows of X"
+                "rows of X, or lower gamma"
             )
         append(self.s, rows, B, e, offset, products)
         if scores is not None:
@@ -223,7 +224,7 @@ class NystroemSpace:
                 "as dense rows are, or lower gamma"
             )
         if not len(s.root):
-            s.root = inverse_root(kernel.matrix(chosen, chosen))
+            s.root = inverse_root(check_matrix(kernel.matrix(chosen, chosen), "kernel"))
         self.Z = kernel.times(kernel.points(X), chosen, s.root)
 
     def add(self, cut: Cut, offset: float) -> None:

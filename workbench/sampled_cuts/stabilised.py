@@ -81,9 +81,8 @@ def stabilised_cuts(
         weight
     p : int >= 1, the number of rounds after which the stream also ends if they together
         lowered the smallest violation by less than eps / 5, since the violation need
-        not become small if
-        cuts are sampled or numbers are rounded. At w = 0 the first decrease may need a
-        cut for each class, so there p is at least :data:`STALLED`
+        not become small if cuts are sampled or numbers are rounded. At w = 0 the first
+        decrease may need a cut for each class, so there p is at least :data:`STALLED`
     """
     n = task.n
     precision = precision_of(task, space)

@@ -24,7 +24,8 @@ class CutState(KernelRows, State):
     both for this C. ``violation`` is their distance in units of the loss, or the
     violation of the last sampled cut if the method computes no more. ``calm`` is the
     number of consecutive rounds whose sampled cut was satisfied, or in which the gap
-    fell little below ``mark``, compared with ``eps``. ``idle`` is, for each cut, the
+    fell little below ``mark``, compared with ``eps``, and exact cuts were violated by
+    rounding alone. ``idle`` is, for each cut, the
     number of consecutive rounds without a multiplier. ``root`` maps coefficients in a
     Nystroem space to coefficients of its rows ``landmarks``. ``sample`` contains the
     units of the next sampled cut if it is the stopping criterion. ``X`` contains all
@@ -137,7 +138,7 @@ def start(
         sample=no_rows,
         primal=primal,
         model=0.0,
-        violation=np.inf,
+        violation=answers.losses.mean(),
         lower=0.0,
         upper=primal,
         mark=primal,

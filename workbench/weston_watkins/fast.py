@@ -84,7 +84,7 @@ def descent(
         fresh = descent(problem, C, seed, None)
         s = restated(problem, state, fresh, C=C, level=min(C, state.level))
     # W = 0 needs no pass: the first round visits all rows of positive weight.
-    gaps = screened(data, s)[0] if s.visits else data.weights
+    gaps = screened(data, s)[0] if s.round else data.weights
     yield s
     while not s.finished(C):
         if s.move_to(next_level(s, data, gaps), problem, norms):

@@ -3,6 +3,8 @@
 from collections.abc import Iterator, Sequence
 from itertools import islice
 
+import numpy as np
+
 from workbench.core.checks import check_positive, check_whole
 from workbench.core.problem import Problem
 from workbench.core.state import resumable
@@ -29,7 +31,7 @@ def ww_path(
 
     Parameters
     ----------
-    Cs : sequence of floats > 0 in any order; duplicates are solved once
+    Cs : one float > 0 or several in any order; duplicates are solved once
     gap_ratio : float > 0, the largest gap of a solution, relative to the first gap
     max_rounds : int >= 1, the largest number of rounds for each C; ``state.gap_ratio``
         shows whether they were enough
@@ -40,7 +42,7 @@ def ww_path(
     ValueError
         If a parameter is outside its range, or there is no C.
     """
-    Cs = sorted({check_positive(C, "C") for C in Cs})
+    Cs = sorted({check_positive(C, "Cs") for C in np.ravel(Cs)})
     if not Cs:
         raise ValueError("Cs: must contain at least one C")
     check_positive(gap_ratio, "gap_ratio")

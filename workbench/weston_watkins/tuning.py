@@ -23,6 +23,7 @@ from scipy.sparse import issparse
 from workbench.core.certificates import EPS, svm_bounds
 from workbench.core.checks import (
     as_number,
+    check_labels,
     check_matrix,
     check_positive,
     encode,
@@ -93,11 +94,10 @@ def certify_path(
         raise ValueError(
             f"X_val: has {X_val.shape[1]} features, the problem has {problem.d}"
         )
-    y_val = encode(np.asarray(y_val), problem.classes, "y_val")
-    if len(y_val) != X_val.shape[0]:
-        raise ValueError(f"y_val: has {len(y_val)} labels for {X_val.shape[0]} rows")
-    low, high = (check_positive(end, "C_range") for end in C_range)
-    if not low < high:
+    y_val = check_labels(y_val, "y_val", X_val.shape[0])
+    y_val = encode(y_val, problem.classes, "y_val")
+    ends = np.array([check_positive(end, "C_range") for end in np.ravel(C_range)])
+    if len(ends) != 2 or not ends[0] < ends[1]:
         raise ValueError(
             f"C_range: must be two numbers in ascending order, got {shown(C_range)}"
         )
@@ -105,7 +105,6 @@ def certify_path(
         raise ValueError(
             f"eps: must be a number of at least 0 and below 1, got {shown(eps)}"
         )
-    ends = np.array([low, high])
     if state is None:
         state = Tuning(
             round=0,
@@ -282,7 +281,7 @@ class Search:
         s = self.s
         predictions = np.argmax(self.scores(knot), axis=1)
         knot.errors = int(np.count_nonzero(predictions != self.y))
-        if knot.errors < s.fewest:
+        if knot.errors < s.fewest or math.isnan(s.chosen):
             s.fewest = knot.errors
             s.chosen = knot.C
             s.chosen_W = knot.W.copy()
@@ -379,8 +378,8 @@ def scanned(ends: Array) -> Array:
 def between_roots(a, b, c, positive_0, positive_1) -> tuple[Array, Array]:
     """Return the [t_1, t_2] on which a convex a t^2 + b t + c may not be positive.
 
-    Only t in [0, 1] matter: `positive_0` and `positive_1` say whether it is positive at
-    0 and at 1. An interval with t_1 > t_2 is empty.
+    Only t in [0, 1] matter: `positive_0` and `positive_1` say whether the margin is
+    positive at 0 and at 1. An interval with t_1 > t_2 is empty.
     """
     inner = b**2 - 4.0 * a * c
     root = np.copysign(np.sqrt(np.maximum(inner, 0.0)), b)

@@ -27,13 +27,14 @@ MAX_INSERTION = 200  # the largest number of entries for which insertion sort is
 def subproblem(v: Array, C: float) -> Array:
     """Return the (m,) minimiser of problem (4), computed by the sweep.
 
-    A ValueError names an argument that is not valid: `v` (m,) must be finite, and C
-    positive.
+    A ValueError names an argument that is not valid: `v` (m,) must have a finite sum of
+    magnitudes, and C must be positive.
     """
     v = np.asarray(v, dtype=np.float64)
-    if v.ndim != 1 or not len(v) or not np.isfinite(v).all():
+    if v.ndim != 1 or not len(v) or not np.isfinite(np.abs(v).sum()):
         raise ValueError(
-            "v: must be a one-dimensional array of finite numbers, at least one"
+            "v: must be a one-dimensional array of at least one number, with a finite "
+            "sum of magnitudes"
         )
     b = np.empty(len(v))
     walrus(np.ascontiguousarray(v), check_positive(C, "C"), b)
