@@ -124,8 +124,7 @@ def interrupt(monkeypatch):
         @wraps(entry.steps)
         def interrupted(problem, **parameters):
             for s in entry.steps(problem, **parameters):
-                whole = not problem.name.endswith("(tiny)")
-                if s.round == at and whole:
+                if s.round == at and not problem.name.endswith("(tiny)"):
                     signal.raise_signal(signal.SIGINT)
                 yield s
 
@@ -159,7 +158,7 @@ def execute():
     def run(path, values=(), after=lambda cell, namespace: None):
         namespace = {"__name__": "__main__", "display": print}
         ran = []
-        notebook = path if isinstance(path, dict) else nbformat.read(path, as_version=4)
+        notebook = path if isinstance(path, dict) else nbformat.read(path, 4)
         with matplotlib.rc_context():
             for cell in notebook.cells:
                 if cell.cell_type == "code":

@@ -448,15 +448,15 @@ def judge_command(arguments: Namespace) -> int:
             b = file.get("b")
     except FileNotFoundError:
         raise
-    except (*BROKEN, KeyError) as error:
+    except BROKEN as error:
         message = f"{arguments.weights}: must be an .npz file with an array W; {error}"
         raise ValueError(message) from error
-    rows = _loaded(arguments.rows, arguments)
-    test = None
+    source = arguments.rows
     if arguments.held_out:
-        held_out = _loaded(arguments.held_out, arguments)
-        test = held_out.X, held_out.classes[held_out.y]
-    elif rows.X_test is not None:
+        source = source, arguments.held_out
+    rows = _loaded(source, arguments)
+    test = None
+    if rows.X_test is not None:
         test = rows.X_test, rows.classes[rows.y_test]
     print(
         certify(
@@ -597,7 +597,7 @@ def data_command(arguments: Namespace) -> int:
     return 0
 
 
-def _loaded(source: str, arguments: Namespace, **how):
+def _loaded(source: str | tuple, arguments: Namespace, **how):
     """Return a problem; errors of `load` also name the options of the command line."""
     from workbench.data import load
 

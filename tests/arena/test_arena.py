@@ -208,11 +208,17 @@ def test_own_data_give_a_table_a_picture_and_a_note_on_ties(
     frame.to_csv("trees.csv", index=False)
     frame.rename(columns={"kind": "label"}).to_csv("odd + name.csv", index=False)
     specs = [load("trees.csv", target="kind"), "odd + name.csv"]
-    settings = {"partitions": 1, "budget": 0.2, "folder": tmp_path / "arena"}
     entries = {"ridge": entry("ridge"), "centroid": entry("centroid")}
     entries["small"] = entry("liblinear_cs")._replace(most={"training rows": 1})
     lines = []
-    done = contest(specs, entries, **settings, say=lines.append)
+    done = contest(
+        specs,
+        entries,
+        partitions=1,
+        budget=0.2,
+        folder=tmp_path / "arena",
+        say=lines.append,
+    )
     said = "trees: 90 rows, 3 classes: ash 30, elm 30, oak 30; always predicting ash "
     assert lines[0] == f"{said}has an error of 66.7 %"
     found = done.table()
@@ -222,8 +228,7 @@ def test_own_data_give_a_table_a_picture_and_a_note_on_ties(
     assert found["tied"][0] and not found["tied"][3] and found["test_error"][0] < 0.3
     assert found["worst_case"][:4].notna().any(), "the minimax risk joined"
     assert "takes at most 1 training rows" in found["reason"][3]
-    trace = done.traces()[0]
-    assert trace.header["problem"]["d"] == 3, "two columns and a constant"
+    assert done.traces()[0].header["problem"]["d"] == 3, "two columns and a constant"
 
 
 def test_ties_are_within_one_standard_error_of_the_lowest(monkeypatch):

@@ -446,9 +446,7 @@ def test_slow_fits_end_at_the_time_limit(rng):
     found = certify(model, rows, y, max_seconds=6)  # LIBSVM takes minutes
     assert 0 < found.lower < found.upper and found.at_most > 0.01
     assert "; the limit of 6 s ended the search for the optimum" in found.advice
-    with pytest.raises(
-        ValueError, match="too large to evaluate the objective in max_seconds=1e-06"
-    ):
+    with refuses("too large to evaluate the objective in max_seconds=1e-06"):
         certify(model, rows, y, max_seconds=1e-6)
 
 

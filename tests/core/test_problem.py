@@ -31,6 +31,7 @@ def test_the_types_of_rows_and_labels():
     assert problem.y.dtype == np.int32 and problem.y_test.tolist() == [0, 1]
     assert as_problem(X, [True, False] * 4).classes.tolist() == [False, True]
     assert as_problem(sp.csr_matrix(np.zeros((8, 3))), Y).X.nnz == 0
+    assert as_problem(X[:3], [2**63, 2**63 + 1, 5]).k == 3
 
 
 def changed(kind=sp.csr_matrix, **parts):
@@ -216,8 +217,7 @@ def test_split_is_stratified_seeded_and_keeps_every_row_once():
 
 
 def test_tiny_is_small_for_many_classes():
-    y = np.arange(4000) % 2000
-    tiny = as_problem(np.ones((4000, 2)), y).tiny()
+    tiny = as_problem(np.ones((4000, 2)), np.arange(4000) % 2000).tiny()
     assert tiny.k == 512 and np.bincount(tiny.y).tolist() == [2] * 512
     assert tiny.classes.tolist() == list(range(512))
     tiny = as_problem(np.ones((2**16, 2), "f4"), np.arange(2**16)).tiny()

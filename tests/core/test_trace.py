@@ -75,8 +75,7 @@ def test_a_trace_cut_anywhere_is_read_to_its_last_whole_line(path):
     assert list(record(iter(()), none, path)) == [] and none.stopped_by is None
     list(record(watch(toys(2)), Trace(HEADER), path))
     whole = path.read_bytes()
-    header = whole.index(b"\n")
-    for size in range(header, len(whole) + 1):
+    for size in range(whole.index(b"\n"), len(whole) + 1):
         path.write_bytes(whole[:size])
         # A line counts when it is whole, with or without its end.
         complete = whole[:size].count(b"\n") + (whole[size : size + 1] == b"\n")
@@ -132,8 +131,7 @@ def test_a_damaged_line_is_named_wherever_it_is(path, damage):
 
 
 def test_a_trace_is_finished_only_whole_and_under_its_key(path):
-    problem = {"n": 9, "d": 2, "k": 2, "checksum": "c"}
-    header = {"key": "k", "problem": problem}
+    header = {"key": "k", "problem": {"n": 9, "d": 2, "k": 2, "checksum": "c"}}
     write_trace(path, Trace(header, ROWS))
     assert same(read_finished(path, "k").rows, ROWS)
     with refuses(r"t\.jsonl: is the trace of another run, 'k'"):

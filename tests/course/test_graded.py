@@ -78,8 +78,7 @@ RIGHT = {
 def wrong(name, problem, best, least):
     """Yield weights that are not optimal, with a part of the hint that answers them."""
     rng = np.random.default_rng(0)
-    mrc = name == "mrc_ccg"
-    axis = 0 if mrc else 1  # of the classes
+    axis = 0 if name == "mrc_ccg" else 1  # of the classes
     for t in (0.0, 0.125, 0.25, 0.5, 0.75, 1.5, 2.0, 4.0, 8.0, -1.0):
         yield t * best, "times it is far better" if t >= 4 else ""
     for order in ([1, 0, 2, 3], [1, 2, 3, 0], [3, 2, 1, 0]):

@@ -32,7 +32,7 @@ he PRP B-LST
 
 He PRP B-NP
 
-"""
+""".replace("\n", "\r\n")
 
 
 def test_sentences_become_sequences(monkeypatch, tmp_path):

@@ -83,6 +83,7 @@ def test_a_pair_of_rows_and_labels():
             "n_features: is not an argument",
         ),
         ({"source": "iris", "scale": "tfidf"}, ValueError, "dense"),
+        ({"source": "iris", "test": 0.5, "seed": -1}, ValueError, "seed: "),
     ],
 )
 def test_bad_arguments_are_named(arguments, error, message):

@@ -92,7 +92,7 @@ NO_TABLES = {
     "y,y \n1,2\n2,3\n": "columns must have different names",
     "a,b,y\n1,red,0\n2,blue,1\n": "column 'b': 2 of 2 values are not, most often",
     "a;b;y\n1,5;2;0\n2,5;3;1\n": "give sep=",
-    'a,b,y\n"1,5",2,0\n"2,5",3,1\n': "give decimal=',' if these are numbers",
+    'a,b,y\n"1,5",2,0\n"2,5",3,1\n': "give decimal=',' or thousands=','",
     "a,y\n1,0\n,1\n3,1\n": "NaN: 1 of 3 values of column 'a' are missing; fill them",
     "y\n1\n2\n": "needs a label column and a feature",
     "": "cannot be read as a table: No columns to parse",

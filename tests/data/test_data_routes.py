@@ -114,8 +114,7 @@ def test_texts_of_an_ontology_and_of_what_is_annotated_with_it(tmp_path):
 
 def test_planes_of_colour_become_pixels(tmp_path):
     (tmp_path / "rgb").write_text("1 1:1 2:2 3:3 4:4 5:5 6:6\n0 1:7\n")
-    source = Source("", (2, 6, 2), route="libsvm planes")
-    rows = source.parse([tmp_path / "rgb"])
+    rows = Source("", (2, 6, 2), route="libsvm planes").parse([tmp_path / "rgb"])
     assert rows.X.tolist() == [[1, 3, 5, 2, 4, 6], [7, 0, 0, 0, 0, 0]]
     assert rows.n_train is None
 

@@ -28,7 +28,7 @@ MAPS = {
     "pca": lambda problem, **seed: features.pca(problem, 3, **seed),
     "fourier": lambda problem, **seed: features.fourier(problem, 20, **seed),
 }
-each_map = each("map_", MAPS.values(), ids=MAPS.keys())
+each_map = each("map_", MAPS.values(), ids=MAPS)
 
 
 @pytest.fixture(params=["dense", "sparse"])
@@ -170,8 +170,13 @@ def test_columns_onto_a_range(wrap, expected):
 def test_log_counts_of_words_that_are_not_rare(sparse):
     X = np.array([[0.0, 1, 0, 3], [9, 0, 2, 1], [0, 4, 0, 1]])
     wrap = csr_matrix if sparse else np.asarray
-    extra = {"X_test": wrap(np.array([[7.0, 2, 7, 0]])), "y_test": [1]}
-    problem = as_problem(wrap(X), [0, 1, 1], features=list("abcd"), **extra)
+    problem = as_problem(
+        wrap(X),
+        [0, 1, 1],
+        features=list("abcd"),
+        X_test=wrap(np.array([[7.0, 2, 7, 0]])),
+        y_test=[1],
+    )
     mapped = features.log_counts(problem, 2)
     assert mapped.features == ("b", "d") and mapped.is_sparse == sparse
     assert_allclose(as_dense(mapped.X), np.log([[2, 4], [1, 2], [5, 2]]))

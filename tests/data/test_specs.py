@@ -56,7 +56,7 @@ def test_the_scale_can_be_chosen():
         (
             "digits @ huge",
             {},
-            r"scale: unknown scale 'huge'.*known names: given, standard",
+            r"scale: unknown name 'huge'.*known names: given, standard",
         ),
         ("wine | 30 % test", {"test": 0.2}, r"test: .* holds out test rows already"),
         ("wine @ unit", {"scale": "given"}, "scale: 'wine @ unit' has a scale already"),

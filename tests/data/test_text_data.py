@@ -47,17 +47,11 @@ def test_generated_documents_follow_their_seed():
     assert zipf_text(400, 30, 5, n_test=0).X_test is None
 
 
-def test_a_specification_generates_documents():
-    counts = load("text 300x20 @ given | 30 % test", seed=2)
-    assert (counts.n, counts.k, counts.synthetic) == (300, 20, True)
-    assert counts.X_test.shape[0] == 129  # three tenths of all
-    assert "tf-idf" in load("text 300x20").name
-
-
 def test_validation_rows_are_training_rows():
     words = "text 4000x300 @ given | 30 % test"
     whole, part = (load(w, seed=3) for w in (words, f"{words} | 25 % validation"))
     assert part.k == 300 and set(part.y) == set(range(300))
+    assert len(whole.y_test) == 1714  # three tenths of all
     assert part.n + len(part.y_test) == 4000 and 920 < len(part.y_test) <= 1001
     rows = {(row.indices.tobytes(), row.data.tobytes()) for row in whole.X_test}
     assert not any(

@@ -89,7 +89,7 @@ def test_auto_chooses_by_sparsity_and_size(blobs):
 def test_the_intercept_is_the_coefficient_of_a_column_of_ones(
     blobs, sparse, dtype, kind
 ):
-    X = (problem := blobs(n=60, d=4, sparse=sparse, dtype=dtype)).X
+    X = (problem := blobs(sparse=sparse, dtype=dtype)).X
     y = problem.y
     stack = sp.hstack if sparse else np.hstack
     appended = stack([X, np.ones((60, 1), dtype=dtype)])
@@ -109,8 +109,8 @@ def test_the_intercept_is_the_coefficient_of_a_column_of_ones(
 @each("solver", ["walrus_fast", "walrus"])
 @each("X", [np.eye(3), np.pi * np.eye(3)])
 def test_an_optimal_first_round_is_the_last(X, solver):
-    bare = {"fit_intercept": False, "random_state": 0}
-    svm = WestonWatkinsClassifier(solver=solver, **bare).fit(X, [0, 1, 2])
+    svm = WestonWatkinsClassifier(solver=solver, fit_intercept=False, random_state=0)
+    svm.fit(X, [0, 1, 2])
     assert 0 <= svm.gap_ <= 1e-12 * svm.upper_ and svm.n_iter_ == 1
     assert svm.trace_.stopped_by.startswith(("relative gap <= 0.001", "finished"))
 
@@ -168,8 +168,8 @@ def test_a_kernel_model_is_its_expansion(cuts):
 
 def test_bounds_of_a_kernel_model_are_those_of_its_objective(cuts):
     value = cuts_objective(cuts, IRIS, SPECIES)
-    tight = {"basis": "exact", "tol": 1e-6, "max_iter": 10_000}
-    optimum = SampledCutClassifier(**tight).fit(IRIS, SPECIES).upper_
+    tight = SampledCutClassifier(basis="exact", tol=1e-6, max_iter=10_000)
+    optimum = tight.fit(IRIS, SPECIES).upper_
     assert optimum * (1 - 1e-5) <= value < 1.3 * optimum
     assert np.isnan(cuts.upper_) == (cuts.basis == "constant_time")
     if cuts.basis != "constant_time":
@@ -201,8 +201,7 @@ def test_probabilities_are_those_of_the_link(link):
         assert f"link='{link}' has no probabilities" in str(caught.value.__cause__)
         return
     P = model.predict_proba(IRIS)
-    F = model.decision_function(IRIS)
-    expected = np.exp(F)
+    expected = np.exp(model.decision_function(IRIS))
     assert_allclose(P, expected / expected.sum(axis=1, keepdims=True), atol=1e-12)
     # The same model as scikit-learn's, with the intercept penalised.
     peer = LogisticRegression(C=1 / 1.5, fit_intercept=False, tol=1e-10, max_iter=10**4)

@@ -99,8 +99,7 @@ def test_a_fit_is_its_solver_s_stream_row_by_row(name, fitted):
     found = model.decision_function(SCALED)
     assert_allclose(found, state.scores(problem.X), atol=1e-4)
     if hasattr(model, "coef_"):
-        linear = SCALED @ model.coef_.T + model.intercept_
-        assert_allclose(found, linear, atol=1e-5)
+        assert_allclose(found, SCALED @ model.coef_.T + model.intercept_, atol=1e-5)
     last = trace.last
     if np.isfinite(getattr(model, "lower_", np.nan)):
         gap = model.upper_ - model.lower_
@@ -409,10 +408,6 @@ def test_parameters_outside_their_range_are_refused_at_fit(name):
                 made(name).set_params(**{field.name: value}).fit(IRIS, SPECIES)
             assert str(caught.value).startswith(f"{field.name}: "), (field.name, value)
             assert shown(value) in str(caught.value)
-    with refuses("unknown", TypeError):
-        type(CASES[name])(unknown=1)
-    with refuses("Invalid parameter"):
-        made(name).set_params(unknown=1)
 
 
 ODD = [

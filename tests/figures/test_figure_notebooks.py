@@ -41,7 +41,7 @@ SWEPT = {  # the notebooks with the swept parameters, at a small scale
 
 @each_path(ALL)
 def test_committed_notebooks_have_no_outputs(path):
-    notebook = nbformat.read(path, as_version=4)
+    notebook = nbformat.read(path, 4)
     nbformat.validate(notebook)
     assert nbformat.writes(notebook) + "\n" == path.read_text("utf-8"), (
         "as Jupyter writes it"
@@ -64,7 +64,7 @@ def test_papermill_reads_the_same_parameters_as_we_do(name):
     """One scalar a line, each with help, in which papermill's pattern allows no equals
     sign."""
     (notebook,) = find([name])
-    cells = nbformat.read(notebook.path, as_version=4).cells
+    cells = nbformat.read(notebook.path, 4).cells
     (source,) = (c.source for c in cells if "parameters" in c.metadata.get("tags", ()))
     line = re.compile(r"(\w+): (int|float|str|bool) = [^#]+(\"[^\"]*\"[^#]*)?  # [^=]+")
     lines = source.splitlines()
@@ -233,7 +233,7 @@ def test_git_sees_a_notebook_that_was_run_as_it_was(tmp_path):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         shutil.copy(source, tmp_path / name)
     git(["git", "add", "."])
-    content = nbformat.read(source, as_version=4)
+    content = nbformat.read(source, 4)
     output = new_output("stream", text="x")
     content.cells[1] |= {"outputs": [output], "execution_count": 1}
     content.cells[1].metadata["execution"] = {"iopub.status.busy": "2026"}
@@ -248,7 +248,7 @@ def test_git_sees_a_notebook_that_was_run_as_it_was(tmp_path):
 
 
 def test_every_notebook_is_behind_a_door():
-    content = nbformat.read(CHECKOUT / "notebooks/00_start_here.ipynb", as_version=4)
+    content = nbformat.read(CHECKOUT / "notebooks/00_start_here.ipynb", 4)
     names = {path.relative_to(CHECKOUT / "notebooks").as_posix() for path in ALL}
     behind = content.cells[0].source + content.cells[2].source
     assert names - set(re.findall(r"\]\((.*?)\)", behind)) == {"00_start_here.ipynb"}

@@ -11,14 +11,12 @@ import pytest
 from helpers import each, module_fixture, notebooks, refuses
 from PIL import Image
 
-from workbench.core.stream import rounds, seconds
+from workbench import load, rounds, run, seconds
 from workbench.core.trace import Trace
-from workbench.data import load
 from workbench.figures import Figures, plots, provenance, style
 from workbench.runs import mill as room
 from workbench.runs.mill import make, notebook_key
 from workbench.runs.notebooks import read
-from workbench.runs.run import run
 
 KINDS = "png", "svg", "pdf"
 PARAMETERS = "points: int = 3  # how many points\ngrid: str = '1,2'  # where"

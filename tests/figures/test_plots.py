@@ -187,8 +187,7 @@ def test_a_run_that_the_clock_ended_is_hollow_and_says_so(ax, reason):
         assert first.get_markerfacecolor() != "white" or cut
     said = plots.ended_by_clock(runs)
     limit = reason.replace("processor seconds", "s of CPU time")
-    whole = f"{plots.ENDED} ({limit}): 1 of 2 runs of MRC-CCG."
-    assert said == whole * cut
+    assert said == f"{plots.ENDED} ({limit}): 1 of 2 runs of MRC-CCG." * cut
 
 
 def test_small_plots_have_no_spare_axes_and_plain_numbers():
@@ -201,8 +200,9 @@ def test_small_plots_have_no_spare_axes_and_plain_numbers():
 
 def test_ours_and_the_papers_are_drawn_side_by_side(ax):
     def times(tables, method, values, **given):
-        cell = "pulsar", method, "training time"
-        return measured("mrc", tables, *cell, values, "s", **given)
+        return measured(
+            "mrc", tables, "pulsar", method, "training time", values, "s", **given
+        )
 
     ours = times(["II", "V"], "MRC-CCG", [1.0, 3.0]) + times(["II"], "MRC-LP", [])
     found = [(row["table"], row["value"]) for row in ours]

@@ -48,19 +48,10 @@ PRINTED = pd.read_csv(io.StringIO(PRINTED), sep="|", names=COLUMNS, na_filter=Fa
 PRINTED = PRINTED.astype({"value": float, "spread": float})
 
 
-def measured(
-    value,
-    unit="%",
-    spread=None,
-    data="dna",
-    synthetic=False,
-    timed=True,
-    cpu="EPYC",
-    **row,
-):
-    number = Number(value, spread, unit)
+def measured(value, unit="%", data="dna", timed=True, cpu="EPYC", **row):
+    number = Number(value, None, unit)
     return Measurement(
-        row, number, data, synthetic, timed, cpu, "figure", (True, 1, timed, "")
+        row, number, data, False, timed, cpu, "figure", (True, 1, timed, "")
     )
 
 
@@ -211,12 +202,13 @@ def test_the_command_of_a_number_runs_what_it_is_made_of(
     # there is always some run
     idle = {"multiclass", "more"} if "multiclass" in given else set()
     given = {name: value for name, value in given.items() if name not in idle}
-    options = {
-        "results": CHECKOUT / "results",
-        "figures": tmp_path,
-        "executed": tmp_path / "ran",
-    }
-    assert not make([notebook.name], overrides=given, **options)
+    assert not make(
+        [notebook.name],
+        overrides=given,
+        results=CHECKOUT / "results",
+        figures=tmp_path,
+        executed=tmp_path / "ran",
+    )
     again = of(side_by_side(reference.printed(), measurements(collect(tmp_path)[0])))
     assert again.number == of(committed).number
     assert again.row["runs"] == of(committed).row["runs"]
@@ -300,7 +292,7 @@ def folder(tmp_path):
 def page_of(folder, tmp_path, **options):
     options = {"printed": PRINTED} | options
     report(tmp_path / "r.html", figures=folder, **options)
-    return "".join(text for text in pages_in(tmp_path).values())
+    return "".join(pages_in(tmp_path).values())
 
 
 def pages_in(folder):
@@ -366,12 +358,14 @@ def test_the_better_of_two_measurements_is_shown(tmp_path):
         ("b", "quick", 8.02, "2026"),
         ("c", "paper", "nan", "2026"),
     ):
-        given = {
-            "profile": profile,
-            "date": date,
-            "numbers": numbers(row.format(value)),
-        }
-        write(tmp_path, f"mrc_{name}", "x", **given)
+        write(
+            tmp_path,
+            f"mrc_{name}",
+            "x",
+            profile=profile,
+            date=date,
+            numbers=numbers(row.format(value)),
+        )
     found = side_by_side(PRINTED, measurements(collect(tmp_path)[0]))[1]
     assert found.ours.number.value == 8.02
     assert found.verdict.tone == "agrees", "spelling does not keep the two apart"
@@ -526,8 +520,7 @@ def test_nothing_hostile_is_active_in_the_report(tmp_path, capsys):
         [dict.fromkeys((*room.KEYS, "unit", "hardware", "note"), EVIL)]
     )
     printed["value"], printed["spread"] = 1.0, EVIL
-    report(tmp_path / "r.html", figures=folder.parent, printed=printed)
-    text = "".join(pages_in(tmp_path).values())
+    text = page_of(folder.parent, tmp_path, printed=printed)
     page = Page(text)
     assert capsys.readouterr().out.count("\n") == 1 and not re.search(
         r"@import|url\(", text

@@ -55,16 +55,15 @@ def hard(pick, X, y, family):
     elif kind == "zero rows":
         X[::2] = 0.0
     elif kind == "own scales":
-        X = X * 10.0 ** np.array([pick(SCALES) for _ in range(n)])[:, None]
+        X *= 10.0 ** np.array([pick(SCALES) for _ in range(n)])[:, None]
     if pick([False, True]):
-        X = X + 10.0 ** pick([0, 3, 4, 6])
-    X = X * 10.0 ** pick(SCALES)
+        X += 10.0 ** pick([0, 3, 4, 6])
+    X *= 10.0 ** pick(SCALES)
     X = X.astype(pick([np.float64, np.float32]))
     weights = 10.0 ** np.array([pick(WEIGHTS) for _ in range(n)])
     if family == "svm":
         y = np.arange(n) % 2
-    sparse = pick([False, True])
-    problem = as_problem(csr_matrix(X) if sparse else X, y)
+    problem = as_problem(csr_matrix(X) if pick([False, True]) else X, y)
     weighted = family in WEIGHTED and pick([False, True])
     return replace(problem, weights=weights) if weighted else problem
 
@@ -88,9 +87,14 @@ def attack(family, problem, size):
         parameters = settings(name, problem, given_, size)
         with np.errstate(all="ignore"), warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            options = {"parameters": parameters, "warm_up": False}
             try:
-                trace, state = run(name, problem, rounds(ROUNDS), **options)
+                trace, state = run(
+                    name,
+                    problem,
+                    rounds(ROUNDS),
+                    parameters=parameters,
+                    warm_up=False,
+                )
             except ValueError as error:
                 assert refused(error), f"{name}: {error!r}"
                 continue

@@ -32,5 +32,4 @@ def test_rows_and_labels_of_any_kind_are_kept_exactly(data):
     assert problem.y.tolist() == named.codes.tolist()
     if not np.issubdtype(problem.classes.dtype, np.datetime64):
         assert problem.classes.tolist() == named.classes
-    again = as_problem(made.given, named.given)
-    assert again.checksum == problem.checksum
+    assert as_problem(made.given, named.given).checksum == problem.checksum

@@ -31,17 +31,22 @@ def test_any_rows_end_in_numbers_or_a_clear_error(name, data):
     y = draw(labels(n, most)).codes
     scale = draw(st.sampled_from(SCALES))
     column = draw(st.sampled_from(COLUMN))
-    X = X * 10.0**scale
+    X *= 10.0**scale
     X[:, -1] *= 10.0**column
     sparse = draw(st.booleans())
     ordinary = {scale, column} <= set(ORDINARY) and not (sparse and name in DENSE_ONLY)
     single = draw(st.booleans())
-    given_ = {"parameters": SHORT.get(name, {}), "warm_up": False}
     with np.errstate(all="ignore"):
         X = X.astype("f4") if single else X
         try:
             problem = as_problem(csr_matrix(X) if sparse else X, y)
-            trace, state = run(name, problem, rounds(4), **given_)
+            trace, state = run(
+                name,
+                problem,
+                rounds(4),
+                parameters=SHORT.get(name, {}),
+                warm_up=False,
+            )
         except ValueError as error:
             # Out of scale, libraries have words of their own.
             assert not ordinary, repr(error)
@@ -66,12 +71,9 @@ def test_any_rows_end_in_numbers_or_a_clear_error(name, data):
 def test_any_rows_are_fitted_and_predicted_or_refused(name, data):
     draw = data.draw
     n = draw(st.integers(4, 14))
-    d = draw(st.integers(1, 4))
-    X = draw(values(n, d))
+    X = draw(values(n, draw(st.integers(1, 4))))
     y = draw(labels(n))
-    X = X * 10.0 ** draw(
-        st.sampled_from([-300, -120, -30, -3, 0, 0, 0, 3, 30, 120, 300])
-    )
+    X *= 10.0 ** draw(st.sampled_from([-300, -120, -30, -3, 0, 0, 0, 3, 30, 120, 300]))
     stored = draw(st.sampled_from(sorted(set(STORED) - {"read-only", "memory-mapped"})))
     model = getattr(estimators, name)(max_iter=3, random_state=0)
     with np.errstate(all="ignore"), warnings.catch_warnings():

@@ -1,6 +1,7 @@
 """What tests of several files ask for: cases, an error that names the argument, a
 condition."""
 
+import ast
 import time
 
 import numpy as np
@@ -23,6 +24,17 @@ def each_path(paths):
 def refuses(message, kind=ValueError):
     """Expect an error of this kind whose text matches `message`."""
     return pytest.raises(kind, match=message)
+
+
+def imported(path):
+    """Yield what a file imports, inside its functions too; what is relative begins
+    with a dot."""
+    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            place = "." * node.level + (node.module or "")
+            yield from (f"{place}.{alias.name}" for alias in node.names)
 
 
 def wait(condition, limit=60.0, process=None):

@@ -47,8 +47,8 @@ def draw_rows(rng):
     n = k + int(rng.integers(2, 6))
     y = rng.permutation(np.concatenate([np.arange(k), rng.integers(0, k, n - k)]))
     X = rng.normal(size=(n, d)) + np.eye(k, d)[y] * 2
-    X = X * rng.choice([1, 1, 1e-3, 1e4], d)
-    X = X + rng.choice([0, 0, 0, 1e3, 1e6]) * (rng.random() < 0.4)
+    X *= rng.choice([1, 1, 1e-3, 1e4], d)
+    X += rng.choice([0, 0, 0, 1e3, 1e6]) * (rng.random() < 0.4)
     if rng.random() < 0.3:
         X = X.astype("f4")
     if rng.random() < 0.3:
@@ -102,8 +102,7 @@ def draw_point(rng, header, stated):
     costs = stated.c.astype(float)[:, None]
     p = rng.random((n, K))
     if header["intercept"] == "free":
-        near = exact.exact(0.1 * rng.random() * p)
-        p = stated.balanced(near).astype(float)
+        p = stated.balanced(exact.exact(0.1 * rng.random() * p)).astype(float)
     else:
         p *= rng.random((n, K)) < 0.7
         p[rng.integers(n), rng.integers(K)] = 1.0
@@ -111,7 +110,7 @@ def draw_point(rng, header, stated):
     if loss != "hinge":
         p[own] = 0
         if loss == "crammer_singer":
-            p = p / np.maximum(1, p.sum(axis=1, keepdims=True) * (1 + 1e-6))
+            p /= np.maximum(1, p.sum(axis=1, keepdims=True) * (1 + 1e-6))
     return p * costs
 
 
@@ -181,8 +180,7 @@ def balanced(header, stated, arrays):
     b = cp.Variable((1, stated.K))
     scores = scores + np.ones((stated.n, 1)) @ b
     losses = exact.smooth(header["loss"])(scores, stated.own.astype(float))
-    total = stated.c.astype(float) @ losses
-    cp.Problem(cp.Minimize(total)).solve(cp.CLARABEL)
+    cp.Problem(cp.Minimize(stated.c.astype(float) @ losses)).solve(cp.CLARABEL)
     return b.value[0]
 
 

@@ -71,8 +71,7 @@ class Stated:
         self.X = exact(X)
         if self.kernel is None and self.s:
             self.X = np.column_stack([self.X, np.full(self.n, self.s)])
-        classes = range(self.k) if self.K > 1 else [1]
-        self.own = exact(np.equal.outer(self.y, classes))
+        self.own = exact(np.equal.outer(self.y, range(self.k) if self.K > 1 else [1]))
         self.sign = 2 * self.own - 1
 
     @cached_property
@@ -192,8 +191,7 @@ class MinimaxRisk:
     def __init__(self, header, X, y, weights=None):
         self.X = exact(np.column_stack([as_dense(X), np.ones(len(y))]))
         w = exact(np.ones(len(y)) if weights is None else weights)
-        own = np.equal.outer(range(max(y) + 1), y)
-        phi = own[:, :, None] * self.X
+        phi = np.equal.outer(range(max(y) + 1), y)[:, :, None] * self.X
         self.tau = w @ phi / sum(w)
         self.lam = Q(header["lambda0"]) * sqrt(w @ phi**2 / sum(w) - self.tau**2)
         self.seen = self.lam > 0

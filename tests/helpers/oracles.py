@@ -223,8 +223,8 @@ def minimax_risk(X, Y, weights, lambda0):
     deviation = np.sqrt(np.einsum("i,icj->cj", shares, (parts - tau) ** 2))
     seen = parts.any(axis=0)
     size = np.sqrt(np.mean(X**2, axis=0)) + ~X.any(axis=0)
-    X = X / size
-    tau = tau / size
+    X /= size
+    tau /= size
     lam = lambda0 * deviation / size
     M = cp.Variable(tau.shape)
     phi = cp.Variable()

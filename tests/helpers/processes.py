@@ -64,9 +64,14 @@ def alive(pid):
 
 def started(*arguments, **variables):
     """Start Python with these arguments and variables, as a session of its own."""
-    kept = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-    own = {"env": os.environ | variables, "start_new_session": True}
-    return subprocess.Popen([sys.executable, *arguments], **kept, **own)
+    return subprocess.Popen(
+        [sys.executable, *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=os.environ | variables,
+        start_new_session=True,
+    )
 
 
 def family(name, value):

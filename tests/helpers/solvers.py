@@ -68,8 +68,7 @@ each_certified_case = each(
 
 def observe(name, problem, parameters, state=None):
     """Yield each round's row without the clock, and its scores."""
-    steps = SOLVERS[name].steps(problem, **parameters, state=state)
-    for row, s in watch(steps):
+    for row, s in watch(SOLVERS[name].steps(problem, **parameters, state=state)):
         row = plain(row)
         yield (
             {key: row[key] for key in row.keys() - CLOCK},

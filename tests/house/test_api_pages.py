@@ -56,12 +56,9 @@ ENTRIES = [entry for name, tree in TREES.items() for entry in documented(name, t
 def test_every_module_and_public_name_has_a_docstring():
     assert not [name for name, tree in TREES.items() if not ast.get_docstring(tree)]
     assert not [entry[:2] for entry in ENTRIES if not entry[2] and "." not in entry[1]]
-    solvers = {solver.steps.__name__ for solver in SOLVERS.values()}
-    assert solvers <= {name for _, name, doc, _ in ENTRIES if doc}
 
 
 def test_the_top_of_the_package_has_what_a_notebook_needs_first():
-    assert set(FIRST) <= set(dir(workbench))
     assert all(getattr(workbench, name).__doc__ for name in FIRST)
 
 

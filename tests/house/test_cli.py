@@ -52,18 +52,6 @@ def test_run_prints_rows_and_writes_the_trace(capsys, tmp_path):
     assert trace.last["gap"] <= 1e-2
 
 
-ENDS = {
-    "mrc_ccg iris --scale standard --gap 1e-6 -p eps1=0.1": "before gap <= 1e-06",
-    "mrc_ccg wine --scale range --gap 0 --rounds 2 -p columns=true": "round 2",
-}
-
-
-@each("command", ENDS)
-def test_the_last_line_says_how_a_run_ended(command, capsys):
-    assert main(["run", *command.split()]) == 0
-    assert ENDS[command] in capsys.readouterr().out.splitlines()[-1]
-
-
 MISTAKES = """
  | required: COMMAND
 runn mrc_ccg iris | invalid choice: 'runn' (choose from
@@ -84,6 +72,12 @@ run mrc_ccg iris --second 1 | workbench run: unknown argument '--second'; did yo
 run mrc_ccg iris --seconds -1 | stop: seconds must be finite and not negative, got -1.0
 run mrc_ccg words.txt -o test=x | must be an option of the file's reader, got 'test'
 judge words.txt iris --loss hinge | must be an .npz file with an array W
+sweep no.yaml | No such file or directory
+sweep odd.yaml | 'irises'
+sweep grid.yaml -p eps1=1 | -p: must be used with a notebook
+sweep grid.yaml -j 0 | jobs: must be a whole number of at least 1
+sweep grid.yaml --seconds nan | seconds: must be positive
+sweep grid.yaml --timing -j 2 | jobs: must be 1 with timing, got 2
 sweep words.txt | must contain 'name: value' lines of solvers
 replay words.txt | words.txt: not a trace, its first line
 figures --timeout 0 | seconds: must be positive and finite, got 0.0
@@ -97,8 +91,13 @@ MISTAKES = dict(line.split(" | ") for line in MISTAKES.split("\n")[1:-1])
 @each("command", MISTAKES)
 def test_a_mistake_is_one_line_and_exit_code_2(command, capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("WORKBENCH_RUNS", str(tmp_path / "runs"))
     (tmp_path / "words.txt").write_text("W")
+    for name, data in (("grid", "iris"), ("odd", "irises")):
+        text = f"solvers: mrc_ccg\ndata: {data}\nstop: {{rounds: 3}}\n"
+        (tmp_path / f"{name}.yaml").write_text(text)
     assert main(command.split()) == 2
+    assert not (tmp_path / "runs").exists()
     err = capsys.readouterr().err
     assert err.count("\n") == 1 and err.startswith("workbench"), err
     assert MISTAKES[command] in err
@@ -135,6 +134,15 @@ def test_run_and_judge_take_the_option_that_a_message_advises(
         assert name != "target" or main([*command, *f"--{advised}".split("=")]) == 0
 
 
+def test_held_out_rows_are_read_like_the_rows(capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a.csv").write_text("p,q,y\n1,0,1\n0,1,u\n")
+    (tmp_path / "b.csv").write_text("p,q,y\n1,0,1\n")
+    np.savez("w.npz", W=[[1, -1], [-1, 1]])
+    assert main("judge w.npz a.csv --held-out b.csv --loss hinge".split()) == 0
+    assert "held-out error  0.00 %" in capsys.readouterr().out
+
+
 def test_figures_tells_by_its_exit_code_what_failed(monkeypatch, capsys):
     monkeypatch.setattr(mill, "make", lambda *args, **options: ["mrc_nmax"])
     assert main(["figures"]) == 1
@@ -153,8 +161,7 @@ def test_data_lists_and_checks(capsys):
 @pytest.mark.skipif(os.name == "nt", reason="a closed pipe is another error on Windows")
 def test_a_reader_that_has_gone_is_no_error():
     command = [sys.executable, "-m", "workbench.cli", "list"]
-    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    process = subprocess.Popen(command, **pipes)
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     process.stdout.close()
     assert (process.stderr.read(), process.wait()) == (b"", 141)
 

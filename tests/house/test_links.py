@@ -21,7 +21,7 @@ def markdown(path):
     text = path.read_text("utf-8")
     if path.suffix == ".md":
         return text
-    cells = nbformat.reads(text, as_version=4).cells
+    cells = nbformat.reads(text, 4).cells
     return "\n".join(cell.source for cell in cells if cell.cell_type == "markdown")
 
 

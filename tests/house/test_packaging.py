@@ -1,7 +1,6 @@
 """Packaging: one list of dependencies, its exports in step with it, and an install that
 works."""
 
-import ast
 import importlib.metadata
 import os
 import re
@@ -16,7 +15,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from helpers import module_fixture, slow
+from helpers import imported, module_fixture, slow
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
@@ -98,15 +97,9 @@ def test_the_package_imports_only_what_it_declares():
     known = sys.stdlib_module_names | {"workbench", "checker"}
     undeclared = set()
     for path in (ROOT / "workbench").rglob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text())):
-            modules = []
-            if isinstance(node, ast.Import):
-                modules = [alias.name for alias in node.names]
-            elif isinstance(node, ast.ImportFrom):
-                modules = [node.module]
-            for top in {module.partition(".")[0] for module in modules} - known:
-                if declared.isdisjoint(map(canonicalize_name, owners.get(top, [top]))):
-                    undeclared.add(f"{path.relative_to(ROOT)}: {top}")
+        for top in {name.partition(".")[0] for name in imported(path)} - known:
+            if declared.isdisjoint(map(canonicalize_name, owners.get(top, [top]))):
+                undeclared.add(f"{path.relative_to(ROOT)}: {top}")
     assert not undeclared
 
 
@@ -204,8 +197,14 @@ def test_wheel_and_sdist_work_outside_the_repository(built, tmp_path):
     }
 
     def run(*arguments, cwd=here, program=python):
-        kept = {"cwd": cwd, "env": environment, "capture_output": True, "text": True}
-        return subprocess.run([program, *arguments], timeout=1200, **kept)
+        return subprocess.run(
+            [program, *arguments],
+            timeout=1200,
+            cwd=cwd,
+            env=environment,
+            capture_output=True,
+            text=True,
+        )
 
     requirements = here / "requirements.txt"
     requirements.write_text("\n".join([*pip_part()[:-1], str(wheel)]))

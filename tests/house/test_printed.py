@@ -21,11 +21,20 @@ import yaml
 from helpers import each, module_fixture, slow
 from pytest import approx
 
-from workbench import SOLVERS, below, certify, cli, load, rounds, run
+from workbench import (
+    SOLVERS,
+    Figures,
+    below,
+    certify,
+    cli,
+    explore,
+    load,
+    rounds,
+    run,
+    sweep,
+)
 from workbench.arena import contest
 from workbench.figures.report import report
-from workbench.figures.saved import Figures
-from workbench.live import explore
 from workbench.live.lane import Lane
 from workbench.live.replay import Replay, record
 from workbench.registry import Solver
@@ -33,7 +42,6 @@ from workbench.runs.grid import grid, read_points
 from workbench.runs.mill import fan_out
 from workbench.runs.notebooks import CHECKOUT, PROFILES, find, read
 from workbench.runs.results import write_results
-from workbench.runs.sweep import sweep
 
 FOLDERS = """.binder .ci .github .jupyter .site benchmarks data examples figures guides
 notebooks results tests/mutation workbench""".split()
@@ -132,8 +140,13 @@ def here(tmp_path, monkeypatch):
     for name in ("other.npy", "labels.npy", "rows.labels.npy"):
         np.save(name, np.arange(40) % 2)
     for name in ("a", "b"):
-        files = {"path": f"{name}.jsonl", "proof": f"{name}.npz"}
-        run("ww_walrus", load("wine"), rounds(3), **files)
+        run(
+            "ww_walrus",
+            load("wine"),
+            rounds(3),
+            path=f"{name}.jsonl",
+            proof=f"{name}.npz",
+        )
     Path("wine.npz").symlink_to("a.npz")
     return tmp_path
 

@@ -33,7 +33,7 @@ FLOORS = [
 # Tokens of Python, see :func:`tokens`. A budget rises only in the commit that says what
 # else went.
 BUDGETS = {
-    "core": 10_390,
+    "core": 10_465,
     "kernels": 5_990,
     "data": 14_600,
     "mrc": 19_170,
@@ -46,14 +46,14 @@ BUDGETS = {
     "papers": 440,
     "proofs": 11_350,
     "runs": 13_690,
-    "live": 12_770,
-    "figures": 16_500,
+    "live": 12_780,
+    "figures": 16_510,
     "estimators": 4_050,
     "certification": 7_860,
     "arena": 5_315,
     "cli": 3_720,
 }
-TESTS = 185_530
+TESTS = 184_500
 NOT_COUNTED = {
     tokenize.COMMENT,
     tokenize.NL,

@@ -65,9 +65,14 @@ def answer(tmp_path):
         if not name.startswith("NUMBA_")
     }
     env |= {"NUMBA_CACHE_DIR": str(tmp_path / "cache")}
-    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
-    command = [sys.executable, "-B", "-c", ASK]
-    asked = subprocess.Popen(command, env=env, cwd=tmp_path, **pipes)
+    asked = subprocess.Popen(
+        [sys.executable, "-B", "-c", ASK],
+        env=env,
+        cwd=tmp_path,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
 
     def ask(place="src", **changes):
         files = FILES | {f"{stem}.py": text for stem, text in changes.items()}

@@ -74,8 +74,8 @@ def test_a_row_of_the_kernel_matrix_stands_alone(kind, sparse, d, dtype, blobs, 
 
 
 @single_or_double
-def test_distances_keep_their_digits_far_from_zero(dtype):
-    X = np.random.default_rng(0).normal(size=(60, 6)).astype(dtype)
+def test_distances_keep_their_digits_far_from_zero(dtype, rng):
+    X = rng.normal(size=(60, 6)).astype(dtype)
     kernel = at(X + dtype(1e3), "rbf", dtype)
     points = kernel.points(X + dtype(1e3))
     tolerance = 1e-3 if dtype is np.float32 else 1e-11  # the offset rounds X itself

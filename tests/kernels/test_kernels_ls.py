@@ -80,7 +80,7 @@ def test_projections_by_hand():
     assert_allclose(V, expected, atol=1e-15)
     V = np.array([[10.0, 4.0, 3.5, 0.0], [0.9, 0.35, 0.3, -0.2]])
     project(V)
-    assert_allclose(V, [[1, 0, 0, 0], [2.15 / 3 - 0, 0.5 / 3, 0.35 / 3, 0]], atol=1e-15)
+    assert_allclose(V, [[1, 0, 0, 0], [2.15 / 3, 0.5 / 3, 0.35 / 3, 0]], atol=1e-15)
     one = np.array([[7.0], [-7.0]])
     project(one)
     assert one.tolist() == [[1.0], [1.0]]

@@ -67,8 +67,7 @@ def test_newton_s_method_takes_few_passes_and_rarely_the_sweep(monkeypatch):
         threshold(v, 8.0, 0.0)  # F is convex there
         assert len(passes) <= len(v) + 2 and not swept, v
         passes.clear()
-        g = root(v, 8.0)
-        threshold(v, 8.0, g)
+        threshold(v, 8.0, root(v, 8.0))
         assert len(passes) <= 2 and not swept, v
         passes.clear()
     v = np.array([1.3, 2.0, -0.8, 2.0, 1.8])  # from 0 it would go to 4, and back
@@ -94,8 +93,7 @@ def test_breakpoints_are_met_in_the_order_of_subroutine_3():
         met.append((g, enters))
         n_u, n_m = (n_u, n_m + 1) if enters else (n_u + 1, n_m - 1)
     entries = [(g, True) for g in v]
-    exits = [(g - C, False) for g in v]
-    assert met == sorted([*entries, *exits], reverse=True)
+    assert met == sorted([*entries, *[(g - C, False) for g in v]], reverse=True)
 
 
 @each("m", [1, 6, MAX_INSERTION, 4 * MAX_INSERTION])

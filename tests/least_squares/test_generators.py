@@ -21,8 +21,7 @@ from workbench.least_squares.generators import (
 @module_fixture
 def problem():
     rng = np.random.default_rng(0)
-    X = rng.normal(size=(120, 9)).astype("f4")
-    return as_problem(X, np.arange(120) % 3)
+    return as_problem(rng.normal(size=(120, 9)).astype("f4"), np.arange(120) % 3)
 
 
 def made(generator, X, b):
@@ -51,15 +50,14 @@ def test_waves_approximate_the_gaussian_kernel(kind, problem):
 
 @each("mean", [0.0, 1e4])
 @single_or_double
-def test_nystroem_features_are_the_kernel_of_the_landmarks(dtype, mean):
-    X = np.random.default_rng(0).normal(mean, 1.0, size=(300, 7)).astype(dtype)
+def test_nystroem_features_are_the_kernel_of_the_landmarks(dtype, mean, rng):
+    X = rng.normal(mean, 1.0, size=(300, 7)).astype(dtype)
     generator = fitted(
         as_problem(X, np.arange(300) % 3), "nystroem", 50, 20, bandwidth=0.5
     )
     landmarks = generator.anchors[20:40].astype(float)
     expected = np.exp(-cdist(X, landmarks, "sqeuclidean") / generator.s)
-    Z = made(generator, X, 1)
-    assert_allclose(Z, expected, atol=1e-5)
+    assert_allclose(made(generator, X, 1), expected, atol=1e-5)
     K = np.exp(-cdist(landmarks, landmarks, "sqeuclidean") / generator.s)
     assert_allclose(generator.penalty(1), K + JITTER * np.eye(20), atol=1e-9)
 

@@ -72,13 +72,13 @@ def cvxpy_optimum(problem, link, alpha):
     ],
 )
 def test_the_bounds_hold_far_from_zero_and_for_any_weights(
-    dtype, sparse, offset, decades, solver, link, blobs
+    dtype, sparse, offset, decades, solver, link, blobs, rng
 ):
     problem = blobs()
     X = (problem.X + offset).astype(dtype)
     problem = as_problem(csr_matrix(X) if sparse else X, problem.y)
     if decades:
-        weights = 10.0 ** np.random.default_rng(0).uniform(14 - decades, 14, 60)
+        weights = 10.0 ** rng.uniform(14 - decades, 14, 60)
         problem = replace(problem, weights=weights)
     alpha, most = (0.01, 60) if offset or decades else (0.05, 301)
     optimum = cvxpy_optimum(problem, link, alpha)

@@ -51,10 +51,17 @@ def test_passes_lead_to_the_solution_for_all_features(link, blobs):
 @each("link", LINKS)
 def test_nearly_equal_features_do_not_make_it_diverge(features, link):
     X, y = make_moons(300, noise=0.2, random_state=0)
-    sizes = {"features": features, "n_features": 128, "block": 64, "passes": 6}
     for problem in (as_problem(X.astype("f4"), y), load("iris", scale="standard")):
         for alpha in (1e-3, 1e-8):
-            steps = ls_stagewise_passes(problem, alpha=alpha, link=link, **sizes)
+            steps = ls_stagewise_passes(
+                problem,
+                alpha=alpha,
+                link=link,
+                features=features,
+                n_features=128,
+                block=64,
+                passes=6,
+            )
             primal = np.array([state.primal for state in steps])
             assert (np.diff(primal) < 1e-5 * primal[:-1]).all(), alpha
 
@@ -124,8 +131,7 @@ def test_columns_lead_to_the_solution_for_all_columns(solver, link, sparse, blob
 def test_columns_come_by_the_length_of_their_gradient(blobs):
     problem = blobs(n=80, d=6)
     X = problem.X * [1, 0, 10, 1, 100, 0.1]
-    steps = ls_columns(replace(problem, X=X), block=2)
-    state = next(islice(steps, 1, None))
+    state = next(islice(ls_columns(replace(problem, X=X), block=2), 1, None))
     lengths = np.linalg.norm(X.T @ np.eye(3)[problem.y], axis=1)
     order = np.argsort(-lengths, kind="stable")
     assert_array_equal(state.generator.anchors, order)

@@ -6,16 +6,15 @@ from dataclasses import dataclass, replace
 from itertools import islice
 
 import numpy as np
-import pytest
+from helpers import dense_or_sparse, each
 from helpers.solvers import DENSE_ONLY, NAMES, SHORT, TWO_CLASSES
 from numpy.random import default_rng
 from numpy.testing import assert_allclose
-from scipy.sparse import csr_matrix
+from pytest import approx
 from sklearn.metrics import confusion_matrix
 
+from workbench import as_problem, load
 from workbench.core.matrices import as_dense
-from workbench.core.problem import as_problem
-from workbench.data import load
 from workbench.live import pictures as room
 from workbench.live.inside import portrait
 from workbench.live.pictures import (
@@ -98,15 +97,15 @@ def check(picture):
 
 PROBLEMS = {
     "digits": lambda blobs: load("digits | 5 % rows", test=0.3),
-    "plane": lambda blobs: blobs(n=30, d=2, k=3),
+    "plane": lambda blobs: blobs(n=30, d=2),
     "sparse plane": lambda blobs: blobs(n=30, d=2, k=2, sparse=True),
     "tiny": lambda blobs: blobs().tiny(),
     "many classes": lambda blobs: blobs(n=180, d=50, k=60, sparse=True),
 }
 
 
-@pytest.mark.parametrize("data", PROBLEMS)
-@pytest.mark.parametrize("name", NAMES)
+@each("data", PROBLEMS)
+@each("name", NAMES)
 def test_every_round_has_sound_pictures(name, data, blobs):
     problem = PROBLEMS[data](blobs)
     if name in DENSE_ONLY:
@@ -118,7 +117,7 @@ def test_every_round_has_sound_pictures(name, data, blobs):
         assert any("40 of 60 classes" in p.title for p in pictures)
 
 
-@pytest.mark.parametrize("k", [10, 50])
+@each("k", [10, 50])
 def test_confusion_counts_rows_as_scikit_learn_does(k, blobs):
     problem = load("digits", test=0.3) if k == 10 else blobs(n=900, d=5, k=50)
     state, pictures = last("ridge", problem, 1)
@@ -166,7 +165,7 @@ def rows_of(problem, points):
     return np.array([place[tuple(x)] for x in points.astype(problem.X.dtype)])
 
 
-@pytest.mark.parametrize("kind", [np.asarray, csr_matrix])
+@dense_or_sparse
 def test_a_plane_of_one_point_and_weights_of_any_shape(kind):
     problem = as_problem(kind(np.ones((6, 2))), np.arange(6) % 2)
     picture = plane(Given(lambda X: np.asarray(X @ np.eye(2))), problem)
@@ -188,7 +187,7 @@ def test_a_plane_of_one_point_and_weights_of_any_shape(kind):
             image.values[top : top + 5, left : left + 5], W[:, c].reshape(5, 5)
         )
     # nothing between
-    assert np.abs(image.values).sum() == pytest.approx(np.abs(W).sum())
+    assert np.abs(image.values).sum() == approx(np.abs(W).sum())
     assert -image.low == image.high < np.abs(W).max()
     assert "40 of 70 classes" in weights(np.tile(W, 10), "all").title
     check(weights(np.full((9, 2), np.inf), "broken"))
@@ -304,8 +303,8 @@ SAYS = [  # the pictures, solvers, a problem's shape or name, rounds, parameters
 ]
 
 
-@pytest.mark.parametrize(
-    ("says", "solver", "problem", "rounds", "given"),
+@each(
+    "says, solver, problem, rounds, given",
     [(says, solver, *rest) for says, solvers, *rest in SAYS for solver in solvers],
 )
 def test_pictures_say_what_the_state_says(says, solver, problem, rounds, given, blobs):

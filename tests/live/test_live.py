@@ -15,11 +15,10 @@ from helpers import each, each_path, refuses, wait
 from numpy.testing import assert_array_equal
 
 import workbench.live
-from workbench import SOLVERS, load
+from workbench import SOLVERS, explore, load
 from workbench.core.measures import held_out
 from workbench.core.state import resumable
 from workbench.core.trace import read_trace
-from workbench.live import explore
 from workbench.live.chart import KEPT, SIZE, Chart, Curve, Inside
 from workbench.live.dashboard import GREY
 from workbench.live.lane import Lane
@@ -32,7 +31,6 @@ from workbench.runs.run import resolve
 IRIS = "iris | 30 % test"
 NOTEBOOKS = sorted((CHECKOUT / "notebooks").glob("*/*.ipynb"))
 LIVE = [path for path in NOTEBOOKS if "live import explore" in path.read_text("utf-8")]
-DASHBOARDS = [path for path in LIVE if path.parent.name == "explore"]
 
 
 def points(sent):
@@ -534,8 +532,7 @@ def test_a_new_dashboard_stops_the_old_one(dashboard):
 def shown(path):
     """Return the dashboard of a notebook's cell `live`, run by itself as after a
     restart."""
-    cells = {cell.id: cell.source for cell in nbformat.read(path, 4).cells}
-    exec(cells["live"], {})
+    exec({cell.id: cell.source for cell in nbformat.read(path, 4).cells}["live"], {})
     return workbench.live._shown
 
 
@@ -545,7 +542,7 @@ def test_the_cell_with_the_dashboard_needs_no_other_cell(path):
 
 
 def test_memoir_learns_with_its_dashboard_s_first_settings():
-    dashboard = shown(next(path for path in DASHBOARDS if path.stem == "memoir"))
+    dashboard = shown(next(path for path in LIVE if path.stem == "memoir"))
     (solver,), problem = dashboard.solvers.value, load(dashboard.data.value)
     lane = Lane(
         solver, problem, dashboard.sliders.parameters(solver), held_out(problem)

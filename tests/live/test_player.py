@@ -27,7 +27,7 @@ class Toy:
         self.gate = threading.Semaphore(10**9 if free else 0)
 
     def advance(self, wait=False):
-        self.asked = self.asked + 1
+        self.asked += 1
         self.waited = wait
         Toy.busy += 1
         Toy.together = max(Toy.together, Toy.busy)

@@ -57,7 +57,7 @@ def test_frames_are_what_a_dashboard_shows_in_that_round(recorded):
             assert frame["words"]["pictures"] == words
             assert [base64.b64decode(text) for text in frame["buffers"]] == buffers
             frame = next(frames, None)
-            seen = seen + 1
+            seen += 1
     assert seen == len(walrus.frames) > 5
     assert lane.state.round == walrus.trace.last["round"]
 

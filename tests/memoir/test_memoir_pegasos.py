@@ -79,8 +79,9 @@ def test_it_is_the_box_and_the_weights_are_dual_feasible(lam, batch_size, k, blo
     for rounds in (1, 4):
         a = by_the_box(problem, lam, batch_size, 5, rounds)
         W = weights(problem, a, lam)
-        given = {"lam": lam, "batch_size": batch_size, "seed": 5}
-        state = after(rounds, "memoir_pegasos", problem, **given)
+        state = after(
+            rounds, "memoir_pegasos", problem, lam=lam, batch_size=batch_size, seed=5
+        )
         assert_allclose(state.W, W, atol=1e-9 * abs(W).max())
         assert state.mass == pytest.approx(a.sum(), abs=1e-12)
         assert state.step == rounds * -(-problem.n // batch_size)

@@ -11,8 +11,7 @@ from helpers.oracles import optimum
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.optimize import brentq
 
-from workbench import as_problem, rounds
-from workbench.core.measures import errors
+from workbench import as_problem, errors, rounds
 from workbench.core.stream import until, watch
 from workbench.data import zipf_text
 from workbench.data.features import tfidf

@@ -290,8 +290,7 @@ def test_a_constraint_with_a_multiplier_stays(blobs):
 def test_rounds_of_ccg_add_no_more_than_they_may(
     blobs,
 ):
-    problem = blobs(d=30)
-    steps = mrc_ccg(problem, n_max=7, m_max=3, columns=True, **EXACT)
+    steps = mrc_ccg(blobs(d=30), n_max=7, m_max=3, columns=True, **EXACT)
     rows = [row for row, _ in watch(steps)]
     for key, most in (("constraints", 7), ("features", 3)):
         added = np.diff([row[key] for row in rows])

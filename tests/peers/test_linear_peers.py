@@ -138,8 +138,7 @@ def test_budgets_grow_and_the_last_suffices(name, blobs):
     assert all(row["iterations"] == linear.budget(row["round"]) for row in rows[1:-1])
     assert rows[-1]["iterations"] < linear.budget(rows[-1]["round"])
     # scikit-learn's best, by another route if there is one.
-    other = ROUTES.get(name, name)
-    _, W = fitted(other, problem, C=0.3, tol=1e-9, max_iter=10**5)
+    _, W = fitted(ROUTES.get(name, name), problem, C=0.3, tol=1e-9, max_iter=10**5)
     best = definition(name, problem, W.T, 0.3)
     assert rows[-1]["primal"] == approx(best, rel=1e-7)
     assert best < 0.8 * rows[0]["primal"]

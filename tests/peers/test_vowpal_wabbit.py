@@ -28,7 +28,7 @@ def test_the_missing_package_is_named(steps, monkeypatch, blobs):
 
 @needs_vw
 @each("k", [2, 3, 5])
-def test_the_weights_are_those_that_it_predicts_with(k, blobs):
+def test_the_weights_are_those_that_it_predicts_with(k, blobs, rng):
     from vowpalwabbit import Workspace
 
     problem = blobs(100, 6, k)
@@ -36,7 +36,7 @@ def test_the_weights_are_those_that_it_predicts_with(k, blobs):
     # The same from a text file, features by name.
     arguments = f"--oaa {k} --loss_function logistic -l 0.2 --noconstant --scores"
     workspace = Workspace(f"{arguments} --quiet --no_stdin")
-    order = np.random.default_rng(0).permutation(problem.n)
+    order = rng.permutation(problem.n)
     text = [" ".join(f"f{j}:{v}" for j, v in enumerate(x)) for x in problem.X]
     for i in 2 * order.tolist():
         workspace.learn(f"{problem.y[i] + 1} | {text[i]}")

@@ -99,8 +99,14 @@ def test_every_solver_of_ours_has_a_proof_or_says_why_not(blobs, path):
 def test_a_proof_agrees_with_its_solver_on_these_rows_only(case, blobs, path):
     solver, parameters, near = CASES[case]
     problem = made(blobs, solver)
-    rules = below("gap", 1e-6), rounds(60)
-    _, state = run(solver, problem, *rules, parameters=parameters, proof=path)
+    _, state = run(
+        solver,
+        problem,
+        below("gap", 1e-6),
+        rounds(60),
+        parameters=parameters,
+        proof=path,
+    )
     found = verify(path, problem)
     claimed = state.info()
     assert found[:3] == verify(path, problem.X, problem.classes[problem.y])[:3]

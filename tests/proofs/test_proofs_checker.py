@@ -1,7 +1,6 @@
 """The checker of proofs: exact cases, attacks, what it may import, and its use as a
 script."""
 
-import ast
 import json
 import math
 import re
@@ -18,7 +17,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from fuzz.inputs import doubled
-from helpers import attack_proofs, each, odd_proofs, refuses
+from helpers import attack_proofs, each, imported, odd_proofs, refuses
 from helpers.exact import solve
 
 from workbench import load, rounds, run
@@ -200,12 +199,7 @@ def test_functions_are_right_to_32_units(language):
 
 
 def test_imports_are_numpy_scipy_and_the_standard_library():
-    names = set()
-    for node in ast.walk(ast.parse(SOURCE.read_text("utf-8"))):
-        if isinstance(node, ast.Import):
-            names.update(alias.name.split(".")[0] for alias in node.names)
-        elif isinstance(node, ast.ImportFrom):
-            names.add(node.module.split(".")[0])
+    names = {name.split(".")[0] for name in imported(SOURCE)}
     assert names - set(sys.stdlib_module_names) == {"numpy", "scipy"}
 
 
@@ -268,9 +262,9 @@ def test_huge_files_and_claims_are_refused_at_once(tmp_path):
         tracemalloc.stop()
 
 
-def test_memory_is_that_of_blocks():
+def test_memory_is_that_of_blocks(rng):
     n = 5000
-    X = np.random.default_rng(0).normal(size=(n, 3))
+    X = rng.normal(size=(n, 3))
     y = np.arange(n) % 2
     header = svm()[2] | {
         "family": "kernel",

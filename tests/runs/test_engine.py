@@ -96,8 +96,9 @@ execute([job("one"), job("two", "hangs")], Path({folder!r}), jobs=2)
 def test_a_worker_in_compiled_code_ends_with_its_command(number, tmp_path):
     """A script of two tasks, without a guard of main, of which the second hangs."""
     (script := tmp_path / "script.py").write_text(SCRIPT.format(folder=str(tmp_path)))
-    own = {"PYTHONPATH": str(Path(__file__).parents[1]), "TASKS_OF": str(tmp_path)}
-    process = started(script, **own)
+    process = started(
+        script, PYTHONPATH=str(Path(__file__).parents[1]), TASKS_OF=str(tmp_path)
+    )
     wait(lambda: begun(tmp_path, "two"), 300, process)
     assert ended_from_outside(
         process, getattr(signal, number), "TASKS_OF", str(tmp_path)

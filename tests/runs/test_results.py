@@ -66,7 +66,7 @@ def test_a_sweep_from_results_runs_nothing_and_reads_no_data(
         there("iris")
 
 
-def test_a_point_without_a_result_is_a_failure(kept, tmp_path):
+def test_a_point_without_a_result_is_a_failure(kept):
     other = grid({"ww_walrus": {"C": [2.0]}}, DATA, stop={"rounds": 3}, test=0.3)
     (reason,) = sweep(other).failures.values()
     assert reason == "no run with these settings is in the results"
@@ -223,10 +223,12 @@ def test_a_run_is_kept_by_its_values_made_once_and_recalled(figures, tmp_path, r
     assert other.last["C"] == 2.0 and other.header["key"] != first.header["key"]
     figures.key = "of other code"
     figures.kept(counting(calls))("wine", 0.5)
-    assert len(calls) == 3
+    figures.timed = not figures.timed
+    figures.kept(counting(calls))("wine", 0.5)
+    assert len(calls) == 4
     for _ in range(2):  # a run that was interrupted is not kept
         figures.kept(counting(calls, "interrupted"))("iris", 0.5)
-    assert len(calls) == 5
+    assert len(calls) == 6
     figures.kept(counting([]))("iris", 0.5)
     files = tmp_path.rglob("*.jsonl")
     [damaged] = [path for path in files if '"data": "iris"' in path.read_text()]
@@ -239,7 +241,7 @@ def test_a_run_is_kept_by_its_values_made_once_and_recalled(figures, tmp_path, r
     redraw(tmp_path / "results" / "ww_path.parquet")
     figures.key = "of another code"
     again = figures.kept(counting(calls))("wine", 0.5)
-    assert len(calls) == 5 and again.rows == first.rows
+    assert len(calls) == 6 and again.rows == first.rows
     assert there("wine, digits") == ["wine"]
     message = r"do not contain the run ww_path: fit\('wine', 3\.0\)"
     with refuses(message, FileNotFoundError):

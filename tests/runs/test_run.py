@@ -30,13 +30,19 @@ def test_a_run_is_a_trace_and_a_state_and_says_why_it_ended(blobs, tmp_path):
     trace, state = run(halving, blobs(), below("value", 0.1), rounds(99), **judged)
     assert [row["round"] for row in trace.rows] == [0, 1, 2, 3, 4]
     assert trace.stopped_by == "value <= 0.1" and state.round == 4
-    unjudged = np.isnan(trace.column("train_error"))
-    assert np.flatnonzero(unjudged).tolist() == [1, 3]
+    assert np.flatnonzero(np.isnan(trace.column("train_error"))).tolist() == [1, 3]
     trace, _ = run(halving, blobs(), rounds(99), parameters={"limit": 3})
     assert trace.stopped_by == "finished" and trace.last["round"] == 3
-    goals = below("value", 1e-3), below("valeu", 0.1), rounds(99)
     path = tmp_path / "t.jsonl"
-    trace, _ = run(halving, blobs(), *goals, parameters={"limit": 3}, path=path)
+    trace, _ = run(
+        halving,
+        blobs(),
+        below("value", 1e-3),
+        below("valeu", 0.1),
+        rounds(99),
+        parameters={"limit": 3},
+        path=path,
+    )
     said = "finished before value <= 0.001, at value 0.125 and reports no valeu"
     assert trace.stopped_by == read_trace(path).stopped_by == said and not trace.cut
 
@@ -44,8 +50,15 @@ def test_a_run_is_a_trace_and_a_state_and_says_why_it_ended(blobs, tmp_path):
 def test_the_header_says_all_that_a_repetition_needs(blobs, tmp_path):
     problem = blobs()
     path = tmp_path / "t.jsonl"
-    rules = (below("gap", 0.5), rounds(3), seconds(60))
-    trace, _ = run("mrc_ccg", problem, *rules, parameters={"n_max": 7}, path=path)
+    trace, _ = run(
+        "mrc_ccg",
+        problem,
+        below("gap", 0.5),
+        rounds(3),
+        seconds(60),
+        parameters={"n_max": 7},
+        path=path,
+    )
     head = trace.header
     # The file was begun before the load at the end was known.
     assert read_trace(path).header | {"load_at_end": head["load_at_end"]} == head
@@ -77,10 +90,10 @@ def test_every_header_is_strict_json(blobs):
 def test_the_warm_up_is_short_tiny_and_off_the_clock(blobs, clock):
     seen = []
 
-    def slow_first(problem, *, pause=0.1):
+    def slow_first(problem):
         for r in range(10**9):
             seen.append((problem.name, problem.n, problem.d))
-            time.sleep(pause if len(seen) == 1 else 0)
+            time.sleep(0.1 if len(seen) == 1 else 0)
             yield Count(r)
 
     trace, _ = run(slow_first, blobs(60, 20), rounds(0))
@@ -139,6 +152,13 @@ def test_an_error_of_the_solver_is_not_swallowed(blobs, tmp_path):
 
     with refuses("no basis", RuntimeError):
         run(broken, blobs(), path=tmp_path / "t.jsonl", warm_up=False)
+    with refuses("C: "):  # before the first row, so an older file stays
+        run(
+            lambda p: SOLVERS["ww_walrus"].steps(p, C=-1),
+            blobs(),
+            path=tmp_path / "t.jsonl",
+            warm_up=False,
+        )
     assert [row["round"] for row in read_trace(tmp_path / "t.jsonl").rows] == [0]
 
 

@@ -9,8 +9,7 @@ from numpy.random import default_rng
 from numpy.testing import assert_allclose, assert_array_equal
 from pytest import approx
 
-from workbench import SOLVERS, as_problem, load, rounds, run
-from workbench.core.measures import errors
+from workbench import SOLVERS, as_problem, errors, load, rounds, run
 from workbench.core.structures import as_sequences, as_tree
 from workbench.data.formats import Rows, write_npz
 from workbench.sampled_cuts.chain import decode
@@ -90,8 +89,7 @@ def test_gains_are_inner_products_with_the_cut(make, seed):
     assert_array_equal(few.losses, answers.losses[units])
     assert_allclose(few.gains, answers.gains[units], atol=1e-12)
     cuts = some.cut(few, np.arange(4), 0.3), task.cut(answers, units, 0.3)
-    sums = [phi[cut.parts].T @ cut.B for cut in cuts]
-    assert_allclose(*sums, atol=1e-12)
+    assert_allclose(*[phi[cut.parts].T @ cut.B for cut in cuts], atol=1e-12)
     assert_allclose(cuts[0].explicit, cuts[1].explicit, atol=1e-12)
 
 
@@ -124,11 +122,10 @@ def test_viterbi_finds_the_best_path(K, seed, dtype):
         assert answers.gains[i] == approx(gain, abs=1e-5)
 
 
-def some_sequences(n=12):
+def some_sequences():
     """Sequences of random lengths, whose rows are numbered; the last class occurs only
     once."""
-    rng = default_rng(0)
-    lengths = rng.integers(1, 6, size=n)
+    lengths = default_rng(0).integers(1, 6, size=12)
     rows = np.arange(lengths.sum())
     problem = as_problem(rows[:, None] + [0.0, 1.0], np.where(rows == 20, 2, rows % 2))
     return as_sequences(problem, np.append(0, np.cumsum(lengths)))

@@ -92,8 +92,8 @@ def optimum(problem, kernel, gamma, C):
     return cp.Problem(dual, [of_unit @ weights <= C]).solve(cp.CLARABEL, **TIGHT)
 
 
-def few_sequences(seed=0):
-    rng = np.random.default_rng(seed)
+def few_sequences():
+    rng = np.random.default_rng(0)
     y = [rng.integers(3, size=length) for length in (1, 3, 2, 4, 3)]
     y[3][:3] = 0, 1, 2
     X = [rng.normal(size=(len(p), 2)) + p[:, None] for p in y]
@@ -120,8 +120,7 @@ def problem(request, blobs):
 def test_exact_cuts_find_the_optimum_of_the_whole_problem(problem, kernel, solver, C):
     best = optimum(problem, kernel, 0.25, C)
     eps = 5e-6 * best / (C * task_of(problem).n)
-    given = {"kernel": kernel, "gamma": 0.25, "C": C, "eps": eps}
-    for s in islice(solver(problem, **given), 400):
+    for s in islice(solver(problem, kernel=kernel, gamma=0.25, C=C, eps=eps), 400):
         assert s.lower <= best * (1 + 1e-7) and best * (1 - 1e-7) <= s.upper
     assert s.primal == approx(best, rel=1e-5)
     assert s.upper - s.lower <= C * task_of(problem).n * eps * (1 + 1e-6)
@@ -187,9 +186,9 @@ def test_linear_time_is_exact_where_all_violators_are_taken(problem, fast):
     assert other.violation <= 1e-4
 
 
-def a_fixed_point(n=2000):
+def a_fixed_point():
     """A task, a state of a few rounds and its answers."""
-    problem = checkers(n, 1)
+    problem = checkers(2000, 1)
     s = last(islice(cuts_linear_time_fast(problem, gamma=30.0, r=100), 6))
     F = 2 * s.scores(problem.X)[:, 1:]
     task = task_of(problem)
@@ -301,8 +300,7 @@ def test_sampled_cuts_of_many_classes_do_not_end_too_soon():
 
 def radius(problem):
     """Return the R of rows, or of sequences with moves."""
-    rows = task_of(problem).n == problem.n
-    return np.sqrt(2.0) if rows else 4.0 * problem.n
+    return np.sqrt(2.0) if task_of(problem).n == problem.n else 4.0 * problem.n
 
 
 @each("C, eps", [(1.0, 0.05), (1e-4, 0.5)])

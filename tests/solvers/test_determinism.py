@@ -2,12 +2,9 @@
 threads."""
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
-from helpers import each, module_fixture
+from helpers import each, module_fixture, processes
 from helpers.solvers import NAMES, SHORT, TWO_CLASSES
 from pytest import approx
 
@@ -64,10 +61,7 @@ def started(hash_seed, names, threads=1):
     root = str(Path(workbench.__file__).parents[1])
     more |= {"PYTHONHASHSEED": str(hash_seed), "PYTHONPATH": root}
     work = json.dumps([names, SHORT, sorted(TWO_CLASSES)])
-    command = [sys.executable, "-W", "ignore", "-c", PROGRAM, work]
-    return subprocess.Popen(
-        command, env=os.environ | more, stdout=subprocess.PIPE, text=True
-    )
+    return processes.started("-W", "ignore", "-c", PROGRAM, work, **more)
 
 
 @module_fixture
@@ -77,9 +71,9 @@ def runs(request):
     chosen = " ".join(item.name for item in request.session.items)
     names = [name for name in NAMES if f"nearly[{name}]" in chosen]
     again = [name for name in names if name in TOLERANCES]
-    processes = [started(1, names), started(2, again), started(3, names, threads=2)]
-    answers = [process.communicate()[0] for process in processes]
-    assert [process.returncode for process in processes] == [0, 0, 0]
+    three = [started(1, names), started(2, again), started(3, names, threads=2)]
+    answers = [process.communicate()[0] for process in three]
+    assert [process.returncode for process in three] == [0, 0, 0]
     return [json.loads(answer) for answer in answers]
 
 

@@ -43,8 +43,13 @@ def test_ctrl_c_at_any_statement_leaves_a_whole_round(name, blobs, record_proper
             resumed = wraps(steps)(
                 lambda *at, state=after, **own: steps(*at, **own, state=state)
             )
-            options = {"parameters": parameters, "warm_up": False}
-            trace, state = run(resumed, problem, rounds(ROUNDS), **options)
+            trace, state = run(
+                resumed,
+                problem,
+                rounds(ROUNDS),
+                parameters=parameters,
+                warm_up=False,
+            )
         assert all(seen(row) == whole[row["round"]][0] for row in trace.rows)
         if not found and after is None:
             break

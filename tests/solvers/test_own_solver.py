@@ -110,8 +110,7 @@ def test_one_line_and_a_solver_is_everywhere_and_held_to_all(tmp_path, monkeypat
     assert not [name for name in own if not any(word in name for word in promised)]
     files = (ROOT / "tests").rglob("test_*.py")
     tests = "".join(path.read_text("utf-8") for path in files)
-    missing = [w for w in promised if not re.search(rf"def test_\w*{w}", tests)]
-    assert not missing
+    assert not [w for w in promised if not re.search(rf"def test_\w*{w}", tests)]
     assert "which_of_its_parameters_are_live" in honest and "colour" in honest
     false_bounds = re.findall(r">       assert (?:max|min)\(best\[", dishonest)
     assert len(false_bounds) == 2, dishonest[-3000:]

@@ -238,8 +238,7 @@ IN_A_ROUND = "^state: must not be copied while a round changes it"
 def test_a_copy_made_within_a_round_is_refused(copied, blobs):
     """Another thread may copy a state at any time; a copy of half a round is none."""
     stream = counting(copied)(blobs(n=30))
-    twin = copied(next(stream))
-    assert twin.round == 0
+    assert copied(next(stream)).round == 0
     with refuses(IN_A_ROUND):
         next(stream)
 
@@ -258,8 +257,7 @@ def test_a_copy_during_which_a_round_ends_is_refused(blobs):
 
 
 def test_bounds_that_cross_by_one_rounding_end_a_run(blobs):
-    stream = until(watch(counting(lambda s: None)(blobs(n=30))), rounds(9))
-    *_, (row, _) = stream
+    *_, (row, _) = until(watch(counting(lambda s: None)(blobs(n=30))), rounds(9))
     assert row["round"] == 2
     assert row["stopped_by"] == "bounds crossed"
     assert row["gap"] < 0

@@ -65,8 +65,10 @@ def test_equal_scores_over_a_whole_interval_end_the_search(sparse):
 
 def test_rows_of_zeros_do_not_keep_the_search_from_its_end():
     X = np.array([[1.0, 0.2], [0.1, 1.0], [0.0, 0.0], [0.9, 0.4]])
-    given = as_problem(X, [0, 1, 0, 1]), X[[0, 1]], [0, 1]
-    *_, state = islice(certify_path(*given, (1e-2, 0.1), 0.0), 1000)
+    steps = certify_path(
+        as_problem(X, [0, 1, 0, 1]), X[[0, 1]], [0, 1], (1e-2, 0.1), 0.0
+    )
+    *_, state = islice(steps, 1000)
     assert state.achieved == 0.0 and state.certified == 1.0
 
 
@@ -110,10 +112,10 @@ def test_no_solution_in_the_range_leaves_the_band(kind, seed):
 
 @each("name", ["digits @ maximum | 30 % rows", "breast_cancer @ range"])
 def test_a_search_ends_when_all_of_the_range_is_proven(name):
-    problem = load(name, seed=0, test=0.25)
-    given = problem, problem.X_test, problem.classes[problem.y_test]
+    problem = load(name, test=0.25)
     fewest = len(problem.y_test)
-    for state in certify_path(*given, (1e-2, 1.0), 0.01):
+    y = problem.classes[problem.y_test]
+    for state in certify_path(problem, problem.X_test, y, (1e-2, 1.0), 0.01):
         assert state.fewest <= fewest  # so that what is closed stays closed
         fewest = state.fewest
         certified = state.certified

@@ -26,10 +26,15 @@ def optimum(problem, C):
     return oracles.optimum("ww_walrus", problem, {"C": C})[1] / (1 + oracles.PRECISION)
 
 
-def solved(name, problem, C, gap_ratio=1e-9, limit=20_000):
-    rules = below("gap_ratio", gap_ratio), rounds(limit)
-    trace, state = run(name, problem, *rules, parameters={"C": C}, warm_up=False)
-    return trace, state
+def solved(name, problem, C, gap_ratio=1e-9):
+    return run(
+        name,
+        problem,
+        below("gap_ratio", gap_ratio),
+        rounds(20_000),
+        parameters={"C": C},
+        warm_up=False,
+    )
 
 
 @each_solver
@@ -136,8 +141,7 @@ def test_a_path_of_weighted_rows_stays_in_their_box(blobs):
         assert s.lower <= value * (1 + 1e-8) and s.upper >= value * (1 - 1e-8)
         assert np.all(s.B <= s.level * problem.weights[:, None] * (1 + 1e-12))
         gaps, *found = screened(samples(problem, s.level), s)
-        plain = losses(problem, s.W, s.level)
-        assert found == approx(plain, rel=1e-9, abs=0.0)
+        assert found == approx(losses(problem, s.W, s.level), rel=1e-9, abs=0.0)
         assert gaps.sum() == approx(s.primal - s.dual)
 
 

@@ -244,7 +244,7 @@ def planned(
 ) -> tuple[list[Match], dict[str, tuple[str, str]]]:
     """Return the matches of a contest with their keys, and the refused ones by key."""
     # The code and the files may have changed since the notebook's kernel started; new
-    # workers read them anew.
+    # workers read them again.
     sources.cache_clear()
     problem_of.cache_clear()
     matches = []

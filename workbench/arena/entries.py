@@ -145,6 +145,6 @@ def entry(name: str) -> Entry:
     """
     if name in ENTRIES:
         return ENTRIES[name]
-    check_known(name, [*ENTRIES, *SOLVERS], "entries")
+    check_known(name, ENTRIES | SOLVERS, "entries")
     takes = inspect.signature(SOLVERS[name].steps).parameters
     return Entry(name, {p: ends for p, ends in KNOWN.items() if p in takes})

@@ -80,7 +80,7 @@ class Limit:
         self.end = 0.0
 
     def reason(self) -> str:
-        """Return what ended a step early, in words."""
+        """Return the reason why a step ended early."""
         return "Ctrl-C" if self.interrupted else f"the limit of {self.seconds:g} s"
 
     def left(self) -> float:

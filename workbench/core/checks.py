@@ -280,6 +280,7 @@ def check_kinds(y: Given, argument: str) -> Array:
 
     NumPy would turn all of them into texts.
     """
+    kinds = set()
     is_list = isinstance(y, list | tuple)
     if is_list or getattr(y, "dtype", None) == np.dtype(object):
         # A nan in an array is a missing label. In a list of texts it is refused: NumPy
@@ -289,6 +290,8 @@ def check_kinds(y: Given, argument: str) -> Array:
             names = ", ".join(sorted(kind.__name__ for kind in kinds))
             raise ValueError(f"{argument}: mixes labels of types {names}; use one type")
     labels = as_array(y, argument)
+    if kinds == {int} and labels.dtype.kind == "f":  # some are beyond int64
+        labels = as_array(np.array(y, object), argument)
     if labels.ndim == 0 or labels.dtype.kind in "cV":
         raise ValueError(
             f"{argument}: must be an array or a list of labels, got {shown(y)}"

@@ -4,6 +4,7 @@ import json
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from itertools import chain, islice
 from pathlib import Path
 
 import numpy as np
@@ -75,6 +76,9 @@ def record(
     last row's ``stopped_by`` is that of :func:`workbench.core.stream.finished`; after
     Ctrl-C it is "interrupted".
     """
+    if path is not None:
+        open(path, "a").close()  # an error before the first row keeps an older file
+    first = [*islice(stream, 1)]
     sink = None if path is None else open(path, "w", encoding="utf-8")
 
     def write(entry: Record) -> None:
@@ -91,7 +95,7 @@ def record(
     try:
         for entry in _entries(trace):
             write(entry)
-        for row, state in stream:
+        for row, state in chain(first, stream):
             trace.rows.append(row)
             write(row)
             yield row, state

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from workbench.core.checks import check_fraction, shown
+from workbench.core.checks import check_fraction, check_known, check_whole, shown
 from workbench.core.kinds import Given
 from workbench.core.names import hint
 from workbench.core.problem import Problem, as_problem, check_features, noted
@@ -35,7 +35,6 @@ from workbench.data.words import (
     SCALES,
     Words,
     alternatives,
-    check_scale,
     default_scale,
     existing,
     generated,
@@ -103,9 +102,10 @@ def load(
         to get it.
     """
     if scale is not None:
-        check_scale(scale, "scale=")
+        check_known(scale, SCALES, "scale")
     if test is not None:
         check_fraction(test, "test")
+    check_whole(seed, "seed", least=0)
     if target is not None:
         options["target"] = target
     if labels is not None:
@@ -350,8 +350,9 @@ def _problem(rows: Rows, name: str, published: bool) -> Problem:
     )
     if rows.starts is None:
         return problem
-    starts = rows.starts[rows.starts <= problem.n]
-    later = rows.starts[len(starts) :] - problem.n
+    given = np.ravel(rows.starts)
+    starts = given[given <= problem.n]
+    later = given[len(starts) :] - problem.n
     return as_sequences(problem, starts, np.append(0, later))
 
 

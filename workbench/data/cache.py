@@ -184,7 +184,7 @@ def fetch_into_cache(name: str, source: Source, progress: bool = False) -> None:
         shape = (*rows.X.shape, len(np.unique(rows.y)))
         if faults := differences(shape, rows.n_train, source):
             raise ValueError(f"not the published data set: {faults}")
-    except (*BROKEN, KeyError) as error:
+    except BROKEN as error:
         for file, digest in hashes.items():
             if digest is None:
                 (folder / name / file).unlink(missing_ok=True)
@@ -241,7 +241,7 @@ def _recorded(folder: Path) -> dict[str, str]:
     ledger = folder / LEDGER
     with suppress(FileNotFoundError):
         for line in ledger.read_text(errors="replace").splitlines(True):
-            parts = re.fullmatch("([0-9a-f]{64})  (.+)\n|\n", line)
+            parts = re.fullmatch("([0-9a-f]{64}) [ *](.+)\n|\n", line)
             if not parts:
                 raise ValueError(
                     f"{ledger}: must contain checksums; delete this line, "

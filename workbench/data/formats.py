@@ -12,6 +12,7 @@ from contextlib import ExitStack
 from functools import partial
 from io import BufferedReader, BytesIO, RawIOBase
 from pathlib import Path
+from tokenize import TokenError
 from typing import NamedTuple
 
 import numpy as np
@@ -31,6 +32,7 @@ MAX_RATIO = 100
 # impossible sizes.
 BROKEN = (ValueError, TypeError, OSError, EOFError, zlib.error, lzma.LZMAError)
 BROKEN += (zipfile.BadZipFile, RuntimeError, MemoryError, OverflowError)
+BROKEN += (AttributeError, LookupError, TokenError)
 
 
 class Rows(NamedTuple):

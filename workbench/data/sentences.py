@@ -5,6 +5,7 @@ Tjong Kim Sang, Buchholz: Introduction to the CoNLL-2000 shared task: chunking. 
 2000.
 """
 
+import re
 from collections.abc import Iterator
 from itertools import chain, pairwise
 from pathlib import Path
@@ -84,7 +85,7 @@ def _sentences(path: Path) -> list[list[list[str]]]:
             text = file.read().decode()
     except BROKEN as error:
         raise ValueError(f"{path}: cannot be read; {error}") from None
-    blocks = text.strip().split("\n\n")
+    blocks = re.split(r"\n\s*\n", text.strip())
     sentences = [
         [line.split() for line in block.strip().split("\n")] for block in blocks
     ]

@@ -41,9 +41,7 @@ def checkers(
     y[:2] = 0, 1  # both classes, even of two rows
     noise = 0.08 / squares
     X += noise * rng.standard_normal((n, 2))
-    about = (
-        f"synthetic: a board of {squares} x {squares} squares, noise of {noise:g} sides"
-    )
+    about = f"synthetic: {squares} x {squares} squares, noise of 8 % of a side"
     name = f"checkers {n}"
     if squares != 4:
         name += f" of {squares}x{squares}"

@@ -195,7 +195,7 @@ def _frame(path: Path, options: Record):
         reason = "a row has more values than there are names; give sep= or index_col="
     except UnicodeError as error:
         reason = f"{error}; give encoding="
-    except (*BROKEN, AttributeError, ImportError) as error:
+    except (*BROKEN, ImportError) as error:
         reason = error
     raise ValueError(f"{path}: cannot be read as a table: {reason}")
 
@@ -286,14 +286,14 @@ def _numeric(frame, path: Path):
             example = texts.value_counts().index[0]
             remedy = f"give na_values={shown(example)} if that is a gap"
             if "," in example:
-                remedy = "give decimal=',' if these are numbers"
+                remedy = "give decimal=',' or thousands=',' if these are numbers"
             raise ValueError(
                 f"{path}: features must be numbers; column {name!r}: {len(texts):,} of "
                 f"{len(column):,} values are not, most often {shown(example)}; "
                 f"{remedy}, encode or drop such columns, or name the label column with "
                 "target="
             )
-        frame = frame.assign(**{name: numbers})
+        frame[name] = numbers
     return frame
 
 

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from workbench.core.names import hint
+from workbench.core.checks import check_known
 from workbench.core.problem import Problem, by_class
 from workbench.data import features
 from workbench.data.synthetic import checkers, synthetic
@@ -134,14 +134,6 @@ def default_scale(data: str, is_name: bool) -> str:
     return "standard" if is_name or kind == "synthetic" else GIVEN
 
 
-def check_scale(scale: str, text: str) -> None:
-    """Raise a ValueError, which quotes `text`, unless there is such a scale."""
-    if scale not in SCALES:
-        raise ValueError(
-            f"scale: unknown scale {scale!r} in {text!r}; {hint(scale, SCALES)}"
-        )
-
-
 def existing(text: str) -> Path | None:
     """Return the path of a file or folder that exists, or None.
 
@@ -182,7 +174,7 @@ def _parsed(text: str) -> Words:
         scale = re.match(r"@([^+|]*)", rest)[1]
         rest = rest[1 + len(scale) :]
         scale = scale.strip()
-        check_scale(scale, text)
+        check_known(scale, SCALES, "scale")
     steps = []
     for part in filter(None, re.split(r"(?=[+|])", rest)):
         kind, amount = _step(part.strip(), text)

@@ -134,8 +134,8 @@ class Classifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
     def fit(self, X: Given, y: Given):
         """Fit the classifier to rows `X` (n, d), dense or sparse, and labels `y` (n,).
 
-        Each fit starts anew. Ctrl-C ends the fit early and keeps the last iterate, with
-        its bounds if it has any.
+        Each fit starts from the beginning. Ctrl-C ends the fit early and keeps the last
+        iterate, with its bounds if it has any.
 
         Raises
         ------

@@ -195,7 +195,7 @@ class Figures:
                         "make it"
                     )
                 return known[call]
-            own = key(call=call, notebook=self.key)
+            own = key(call=call, notebook=self.key, timed=self.timed)
             path = runs_folder() / "points" / place_of(own)
             trace = _whole(path)
             if trace is None:

@@ -53,6 +53,8 @@ class Dashboard(widgets.VBox):
         names = [problem.name] if isinstance(problem, Problem) else [*problem]
         self._suited = problem if isinstance(problem, Mapping) else {}
         starts = {**parameters, **self._suited.get(names[0], {})}
+        for own in self._suited.values():
+            Sliders(solvers, {**parameters, **own})  # refuses values out of range
         self.sliders = Sliders(solvers, starts)
         self.data = widgets.Dropdown(options=names, description="data")
         self.data.tooltip = "Rows to train on; test rows serve for evaluation only."

@@ -23,7 +23,7 @@ from workbench.weston_watkins.walrus import sweep
 # The smallest mass of a row that is drawn, since averages leave tiny masses.
 MIN_MASS = 1e-9
 MAX_BREAKPOINTS = 200  # drawn in one F
-MAX_ENTRIES = 2**22  # of weights that are drawn
+MAX_ENTRIES = 2**22  # largest number of weights in a picture
 
 Pictures = list[draw.Picture]
 Minimax = MinimaxCutState | LinearProgramState | SubgradientState

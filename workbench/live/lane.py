@@ -34,7 +34,8 @@ from workbench.runs.run import header, resolve, warm
 # Certified gap at which a run ends, relative to an upper bound above 1.
 TOLERANCE = 1e-9
 RECENT = 1000  # latest rows, all of them kept; older rows are thinned
-TIME_FRACTION = 0.005  # of the wall time, for evaluating, and for keeping states
+# Fraction of the wall time for evaluation, and the same for copies of states.
+TIME_FRACTION = 0.005
 MIN_PAUSE_S = 0.05  # seconds between two evaluations, or two states
 # Seconds of evaluation that no pause follows: errors fall fastest at the beginning.
 FREE_S = 0.3

@@ -285,8 +285,7 @@ def some(shown: Array, n: int, what: str) -> str:
 
 def finite(values: Array) -> Array:
     """Return the values, at most :data:`LARGEST` in size, and 0 instead of NaN."""
-    numbers = np.nan_to_num(values, posinf=LARGEST, neginf=-LARGEST)
-    return np.clip(numbers, -LARGEST, LARGEST)
+    return np.clip(np.nan_to_num(values), -LARGEST, LARGEST)
 
 
 def pack(pictures: Iterable[Picture]) -> tuple[list[Record], list[bytes]]:

@@ -193,10 +193,11 @@ def _settings(solvers: Given, shared: Given) -> Iterator[tuple[str, Record, Reco
         declared = parameters_of(steps)
         given = solvers[solver] if isinstance(solvers, Mapping) else {}
         for values in given if isinstance(given, list) else [given or {}]:
-            if not isinstance(values, Mapping) or not isinstance(shared, Mapping):
-                raise ValueError(
-                    f"{solver}: parameters must be 'name: value', got {given!r}"
-                )
+            for part in (values, shared):
+                if not isinstance(part, Mapping):
+                    raise ValueError(
+                        f"{solver}: parameters must be 'name: value', got {part!r}"
+                    )
             values = {**shared, **values}
             check_names(values, declared, solver)
             axes = [

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
-from workbench.core.checks import check_known
+from workbench.core.checks import check_counts, check_known
 from workbench.core.files import digest, whole
 from workbench.core.kinds import Given, Record, Values
 from workbench.core.names import count
@@ -102,6 +102,7 @@ def make(
     if jobs is None:
         alone = len(chosen) == 1 or (TIMEOUTS[profile] == WEEK and not results)
         jobs = 1 if alone else 2
+    check_counts(jobs=jobs)
     for_figures, for_executed = _folders(profile)
     figures = Path(figures or for_figures).absolute()
     executed = Path(executed or for_executed).absolute()

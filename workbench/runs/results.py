@@ -29,17 +29,14 @@ from workbench.core.files import whole
 from workbench.core.kinds import PathLike, Record, Values
 from workbench.core.stream import Row
 from workbench.core.trace import Trace, decode, encode
+from workbench.data.formats import BROKEN
 from workbench.data.specs import available_specs, listed
 from workbench.runs.engine import key
-from workbench.runs.notebooks import BROKEN
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 NAMES = ("solver", "parameters", "data", "seed", "test", "stop", "repetition", "timed")
-# Errors of a damaged file. pyarrow, which takes half a second to import, has further
-# ones.
-DAMAGED = (*BROKEN, zlib.error, OSError, OverflowError)
 
 
 def write_results(
@@ -141,7 +138,7 @@ def read_results(path: PathLike) -> tuple[list[Trace], Record]:
                 row.pop("stopped_by", None)
         traces = [Trace(header, rows[header["key"]]) for header in headers.values()]
         return traces, dict(about[b"parameters"])
-    except (pa.ArrowException, *DAMAGED) as error:
+    except (pa.ArrowException, *BROKEN) as error:
         raise ValueError(f"{path}: is not a file of results; {error}") from None
 
 

@@ -240,9 +240,9 @@ def header(
     }
 
 
-def load_average() -> float | None:
-    """Return the load average of the last minute, or None on systems without one."""
-    return round(os.getloadavg()[0], 2) if hasattr(os, "getloadavg") else None
+def load_average() -> float:
+    """Return the load average of the last minute."""
+    return round(psutil.getloadavg()[0], 2)
 
 
 def threads() -> dict[str, int]:

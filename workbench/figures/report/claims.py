@@ -98,7 +98,7 @@ class Claim(NamedTuple):
 
     @property
     def number(self) -> str:
-        """What decides the claim, in words: its test, or its cells by their place."""
+        """The test or the cells that decide the claim, by their place, as a text."""
         parts = [f"by {self.test}"] if self.test else []
         for place, words in PLACES.items():
             found = [cell for cell in self.cells if cell.place == place]

@@ -24,7 +24,7 @@ VERDICTS = (
     "not decided",
     "cannot be tested here",
 )
-CONFIDENCE = 0.9  # of a cell's interval
+CONFIDENCE = 0.9  # level of a cell's interval
 NOISE = 1.25  # factor by which a time of one or two runs may be off
 NUMBER = r"-?[\d.]+(?:e-?\d+)?"
 RATIOS = re.compile("faster|comparable|.* times|factor in")

@@ -133,9 +133,10 @@ def _record(path: Path) -> Record:
         raise ValueError(f"it is damaged: {error}") from None
     if not isinstance(record, dict) or record.get("caption") is None:
         raise ValueError("it is not a figure's sidecar: it has no caption")
-    if not isinstance(record.get("files") or {}, dict):
-        raise ValueError("its 'files' is not a dict")
-    record["machine"] = record.get("machine") or {}
+    for name in ("files", "machine"):
+        record[name] = record.get(name) or {}
+        if not isinstance(record[name], dict):
+            raise ValueError(f"its {name!r} is not a dict")
     for name in LISTS:
         items = record[name] = record.get(name) or []
         kind = str if name == "proofs" else dict
