@@ -52,6 +52,18 @@ def test_run_prints_rows_and_writes_the_trace(capsys, tmp_path):
     assert trace.last["gap"] <= 1e-2
 
 
+ENDS = {
+    "mrc_ccg iris --scale standard --gap 1e-6 -p eps1=0.1": "before gap <= 1e-06",
+    "mrc_ccg wine --scale range --gap 0 --rounds 2 -p columns=true": "round 2",
+}
+
+
+@each("command", ENDS)
+def test_the_last_line_says_how_a_run_ended(command, capsys):
+    assert main(["run", *command.split()]) == 0
+    assert ENDS[command] in capsys.readouterr().out.splitlines()[-1]
+
+
 MISTAKES = """
  | required: COMMAND
 runn mrc_ccg iris | invalid choice: 'runn' (choose from

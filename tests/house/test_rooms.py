@@ -46,14 +46,14 @@ BUDGETS = {
     "papers": 440,
     "proofs": 11_350,
     "runs": 13_690,
-    "live": 12_780,
+    "live": 12_770,
     "figures": 16_510,
     "estimators": 4_050,
     "certification": 7_860,
     "arena": 5_315,
     "cli": 3_720,
 }
-TESTS = 184_500
+TESTS = 184_510
 NOT_COUNTED = {
     tokenize.COMMENT,
     tokenize.NL,

@@ -29,7 +29,7 @@ from workbench.proofs import checker
 from workbench.proofs.checker import above, below, words
 from workbench.proofs.verification import least_excess, most_excess
 
-MAX_VALUES = 3 * 10**8  # of values in repeated rows; a row counts as 100 more
+MAX_VALUES = 3 * 10**8  # most values in repeated rows; a row counts as 100 more
 
 
 @dataclass(frozen=True)

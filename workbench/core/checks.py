@@ -291,7 +291,7 @@ def check_kinds(y: Given, argument: str) -> Array:
             raise ValueError(f"{argument}: mixes labels of types {names}; use one type")
     labels = as_array(y, argument)
     if kinds == {int} and labels.dtype.kind == "f":  # some are beyond int64
-        labels = as_array(np.array(y, object), argument)
+        labels = np.array(y, object)
     if labels.ndim == 0 or labels.dtype.kind in "cV":
         raise ValueError(
             f"{argument}: must be an array or a list of labels, got {shown(y)}"

@@ -52,10 +52,9 @@ class Dashboard(widgets.VBox):
         self.problem = problem if isinstance(problem, Problem) else None
         names = [problem.name] if isinstance(problem, Problem) else [*problem]
         self._suited = problem if isinstance(problem, Mapping) else {}
-        starts = {**parameters, **self._suited.get(names[0], {})}
-        for own in self._suited.values():
-            Sliders(solvers, {**parameters, **own})  # refuses values out of range
-        self.sliders = Sliders(solvers, starts)
+        suited = [*self._suited.values()] or [{}]
+        # Those of the other data sets are made to refuse values that are out of range.
+        self.sliders, *_ = [Sliders(solvers, {**parameters, **own}) for own in suited]
         self.data = widgets.Dropdown(options=names, description="data")
         self.data.tooltip = "Rows to train on; test rows serve for evaluation only."
         self.solvers = widgets.SelectMultiple(

@@ -11,7 +11,8 @@ IDLE = 20  # a cut is idle after this number of rounds without a multiplier
 CLEAN_UP = 10  # number of rounds between two removals of idle cuts
 SOLVED = 0.01  # precision of the model's solution, as a fraction of eps
 LITTLE = 0.2  # a round is calm if the gap falls by no more than this fraction of eps
-BLUR = 10.0  # with bounds, only if the violation is at most this multiple of rounding
+# A round with bounds is calm only if its violation is within this multiple of rounding.
+BLUR = 10.0
 
 
 def solve(s: CutState, n: int) -> float:

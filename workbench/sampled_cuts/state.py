@@ -25,11 +25,10 @@ class CutState(KernelRows, State):
     violation of the last sampled cut if the method computes no more. ``calm`` is the
     number of consecutive rounds whose sampled cut was satisfied, or in which the gap
     fell little below ``mark``, compared with ``eps``, and exact cuts were violated by
-    rounding alone. ``idle`` is, for each cut, the
-    number of consecutive rounds without a multiplier. ``root`` maps coefficients in a
-    Nystroem space to coefficients of its rows ``landmarks``. ``sample`` contains the
-    units of the next sampled cut if it is the stopping criterion. ``X`` contains all
-    training rows.
+    rounding alone. ``idle`` is, for each cut, the number of consecutive rounds without
+    a multiplier. ``root`` maps coefficients in a Nystroem space to coefficients of its
+    rows ``landmarks``. ``sample`` contains the units of the next sampled cut if it is
+    the stopping criterion. ``X`` contains all training rows.
     """
 
     round: int
