@@ -33,9 +33,9 @@ FLOORS = [
 # Tokens of Python, see :func:`tokens`. A budget rises only in the commit that says what
 # else went.
 BUDGETS = {
-    "core": 10_465,
+    "core": 10_460,
     "kernels": 5_990,
-    "data": 14_600,
+    "data": 14_585,
     "mrc": 19_170,
     "weston_watkins": 9_780,
     "memoir": 14_700,
@@ -45,13 +45,13 @@ BUDGETS = {
     "registry": 925,
     "papers": 440,
     "proofs": 11_350,
-    "runs": 13_690,
+    "runs": 13_675,
     "live": 12_770,
-    "figures": 16_510,
+    "figures": 16_565,
     "estimators": 4_050,
     "certification": 7_860,
     "arena": 5_315,
-    "cli": 3_720,
+    "cli": 3_700,
 }
 TESTS = 184_510
 NOT_COUNTED = {

@@ -111,11 +111,18 @@ class Claim(NamedTuple):
 
 
 def _named(found: list[Cell]) -> str:
-    """Return a few cells one by one; for many, return their number and the extremes."""
-    if len(found) <= FEW:
-        return "; ".join(cell.text for cell in found)
+    """Return a few cells one by one; for many, return their number and the extremes.
+
+    A cell that was measured on several machines has an interval of each.
+    """
+    texts: dict[str, str] = {}
+    for cell in found:
+        same = texts.get(cell.name)
+        texts[cell.name] = f"{same} and {cell.range}" if same else cell.text
+    if len(texts) <= FEW:
+        return "; ".join(texts.values())
     ordered = sorted(found, key=lambda cell: (cell.low, cell.high))
-    return f"{len(found)} parts; lowest, {ordered[0].text}; highest, {ordered[-1].text}"
+    return f"{len(texts)} parts; lowest, {ordered[0].text}; highest, {ordered[-1].text}"
 
 
 def _file(folder: Path, name: str) -> Path:

@@ -45,17 +45,23 @@ class Cell(NamedTuple):
     place: str
 
     @property
-    def text(self) -> str:
-        """The cell in words: its name, and its interval, a number or a bound."""
+    def range(self) -> str:
+        """The interval in words: a number, a bound, or nothing if both ends are
+        open."""
         low = f"{self.low:.3g}"
         high = f"{self.high:.3g}"
         if -self.low == self.high == math.inf:
-            return self.name
+            return ""
         if self.high == math.inf:
-            return f"{self.name}: at least {low}"
+            return f"at least {low}"
         if self.low == -math.inf:
-            return f"{self.name}: at most {high}"
-        return f"{self.name}: {low}" + f" to {high}" * (low != high)
+            return f"at most {high}"
+        return low + f" to {high}" * (low != high)
+
+    @property
+    def text(self) -> str:
+        """The cell in words: its name, and its interval."""
+        return f"{self.name}: {self.range}".removesuffix(": ")
 
 
 def threshold(words: str) -> tuple[float, float]:
