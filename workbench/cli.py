@@ -46,8 +46,9 @@ PARAMETERS = PAIRS | {"dest": "parameters"}
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return the exit status.
 
-    The status is 0 for success, 1 for failed work, 2 for a usage error, 130 for Ctrl-C,
-    and 141 if the reader of the output has ended, as after ``workbench list | head``.
+    The status is 0 for success, 1 for failed work, 2 for any error that one line on
+    stderr explains, such as a wrong argument, 130 for Ctrl-C, and 141 if the reader of
+    the output has ended, as after ``workbench list | head``.
     SIGTERM has the same effect as Ctrl-C, even in the background, where Ctrl-C itself
     is ignored.
     """
@@ -312,7 +313,7 @@ def _add_figures(add):
         dest="figures",
         type=Path,
         metavar="DIR",
-        help="folder of the figures (default: figures/, quick/)",
+        help="folder of the figures (default: figures/quick/; paper: figures/)",
     )
 
 
@@ -479,7 +480,7 @@ def sweep_command(arguments: Namespace) -> int:
         return _fan_out(arguments)
     if arguments.parameters or arguments.raw or arguments.files:
         raise ValueError(
-            "-p: must be used with a notebook; write values of a grid into its file"
+            "-p, -r, -f: must be used with a notebook, got a grid; edit its file"
         )
     from workbench.core.files import whole
     from workbench.runs.engine import key
@@ -565,7 +566,7 @@ def figures_command(arguments: Namespace) -> int:
 
 
 def decide_command(arguments: Namespace) -> int:
-    """List the claims that are not decided, or run what they lack."""
+    """List the claims that are not decided, or make the runs that they lack."""
     _in_a_checkout()
     from workbench.figures.report.decide import decide, lacks, undecided
 

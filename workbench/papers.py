@@ -47,7 +47,7 @@ PAPERS = {
         "Sampled cuts",
     ),
 }
-# A name that continues with one of these stands for a part of the paper's data set.
+# A name that continues with one of these is not the whole data set of the paper.
 LESS = r"synthetic|stand-in|subset|sample|first|tiny|rows|\["
 ACROSS = "across"  # the key of figures on several papers, or on none
 PREFIXES = {"ww": "weston_watkins", "ls": "least_squares", "cuts": "sampled_cuts"}

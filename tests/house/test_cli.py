@@ -86,7 +86,7 @@ run mrc_ccg words.txt -o test=x | must be an option of the file's reader, got 't
 judge words.txt iris --loss hinge | must be an .npz file with an array W
 sweep no.yaml | No such file or directory
 sweep odd.yaml | 'irises'
-sweep grid.yaml -p eps1=1 | -p: must be used with a notebook
+sweep grid.yaml -p eps1=1 | -p, -r, -f: must be used with a notebook, got a grid
 sweep grid.yaml -j 0 | jobs: must be a whole number of at least 1
 sweep grid.yaml --seconds nan | seconds: must be positive
 sweep grid.yaml --timing -j 2 | jobs: must be 1 with timing, got 2
