@@ -91,7 +91,7 @@ sweep grid.yaml -j 0 | jobs: must be a whole number of at least 1
 sweep grid.yaml --seconds nan | seconds: must be positive
 sweep grid.yaml --timing -j 2 | jobs: must be 1 with timing, got 2
 sweep words.txt | must contain 'name: value' lines of solvers
-replay words.txt | words.txt: not a trace, its first line
+replay words.txt | words.txt: not a trace; its first line
 figures --timeout 0 | seconds: must be positive and finite, got 0.0
 figures --profile slow | unknown name 'slow'; known names: smoke, quick, paper
 data fetch | name at least one data set

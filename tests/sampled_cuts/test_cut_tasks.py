@@ -157,7 +157,7 @@ def test_parts_of_sequences_are_whole_and_have_every_class(tmp_path):
         (lambda: problem.first_classes(2), "classes: sequences"),
         (
             lambda: load(f"{tmp_path / 'few.npz'} | 20 % validation"),
-            "rows: must be those of whole",
+            "rows: must make up whole",
         ),
         (
             lambda: as_sequences(problem, [0, 0, problem.n]),

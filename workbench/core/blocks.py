@@ -10,7 +10,7 @@ BLOCK_BYTES = 2**24  # bytes of rows that are read together
 
 
 def pieces(n: int, size: int) -> Iterator[slice]:
-    """Yield slices of n rows in order, each of `size` rows (at least one)."""
+    """Yield slices of n rows in order, each of up to `size` rows (at least one)."""
     size = max(1, size)
     for start in range(0, n, size):
         yield slice(start, min(start + size, n))

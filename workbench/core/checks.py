@@ -18,12 +18,12 @@ from workbench.core.names import count, hint
 
 # By type, the largest magnitude of a value, and the magnitude that the largest value of
 # a column must reach. Between the two, squares, sums and quotients are normal numbers.
-# So are the fourth powers that LIBLINEAR computes: with values above 1e78 it never
+# LIBLINEAR's fourth powers do not overflow, either: with values above 1e78 it never
 # ends.
 LARGEST = {"d": 1e60, "f": 1e15}
 SMALLEST = {"d": 1e-100, "f": 1e-18}
-# Products of positive parameters in this range are normal numbers, even in single
-# precision.
+# Positive parameters in this range are normal numbers even in single precision, and
+# their products are normal numbers in double precision.
 POSITIVE = 1e-30, 1e30
 NUMBERS = int, float, np.integer, np.floating, np.bool_
 MAX_COUNT = 2**63 - 1  # the largest size or count in compiled code
@@ -224,7 +224,7 @@ def rebuilt(X: Matrix) -> Matrix:
     if X.format == "coo":
         return type(X)((X.data, (X.row, X.col)), shape=X.shape)
     X = type(X)((X.data, X.indices, X.indptr), shape=X.shape)
-    # check_format computes differences, which can overflow and need an entry.
+    # check_format computes differences, which can overflow, and only if X has entries.
     if (X.indptr[1:] < X.indptr[:-1]).any():
         raise ValueError("indptr must be a non-decreasing sequence")
     X.check_format()
@@ -232,7 +232,7 @@ def rebuilt(X: Matrix) -> Matrix:
 
 
 def check_columns(X: Matrix, argument: str) -> None:
-    """Refuse columns whose values are so small that their squares are zero."""
+    """Refuse columns whose values are so small that their squares may underflow."""
     smallest = SMALLEST[X.dtype.char]
     if not sp.issparse(X):
         largest = np.max([np.abs(block).max(axis=0) for block in blocks(X)], axis=0)
@@ -245,8 +245,8 @@ def check_columns(X: Matrix, argument: str) -> None:
         column = small[0]
         raise ValueError(
             f"{argument}: column {column} contains no value beyond "
-            f"{largest[column]:.3g}, and squares of values below {smallest:g} are "
-            "zero; scale the features"
+            f"{largest[column]:.3g}, and squares of values below {smallest:g} may "
+            "underflow; scale the features"
         )
 
 
@@ -345,7 +345,7 @@ def as_array(given: Given, argument: str) -> Array:
     if np.ma.is_masked(given):
         raise ValueError(f"{argument}: contains masked values; fill or drop them")
     try:
-        if hasattr(given, "to_pandas"):  # a frame of Polars
+        if hasattr(given, "to_pandas"):  # a Polars frame
             given = given.to_pandas()
         return np.asarray(given)
     except ValueError as error:

@@ -25,7 +25,7 @@ class Held:
     """
 
     def __init__(self, state: object = None) -> None:
-        self.state: Any = state  # of any solver
+        self.state: Any = state  # the state of any solver
         self.pressed = False
         self._previous: Callable[..., object] | None = None
 

@@ -72,7 +72,7 @@ class Problem:
     about: str = ""
     weights: Array = None  # type: ignore[assignment]  # ones, see __post_init__
     recipe: Record | None = field(default=None, init=False)
-    structure = ""  # what the subclasses in `core.structures` add
+    structure = ""  # the subclasses in `core.structures` name theirs
 
     def __post_init__(self) -> None:
         if self.weights is None:
@@ -166,7 +166,7 @@ class Problem:
 
         The fraction is stratified: it is drawn from each class. Every class keeps at
         least one training row. A `test` that is not inside (0, 1), or too small to hold
-        out a row, is a ValueError.
+        out a row, raises a ValueError.
         """
         check_fraction(test, "test")
         whole = self.joined()
@@ -222,7 +222,7 @@ class Problem:
         return {}
 
     def first_classes(self, k: int) -> Problem:
-        """Return all rows of the first `k` classes, tests too (2 <= k <= :attr:`k`)."""
+        """Return the problem with the first `k` classes only (2 <= k <= :attr:`k`)."""
         if not 2 <= k <= self.k:
             raise ValueError(f"classes: must be from 2 to {self.k}, got {k!r}")
         X_test = y_test = None
@@ -259,8 +259,8 @@ def as_problem(
     Parameters
     ----------
     X : (n, d) array, DataFrame or sparse matrix (CSR, CSC, COO) of finite real numbers
-        Float32 and float64 are kept, small integers become float32, and everything else
-        becomes float64.
+        Float32 and float64 are kept. Booleans, float16 and integers of up to 16 bits
+        become float32, and everything else becomes float64.
     y : (n,) labels of any sortable type
     X_test, y_test : test rows and their labels
         Each of these labels must also be a label of a training row.

@@ -134,7 +134,7 @@ def resumable(*live: str, structured: bool = False) -> Callable[[Steps], Steps]:
             steps = function(problem, **parameters, **resumed)
             return whole_rounds(stamped(steps, origin, earlier))
 
-        solver.live = live  # type: ignore[attr-defined]  # of this function
+        solver.live = live  # type: ignore[attr-defined]  # on a function
         return solver
 
     return decorate

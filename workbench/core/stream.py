@@ -153,7 +153,7 @@ def below(key: str, threshold: float) -> Rule:
         key,
         threshold,
     )
-    rule.column = key  # type: ignore[attr-defined]  # of this function
+    rule.column = key  # type: ignore[attr-defined]  # on a function
     return rule
 
 
@@ -185,7 +185,7 @@ def seconds(limit: float) -> Rule:
 
 
 def processor_seconds(limit: float) -> Rule:
-    """Stop at the first row after `limit` CPU seconds of this process."""
+    """Stop at the first row after `limit` CPU seconds of solver time."""
     reason = f"{limit:g} processor seconds"
     return _named(lambda row: row["cpu"] >= limit, reason, "cpu", limit)
 
@@ -222,5 +222,5 @@ def _named(test: When, reason: str, name: str, value: float) -> Rule:
         return reason if test(row) else None
 
     rule.__name__ = reason
-    rule.stop = {name: value}  # type: ignore[attr-defined]  # of this function
+    rule.stop = {name: value}  # type: ignore[attr-defined]  # on a function
     return rule

@@ -93,7 +93,8 @@ class SequenceProblem(Structured):
         """
         n = len(self.starts) - 1
         places = np.random.default_rng(seed).permutation(n)
-        place = np.repeat(places, np.diff(self.starts))  # of each row's sequence
+        # The place of each row's sequence.
+        place = np.repeat(places, np.diff(self.starts))
         if held:
             fraction = 1 - fraction
         # The first sequence that has a class is always kept.
@@ -107,9 +108,7 @@ class SequenceProblem(Structured):
         lengths = np.diff(self.starts)
         taken = np.add.reduceat(rows, self.starts[:-1], dtype=int)
         if np.any(taken % lengths):
-            raise ValueError(
-                "rows: must be those of whole sequences, got a part of one"
-            )
+            raise ValueError("rows: must make up whole sequences, got a part of one")
         return np.append(0, np.cumsum(taken[taken > 0]))
 
 
@@ -132,8 +131,8 @@ class TreeProblem(Structured):
     def costs(self) -> Array:
         """The (k, k) losses of predicting one class instead of another.
 
-        It is the fraction of the longer path that the two paths do not share: 2/3 for
-        ``rec.sport.hockey`` and ``rec.autos``.
+        A loss is the fraction of the longer path that the two paths do not share: 2/3
+        for ``rec.sport.hockey`` and ``rec.autos``.
         """
         paths = [str(name).split(self.separator) for name in self.classes]
 

@@ -73,8 +73,8 @@ def record(
     """Yield the stream, and append its rows to `trace` and, line by line, to `path`.
 
     Rows that the trace already has are written first. If the stream ends by itself, the
-    last row's ``stopped_by`` is that of :func:`workbench.core.stream.finished`; after
-    Ctrl-C it is "interrupted".
+    last row's ``stopped_by`` is the text from :func:`workbench.core.stream.finished`;
+    after Ctrl-C it is "interrupted".
     """
     if path is not None:
         open(path, "a").close()  # an error before the first row keeps an older file
@@ -142,7 +142,7 @@ def read_trace(path: PathLike) -> Trace:
     header, *rows = entries or [None]
     if not isinstance(header, dict) or header.pop("schema", None) != SCHEMA:
         raise ValueError(
-            f"{path}: not a trace, its first line is not a header of schema {SCHEMA}"
+            f"{path}: not a trace; its first line is not a header of schema {SCHEMA}"
         )
     return Trace(header, rows)
 
