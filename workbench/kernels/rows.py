@@ -1,7 +1,7 @@
 """Compiled loops over a dense or CSR matrix: a row's product, and rank-one updates.
 
-The matrices W (d, lanes) have one row per feature. Columns of zeros pad them to a
-multiple of the vector registers. `width` is a tuple with one entry per lane: functions
+The matrices W (d, lanes) have one row per feature. Columns of zeros pad them to whole
+vector registers. `width` is a tuple with one entry per lane: functions
 are compiled for each such tuple, so that their inner loops are unrolled. For wide
 matrices the tuple is empty, and one compiled function serves all of them.
 
@@ -22,7 +22,8 @@ FAST = {"reassoc", "contract", "nsz", "arcp"}  # NaN and infinity keep their mea
 WIDEST = 64  # loops over more lanes are not unrolled
 COLUMN_COST = 4  # cost of updating a single column, relative to a column of a whole row
 SMALL = 10**6  # multiplications above which OpenBLAS first copies both factors
-DENSE_FRACTION = 0.5  # of nonzero entries; above it a matrix is read as dense
+# A matrix with a larger fraction of nonzero entries is read as dense.
+DENSE_FRACTION = 0.5
 ONE = np.uint64(1)
 TWO = np.uint64(2)
 THREE = np.uint64(3)
@@ -46,7 +47,10 @@ class Rows(NamedTuple):
 
 
 def rows_of(X: Matrix) -> Rows:
-    """Return the entries of `X`; if half of a dense `X` is zeros, without the zeros."""
+    """Return the entries of `X`.
+
+    If at least half of a dense `X` is zero, the zeros are left out.
+    """
     if not sp.issparse(X):
         n, d = X.shape
         if np.count_nonzero(X) > DENSE_FRACTION * X.size:
@@ -77,8 +81,8 @@ def squared_norms(X: Matrix) -> Array:
 def write_product(X: Matrix, W: Array, Z: Array) -> None:
     """Write XW to `Z`, computed in the type of W.
 
-    Dense rows are multiplied in small groups if W has few columns, because BLAS is slow
-    on all rows together.
+    Dense rows are multiplied in small groups if W is small, because BLAS is slow on all
+    rows together.
     """
     if sp.issparse(X):
         Z[...] = X.astype(W.dtype, copy=False) @ W
