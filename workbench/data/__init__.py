@@ -85,8 +85,8 @@ def load(
     scale : str or None
         A name of :data:`workbench.data.words.SCALES`. The scale is fitted on the
         training rows; "given" changes nothing. The default is "standard" for data sets
-        by name and ``synthetic NxDxK``, "tfidf" for ``text NxC``, and "given" for all
-        others.
+        by name, except sequences, and for ``synthetic NxDxK``, "tfidf" for ``text
+        NxC``, and "given" for all others.
     options : options of the reader
         A table accepts the options of ``pandas.read_csv`` or ``read_parquet``, such as
         `decimal`, `encoding` and `na_values`. LIBSVM's format accepts those of

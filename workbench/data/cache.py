@@ -3,7 +3,7 @@
 A data set is a file ``<name>.npz`` (:func:`workbench.data.formats.read_npz`), or two
 files of sentences, ``<name>_train.txt.gz`` and ``<name>_test.txt.gz``
 (:mod:`workbench.data.sentences`). The cache also keeps the downloaded files,
-``<name>/<file>``, and the first checksum of each file in SHA256SUMS.
+``<name>/<file>`` or ``wheels/<file>``, and the checksums of all files in SHA256SUMS.
 """
 
 import hashlib
@@ -223,7 +223,7 @@ def _advice(name: str, source: Source, error: Exception) -> str:
     remedy = f"Make {name}.npz from its origin ({source.origin})"
     if source.route:
         remedy = (
-            f"Run `workbench data fetch {name}` with a network, or bring {name}.npz"
+            f"Run `workbench data fetch {name}` with network access, or get {name}.npz"
         )
     return (
         f"{name} is not available here. Tried:\n"

@@ -102,7 +102,7 @@ def log_counts(problem: Problem, least: int = 3) -> Problem:
     """Replace counts x by log(1 + x), and drop columns that are nearly always zero.
 
     Columns that are nonzero in at least `least` training rows stay. Negative entries,
-    and data of which no column stays, raise a ValueError.
+    and data without such a column, raise a ValueError.
     """
     check_whole(least, "least")
     refuse_negative(problem, "log(1 + x) is for counts")

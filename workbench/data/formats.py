@@ -25,11 +25,12 @@ from workbench.core.problem import Matrix
 
 CSR = ("data", "indices", "indptr", "shape")
 OPENERS: Record = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
-# A packed file may unpack to at most MAX_BYTES, or to MAX_RATIO times its own size.
+# A packed file may unpack to at most MAX_BYTES, or to MAX_RATIO times its own size if
+# that is more.
 MAX_BYTES = 2**30
 MAX_RATIO = 100
-# Errors from reading a damaged file. The last three come from locked archives and from
-# impossible sizes.
+# Errors from reading a damaged file. RuntimeError comes from locked archives, and
+# MemoryError and OverflowError come from impossible sizes.
 BROKEN = (ValueError, TypeError, OSError, EOFError, zlib.error, lzma.LZMAError)
 BROKEN += (zipfile.BadZipFile, RuntimeError, MemoryError, OverflowError)
 BROKEN += (AttributeError, LookupError, TokenError)
@@ -160,7 +161,7 @@ def read_libsvm(*paths: PathLike, dtype: type = np.float64, **options) -> list[R
     Parameters
     ----------
     paths : str or Path
-        Plain or compressed files (.bz2, .gz). A test file comes after its training
+        Plain or compressed files (.gz, .bz2, .xz). A test file comes after its training
         file.
     dtype : type
         The type of the values.
@@ -182,8 +183,8 @@ def read_libsvm(*paths: PathLike, dtype: type = np.float64, **options) -> list[R
     except BROKEN as error:
         names = " or ".join(map(str, paths))
         raise ValueError(
-            f"{names}: cannot be read as LIBSVM's format, the one of all files that "
-            f"are not .csv, .tsv, .parquet, .npz or .npy: {error}"
+            f"{names}: cannot be read as LIBSVM's format, the format of all files "
+            f"that are not .csv, .tsv, .parquet, .npz or .npy: {error}"
         ) from error
     rows = []
     for X, y in zip(parts[::2], parts[1::2], strict=True):
@@ -217,7 +218,7 @@ def as_integers(labels: Array) -> Array:
 
 
 class Unpacking(RawIOBase):
-    """The content of a packed file, which can be read up to a limit of its size."""
+    """The content of a packed file, which can be read only up to a size limit."""
 
     def __init__(self, path: Path):
         self.path = path

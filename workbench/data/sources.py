@@ -258,7 +258,7 @@ def _word_counts(pairs: Iterable[tuple[str, str]], least: int) -> Rows:
     """Count the words of texts, given as pairs of a class and a text.
 
     Duplicates are left out, and so are classes of fewer than `least` texts, words that
-    occur in only one text, and texts without any other word. The test set is a random
+    occur in only one text, and texts without any other word. The test rows are a random
     quarter of each class, but at least one text if the class has two or more.
     """
     from sklearn.feature_extraction.text import CountVectorizer
@@ -275,7 +275,8 @@ def _word_counts(pairs: Iterable[tuple[str, str]], least: int) -> Rows:
     shuffled = np.random.default_rng(0).permutation(len(y))
     by_class = shuffled[np.argsort(y[shuffled], kind="stable")]
     _, starts, counts = np.unique(y[by_class], return_index=True, return_counts=True)
-    place = np.arange(len(y)) - np.repeat(starts, counts)  # within its class
+    # The place of each text within its class.
+    place = np.arange(len(y)) - np.repeat(starts, counts)
     tested = np.where(counts > 1, np.maximum(1, counts // 4), 0)
     tests = by_class[place < np.repeat(tested, counts)]
     order = np.concatenate([shuffled[~np.isin(shuffled, tests)], tests])

@@ -52,7 +52,7 @@ def available_specs(text: str) -> list[str]:
         if any(map(_is_available, alternatives(spec))):
             specs.append(spec)
         else:
-            print(f"left out, its data are not available: {spec}", flush=True)
+            print(f"left out because its data are not available: {spec}", flush=True)
     if not specs:
         raise FileNotFoundError(f"data: none of {text!r} is available")
     return specs

@@ -51,10 +51,10 @@ def read_tables(*paths: PathLike, target: str | None = None, **options) -> list[
     Returns
     -------
     list of Rows
-        Labels are the texts in the file. They become numbers if all of them are
-        different numbers that are plainly written, such as 7, -1 or 2.5, but not 07,
-        2.50 or 1e5. `about` names the label column, the size of each class, the error
-        of always predicting the largest class, labels that differ only in case or
+        Labels are the texts in the file. They become numbers if different texts are
+        different numbers, all of them plainly written, such as 7, -1 or 2.5, but not
+        07, 2.50 or 1e5. `about` names the label column, the size of each class, the
+        error of always predicting the largest class, labels that differ only in case or
         blanks, and the number of rows that were left out.
 
     Raises
@@ -76,7 +76,7 @@ def read_tables(*paths: PathLike, target: str | None = None, **options) -> list[
 
 
 def as_numbers(labels: Array) -> Array:
-    """Return labels as numbers if all are different, plainly written numbers."""
+    """Return labels as numbers if different labels are different, plain numbers."""
     if labels.dtype.kind != "U":
         return as_integers(labels)
     texts, codes = np.unique(np.char.strip(labels, " "), return_inverse=True)
@@ -116,7 +116,7 @@ def _rows(path: Path, target: str | None, options: Record) -> Rows:
         if "na_values" not in options:
             _refuse_gaps(gaps, path, is_text)
         full = ~gaps.any(axis=1).to_numpy()
-        about += f"; {np.sum(~full):,} of {len(frame):,} rows have gaps, left out"
+        about += f"; {np.sum(~full):,} of {len(frame):,} rows have gaps (left out)"
         frame = frame[full]
         labels = labels[full]
         written = written[full]

@@ -122,7 +122,7 @@ def _classes(sizes: Array, n: int, rng: np.random.Generator) -> Array:
 
 
 def _with_noise(labels: Array, subject: Array, rng: np.random.Generator) -> Array:
-    """Return the true class of each document; in some it is a sibling of the label."""
+    """Return the true class of each document; for some it is a sibling of the label."""
     first = np.searchsorted(subject, subject[labels])
     count = np.searchsorted(subject, subject[labels], side="right") - first
     wrong = (rng.random(len(labels)) < NOISE) & (count > 1)
@@ -142,7 +142,7 @@ def _counts(topics, genre: int, language, secret, rng) -> sp.csr_matrix:
     lengths = np.maximum(1, np.rint(rng.lognormal(mean, SPREAD, n))).astype(np.int64)
     topics = np.column_stack([topics, genre + rng.integers(GENRES, size=n)])
     spans = np.minimum([*VOCABULARIES, d], d)
-    document = np.repeat(np.arange(n), lengths)  # of each word
+    document = np.repeat(np.arange(n), lengths)  # the document of each word
     total = len(document)
     source = np.searchsorted(np.cumsum(SHARES), rng.random(total), side="right")
     rank = np.exp(rng.random(total) * np.log(spans + 1.0)[source]).astype(np.int64)

@@ -205,7 +205,7 @@ def _step(part: str, text: str) -> tuple[str, float]:
     if "%" in kind:
         return kind, amount / 100
     if not amount.is_integer():
-        raise ValueError(f"data: {word} must be a whole number in {text!r}")
+        raise ValueError(f"data: the number before {word} must be whole in {text!r}")
     return kind, int(amount)
 
 
@@ -236,7 +236,8 @@ def _first_of_classes(problem: Problem, m: int, _: int) -> Problem:
             "data: '| M a class' splits the rows, but there are test rows already"
         )
     order, starts = by_class(problem.y, problem.k)
-    place = np.arange(problem.n) - starts[problem.y[order]]  # of a row within its class
+    # The place of each row within its class.
+    place = np.arange(problem.n) - starts[problem.y[order]]
     if m < 1 or (place < m).all():
         raise ValueError(
             f"data: '| {m} a class' leaves no training rows or no test rows"
