@@ -101,7 +101,7 @@ def test_a_whole_program_has_limits_of_time_and_size(
     assert trace.last["round"] == 0 and trace.stopped_by == "finished"
     assert 0 <= trace.last["lower"] <= trace.last["upper"] <= shape["k"] - 1
     monkeypatch.setattr("workbench.mrc.lp.NONZEROS", 500)
-    with refuses(f"^problem: too large for {name}, .* use {instead}"):
+    with refuses(f"^problem: too large for {name}; .* use {instead}"):
         next(SOLVERS[name].steps(problem))
     if name != "mrc_lp":
         next(SOLVERS[name].steps(blobs(n=30, k=2)))

@@ -223,7 +223,7 @@ def test_a_failure_is_a_row_with_its_reason_and_is_retried(tmp_path, no_workers)
     points += grid("mrc_subgradient", "wine", stop={"seconds": 600})
     reasons = {
         0: "ValueError: eps1: must be a number that is not negative",
-        3: "ValueError: problem: too large for mrc_lp,",
+        3: "ValueError: problem: too large for mrc_lp;",
         4: "ValueError: stop: no column gpa; known columns: ",
         5: "took more than 1.5 s",
     }

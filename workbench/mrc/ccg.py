@@ -47,7 +47,7 @@ TIGHT = 1e-9
 class CutState(RiskState):
     """One iterate of Algorithm 1.
 
-    The constraints I are ``extra`` (e,), numbers of :func:`class_subsets` with or
+    The constraints I are ``extra`` (e,), positions in :func:`class_subsets` with or
     without ``every`` subset, followed by those of ``samples`` (c,), each with a label
     subset in ``masks`` (c, k). The features J are ``features`` (f,), given by their
     positions y d' + j. ``M`` (k, d') and ``nu`` solve P_IJ with the value ``R``, and
@@ -155,9 +155,9 @@ def mrc_ccg(
         s = restated(risk, state)
     while True:  # line 2
         J = feat(risk, s, eps2, m_max)  # line 4: what is added to the J of line 3
-        I = constr(risk, s, eps1, n_max)  # line 5: the samples whose constraints I gets
+        I = constr(risk, s, eps1, n_max)  # line 5: the samples whose constraints join I
         yield s  # lines 12 and 13 are the state's M and R
-        # Line 11 comes before another LP, which would have the same solution.
+        # Line 11 is tested before the LP: if nothing is new, the solution is the same.
         if s.round >= k_max or (len(J) == 0 and len(I) == 0):
             return
         add_features(s, J)

@@ -38,11 +38,11 @@ def mrc_ccg_fast(
     """Run MRC-CCG from constraints and features that a short splitting run suggests.
 
     The paper mentions such starts (section III-D) but does not use them. On dense rows
-    with more than :data:`MIN_ENTRIES` entries of Phi (samples times components), few
-    rounds are left: on optdigits with 400 Fourier features 4 to 6 instead of 40. With
-    two classes there is no gain (the figure ``mrc_starts`` compares both). On all other
-    problems the solver is the same as :func:`workbench.mrc.ccg.mrc_ccg`, which explains
-    the parameters.
+    with fewer than :data:`WIDEST` features and more than :data:`MIN_ENTRIES` entries of
+    Phi (samples times components), few rounds are left: on optdigits with 400 Fourier
+    features 4 to 6 instead of 40. With two classes there is no gain (the figure
+    ``mrc_starts`` compares both). On all other problems the solver is the same as
+    :func:`workbench.mrc.ccg.mrc_ccg`, which explains the parameters.
 
     Parameters
     ----------

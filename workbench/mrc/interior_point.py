@@ -119,7 +119,7 @@ def mrc_interior_point(
 
     Splitting suggests the first working set, to which violated rows and features are
     added. A round is 25 splitting iterations, and later one interior point iteration.
-    The stream ends when no further improvement is possible.
+    The stream ends when no further step is possible or worthwhile.
 
     Parameters
     ----------
@@ -134,7 +134,7 @@ def mrc_interior_point(
     """
     if problem.is_sparse:
         raise ValueError(
-            "problem: mrc_interior_point takes dense rows; use mrc_pdhg for sparse"
+            "problem: mrc_interior_point takes dense rows; use mrc_pdhg instead"
         )
     risk = minimax_risk(problem, lambda0)
     s = None if state is None else restated(risk, state)

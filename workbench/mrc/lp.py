@@ -52,7 +52,8 @@ def mrc_lp(
     Raises
     ------
     ValueError
-        If the LP has more than :data:`NONZEROS` non-zeros.
+        If a parameter is outside its range, or the LP has more than :data:`NONZEROS`
+        non-zeros.
     """
     check_seconds(max_seconds)
     risk = minimax_risk(problem, lambda0)
@@ -136,6 +137,6 @@ def refuse_large(solver: str, rows: float, nonzeros: float, instead: str) -> Non
     """Raise a ValueError that names an alternative if an LP is too large."""
     if nonzeros > NONZEROS:
         raise ValueError(
-            f"problem: too large for {solver}, its LP would have {rows:.2g} rows and "
+            f"problem: too large for {solver}; its LP would have {rows:.2g} rows and "
             f"up to {nonzeros:.2g} non-zeros (at most {NONZEROS:.0e}); use {instead}"
         )

@@ -65,7 +65,8 @@ class NewtonSystem:
         self.X = risk.X[s.I]
         self.shape = risk.tau.shape
         self.label, self.feature = np.divmod(s.J, self.shape[1])
-        self.order = np.argsort(self.label, kind="stable")  # of the factor
+        # The order of the components in the factor.
+        self.order = np.argsort(self.label, kind="stable")
         self.tau = risk.tau.ravel()[s.J]
         self.lam = risk.lam.ravel()[s.J]
         self.W1 = s.s / s.p

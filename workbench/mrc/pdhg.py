@@ -62,7 +62,7 @@ def mrc_pdhg(
     """Learn a minimax risk classifier by primal-dual hybrid gradients.
 
     The method solves min_M max_p 1 - <tau, M> + <lam, |M|> + <X M, p> - sum_i max_y
-    p_iy over the distributions p. The maximum of the last two terms is max_i psi. Its
+    p_iy over the distributions p. The maximum of the last two terms is max_i psi. The
     steps are over-relaxed (Chambolle & Pock 2016), with a length for each feature (Pock
     & Chambolle 2011). A round has `steps` steps, each with two passes over the
     non-zeros, and one certificate over all rows and components. The upper bound depends

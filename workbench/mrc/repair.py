@@ -62,7 +62,7 @@ def sharpest_upper(
 def sharpest_lower(
     risk: MinimaxRisk, p: Array, sweeps: int
 ) -> tuple[float, Array, Array]:
-    """Return the highest BR(p) / rho, and its p, while p is projected on its intervals.
+    """Return the highest BR(p) / rho, and its p, while p is projected on the intervals.
 
     The intervals are |E_p Phi - tau| <= lam.
 

@@ -97,7 +97,7 @@ def split(
     d = risk.X.shape[1] - 1
     if d > WIDEST:
         raise ValueError(
-            f"problem: at most {WIDEST:,} features can be split, got {d:,}"
+            f"problem: splitting takes at most {WIDEST:,} features, got {d:,}"
         )
     yield s
     scale = column_scale(risk.X)
