@@ -115,7 +115,7 @@ def descent(
 
 
 def screened(data: Samples, s: WWState) -> tuple[Array, float, float]:
-    """Return each row's part of the gap at the level of `s`, and its loss for C.
+    """Return each row's part of the gap at the level of `s`, and the loss for C.
 
     The last two numbers are those of :func:`~workbench.weston_watkins.dual.losses`.
     """

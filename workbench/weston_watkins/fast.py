@@ -54,8 +54,8 @@ def ww_walrus_fast(
     are those of the paper. For a large C the method then goes back to a value C/8,
     C/64, ... for which the problem is easy, and returns in steps of 8: B scaled by the
     ratio of two such values is feasible, and close to the solution. All bounds belong
-    to the requested problem. The stream ends when no gap is left. All work is timed,
-    including the bounds.
+    to the requested problem. The stream ends when no gap is left, or when no block has
+    changed in a round. All work is timed, including the bounds.
 
     Parameters
     ----------

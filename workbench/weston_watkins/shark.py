@@ -25,8 +25,8 @@ def ww_shark(
 ) -> Iterator[WWState]:
     """Minimise the objective of `ww_walrus` with Shark's subproblem solver.
 
-    Walrus's authors reimplemented this solver, which is :func:`greedy` here. It raises
-    the same errors as :func:`~workbench.weston_watkins.bcd.ww_walrus`.
+    Walrus's authors reimplemented this solver, which is :func:`greedy` here. Errors
+    are the same as in :func:`~workbench.weston_watkins.bcd.ww_walrus`.
 
     Parameters
     ----------

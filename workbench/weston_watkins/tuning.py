@@ -351,8 +351,8 @@ class Search:
     ) -> tuple[Array, Array]:
         """Return the [t_1, t_2] on which margins (m, k) may be below sqrt(2) r(t) |x|.
 
-        The margins are given at the two ends. The square of the margin less that of its
-        bound is a convex quadratic in t.
+        The margins are given at the two ends. The square of the margin minus the square
+        of its bound is a convex quadratic in t.
         """
         R2 = self.curvature(left, right)
         scale = 2.0 * self.lengths[:, None] ** 2

@@ -96,7 +96,7 @@ class Tuning(State):
 
     @property
     def achieved(self) -> float:
-        """The proven bound on the excess of the chosen error over that of any C."""
+        """The proven bound on how much the chosen error exceeds the error for any C."""
         return max(0, self.fewest - int(self.band()[1].min())) / self.rows
 
     @property
