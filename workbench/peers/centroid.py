@@ -15,7 +15,7 @@ from workbench.core.stream import Row, off_the_clock
 
 @dataclass
 class CentroidState(State):
-    """The weights ``W`` (k, d) in CSR format, and the mean distance of the rows."""
+    """The weights ``W`` (k, d) in CSR format, and the mean cosine distance of rows."""
 
     round: int
     W: sp.csr_matrix

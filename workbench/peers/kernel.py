@@ -113,7 +113,7 @@ def libsvm(
     Parameters
     ----------
     C : float > 0, the weight of a row's loss
-    kernel, gamma : as of :func:`~workbench.sampled_cuts.solvers.cuts_exact`
+    kernel, gamma : as in :func:`~workbench.sampled_cuts.solvers.cuts_exact`
     tol : float > 0, LIBSVM's tolerance on the violation of optimality in the dual
     cache_mb : float > 0, the megabytes of kernel rows, in single precision, that are
         cached
@@ -220,7 +220,7 @@ def nystroem_svm(
     This is the baseline of the paper on sampled cuts: features k(x, landmarks) K^-1/2
     of all rows (Williams and Seeger, NIPS 2000), and a linear SVM on them. A feature
     takes 24 bytes per row with LIBLINEAR's copy. Two classes have the hinge loss of
-    LIBSVM without a bias; more classes have the loss of Crammer and Singer, as
+    LIBSVM without a bias; more classes have the loss of Crammer and Singer, as in
     :func:`~workbench.sampled_cuts.fast.cuts_nystroem`.
 
     Parameters
@@ -228,7 +228,7 @@ def nystroem_svm(
     C : float > 0, the weight of a row's loss
     landmarks : int >= 1, the number of rows that span the space, or all rows if there
         are fewer
-    kernel, gamma : as of :func:`~workbench.sampled_cuts.solvers.cuts_exact`
+    kernel, gamma : as in :func:`~workbench.sampled_cuts.solvers.cuts_exact`
     tol : float > 0, LIBLINEAR's tolerance on the violation of optimality in the dual
     seed : int >= 0, seeds the choice of landmarks and LIBLINEAR's random order
 

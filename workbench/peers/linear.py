@@ -11,10 +11,11 @@ so far; the time of the others is subtracted.
 
 A stream ends with the fit that needs fewer iterations than its limit or has the
 tolerance `tol`, or if the peer gives up. All work of a fit is timed, including checks,
-labels and copies of the rows, for which there must be enough memory. There is no
-intercept; add a constant column if one is needed. LIBLINEAR fits each class against the
-rest, and the sign in its losses is - for rows of class c. Of two classes it fits only
-one, and the objective counts both.
+labels and copies of the rows, for which there must be enough memory. Only the
+conversion of single-precision rows for the SVMs with the hinge loss is not timed. There
+is no intercept; add a constant column if one is needed. LIBLINEAR fits each class
+against the rest, and the sign in its losses is - for rows of class c. Of two classes it
+fits only one, and the objective counts both.
 
 Parameters
 ----------
@@ -208,7 +209,7 @@ PEERS = {
 
 
 def fitted(peer: Peer, X, y: Array, k: int, settings: Mapping) -> tuple[Array, int]:
-    """Return the (d, k) weights of one fit, and a class's most iterations.
+    """Return the (d, k) weights of one fit, and the iterations of the slowest class.
 
     Parameters
     ----------

@@ -1,9 +1,10 @@
-"""Streams of scikit-learn's tree ensembles, which many try first on a table.
+"""Streams of scikit-learn's tree ensembles, which many people try first on tables.
 
 The rounds have 1, 2, 3, 4, 6, 8, 11, 16, ... trees; in boosting, these are the numbers
-of iterations, each with a tree for each class. A state holds scikit-learn's model,
-which grows with `warm_start`: trees of earlier rounds stay, so the clock shows the time
-of a single fit of a model of this size. Only one thread is used.
+of iterations, each with a tree for each class (one tree for two classes). A state holds
+scikit-learn's model, which grows with `warm_start`: trees of earlier rounds stay, so
+the clock shows the time of a single fit of a model of this size. Only one thread is
+used.
 """
 
 from collections.abc import Iterator
@@ -24,7 +25,7 @@ from workbench.core.state import State, resumable
 from workbench.core.stream import Row, off_the_clock
 from workbench.peers.linear import budget, quiet, softmax_losses, squared_errors
 
-MAX_TREES = 1000  # the number of trees, or iterations, at which a stream ends
+MAX_TREES = 1000  # a stream ends once it has this many trees, or iterations
 
 
 @dataclass
@@ -77,7 +78,7 @@ def random_forest(
     Parameters
     ----------
     mtry : float > 0, the number of features that each split chooses from, divided by
-        the square root of d; 1 is scikit-learn's default
+        the square root of d; 1 is scikit-learn's default up to rounding
     seed : int >= 0, seeds samples and splits
 
     Raises

@@ -3,7 +3,7 @@
 A round is one pass over the rows, in a random order that is the same in all passes, as
 in a shuffled file. Only learning is timed, including Python's loop over the rows. The
 rows are parsed before, and take 12 bytes per value. A resumed stream repeats its
-passes, which is not timed, since saved models cannot be resumed exactly. There is no
+passes, because saved models cannot be resumed exactly; this is not timed. There is no
 intercept.
 """
 
@@ -37,7 +37,7 @@ def vw(
     seed: int = 0,
     state: LinearState | None = None,
 ) -> Iterator[LinearState]:
-    """Minimise 1/n sum_ic log(1 + exp(-+ x_i.w_c)), the sign - for rows of class c.
+    """Minimise 1/n sum_ic log(1 + exp(-+ x_i.w_c)), with - for rows of class c.
 
     This is one-against-all with the logistic loss, solved by adaptive, normalised and
     invariant online updates (Karampatziakis and Langford, UAI 2011; Ross, Mineiro and
