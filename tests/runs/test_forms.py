@@ -22,7 +22,7 @@ OTHERWISE = {  # what somebody writes instead, and a part of the answer
     "rounds(9), got {'C': 1.0}": lambda: grid("ww_walrus", "iris", {"C": 1.0}),
     "stop: rounds appears twice": lambda: grid("mrc_lp", "iris", rounds(1), rounds(2)),
     "must be left out": lambda: grid("mrc_lp", "iris", rounds(1), stop={"cpu": 1}),
-    "must be those of grid(": lambda: sweep("ww_walrus"),
+    "must come from grid(": lambda: sweep("ww_walrus"),
 }
 
 

@@ -77,7 +77,7 @@ MISTAKES = {
     "mrc_ccg: eps1: must be finite, got -inf": {
         "solvers": {"mrc_ccg": {"eps1": -math.inf}}
     },
-    "seed: must be a seed from 0, got -1": {
+    "seed: must be a whole number >= 0, got -1": {
         "solvers": {"memoir_pegasos": {"seed": [-1]}}
     },
     "at most 100,000 points, got 2,000,000,000": {"seeds": 10**9},
@@ -91,9 +91,7 @@ MISTAKES = {
     "list: an item is empty in 'iris,'": {"data": "iris,"},
     "stop: must set a limit (rounds, seconds, cpu)": {"stop": {"gap": 1e-3}},
     "stop: gap must be finite and not negative": {"stop": {"rounds": 1, "gap": -1}},
-    "seeds: must be a count from 1 or a list of seeds from 0, got [-1]": {
-        "seeds": [-1]
-    },
+    "seeds: must be a count >= 1 or a list of seeds >= 0, got [-1]": {"seeds": [-1]},
     "repetitions: must be a whole number": {"repetitions": 0},
     "test: must lie strictly between 0 and 1, got 1.0": {"test": 1.0},
 }
@@ -157,7 +155,7 @@ VALUES = {  # as people write them in YAML, and what a grid has then, or says
     "1:30": "must be of type int, got '1:30'",
     "no": "must be of type int, got 'no'",
     "~": "must be of type int, got None",
-    "2026-11-29": "a timestamp is not accepted, put a text in quotes",
+    "2026-11-29": "a timestamp is not accepted; put a text in quotes",
     "!!set {1}": "a set is not accepted",
     "{1: 2}": "must be of type int, got {1: 2}",
     ".inf": "must be of type int, got inf",

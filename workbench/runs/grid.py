@@ -141,7 +141,7 @@ def _checked_seeds(seeds: object) -> Sequence[int]:
     if isinstance(seeds, Sequence) and seeds and all(is_whole(s, 0) for s in seeds):
         return seeds
     raise ValueError(
-        f"seeds: must be a count from 1 or a list of seeds from 0, got {seeds!r}"
+        f"seeds: must be a count >= 1 or a list of seeds >= 0, got {seeds!r}"
     )
 
 
@@ -219,7 +219,7 @@ def _axis(solver: str, parameter: Parameter, given: object) -> list[object]:
         if infinite and value != parameter.default:
             raise ValueError(f"{name}: must be finite, got {value!r}")
         if parameter.name == "seed" and not is_whole(value, 0):
-            raise ValueError(f"{name}: must be a seed from 0, got {value!r}")
+            raise ValueError(f"{name}: must be a whole number >= 0, got {value!r}")
     return axis
 
 

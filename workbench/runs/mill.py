@@ -39,8 +39,9 @@ WEEK = 7 * 86400.0
 TIMEOUTS = {"smoke": 300.0, "quick": 900.0, "paper": WEEK, "decide": WEEK}
 PRINTED = CHECKOUT / "data" / "reference"  # the papers' printed numbers
 NUMBERS = re.compile(r"[-+.,\deE\s]*")  # a text of numbers, which does not name data
-# Notebooks do not use the user's own Matplotlib backend.
-BACKEND = {"MPLBACKEND": "agg"}  # notebooks show the pictures that they save
+# Notebooks show the pictures that they save, so they do not use the user's own
+# Matplotlib backend.
+BACKEND = {"MPLBACKEND": "agg"}
 
 
 def make(
@@ -70,7 +71,7 @@ def make(
     overrides : values of parameters as text; every notebook must declare all of these
         parameters
     jobs : int >= 1, the number of notebooks that run at a time (default: 2, or 1 in the
-        profile paper)
+        profiles paper and decide unless figures are redrawn)
     again : bool, whether notebooks run even if nothing has changed
     results : a folder of files of results (:mod:`workbench.runs.results`), from which
         figures are redrawn with the parameters of these results
@@ -197,7 +198,7 @@ def unchanged(
                 digest(Path(f"{stem}.{kind}")) == checksum
                 for kind, checksum in files.items()
             )
-        except (*BROKEN, FileNotFoundError):  # the sidecar was changed by hand
+        except (*BROKEN, FileNotFoundError):  # the sidecar is missing or was changed
             return False
         if record["key"] != key or not alone or not whole_files:
             return False

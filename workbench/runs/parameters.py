@@ -57,7 +57,7 @@ class _Loader(yaml.SafeLoader):
 
     def construct_undefined(self, node: Any) -> None:
         kind = node.tag.removeprefix(TAG)
-        self.refuse(f"a {kind} is not accepted, put a text in quotes", node)
+        self.refuse(f"a {kind} is not accepted; put a text in quotes", node)
 
     def refuse(self, reason: str, node: Any) -> None:
         raise yaml.constructor.ConstructorError(None, None, reason, node.start_mark)

@@ -57,7 +57,7 @@ def write_results(
     A column that mixes types, or contains anything except numbers, booleans and texts,
     becomes text: texts are unchanged, other values become JSON. The same traces give
     the same bytes. Of a long run, all rows up to round 200 are kept, and later only
-    rows whose round is at least 0.5 % larger than that of the row before.
+    the last row and rows whose round is at least 0.5 % larger than the round before.
 
     Parameters
     ----------
@@ -80,7 +80,7 @@ def write_results(
     # Two settings may share a run.
     runs = {trace.header["key"]: trace for trace in by_setting.values()}
     rows = list[Row]()
-    names = Record()  # of the columns, in their order
+    names = Record()  # the names of the columns, in their order
     measured = Record()
     for trace in runs.values():
         header = _header(trace)

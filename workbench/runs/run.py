@@ -94,8 +94,8 @@ def run(
     ------
     ValueError
         If the solver or a parameter is unknown, or arguments are in the wrong order.
-        Also, before the first new round, if the solver has no `proof`, or if `after`
-        belongs to another problem, solver or parameter value.
+        Also, before the first new round, if a `proof` is asked of a solver that has
+        none, or if `after` belongs to another problem, solver or parameter value.
     """
     if unknown:
         raise ValueError(

@@ -226,7 +226,7 @@ def sweep(
     for point in points:
         if not isinstance(point, Point):
             raise ValueError(
-                "points: must be those of grid(solvers, data, *rules, parameters=...), "
+                "points: must come from grid(solvers, data, *rules, parameters=...), "
                 f"got {shown(points)}"
             )
     limits = Limits(seconds, memory)
