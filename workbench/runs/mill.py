@@ -311,7 +311,7 @@ def run_notebook(
     values : the values of all its parameters
     variables : environment variables of its kernel
     path : the file of the executed notebook
-    limits : the limits of the run, of which only the wall seconds are used here
+    limits : the limits of the run; only its wall seconds are used here
 
     Returns
     -------

@@ -10,7 +10,7 @@ A task has ``n`` units, the rows ``parts`` (N,) of X in the order of its scores,
 labels of a part, and ``explicit`` weights for features that have no kernel. Its methods
 are
 
-- ``of(units)``, the task of these units alone, of which one may occur several times
+- ``of(units)``, the task of these units alone; a unit may occur several times
 - ``answers(F, v)``, argmax_y [Delta(y_i, y) + w.Psi(x_i, y)] for every unit; the loss
   is 0 if no output violates
 - ``gains(F, v, answers)``, w.dPsi_i (n,), the score of each true output minus its

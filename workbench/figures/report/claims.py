@@ -63,7 +63,7 @@ class Claim(NamedTuple):
     machines : tuple of str
         Processors that the cells were measured on.
     date, commit : str
-        When the last of the runs behind the cells was made, and of which commit; the
+        When the last of the runs behind the cells was made, and at which commit; the
         tables of benchmarks have no date.
     """
 

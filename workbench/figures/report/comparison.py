@@ -86,7 +86,7 @@ def compare(
     quantity : name of what the numbers measure
     paper, ours : the two numbers
     caveat : why the two are not comparable; empty if they are
-    runs : int, the number of values of which our number is the mean
+    runs : int, the number of values that our number is the mean of
 
     Notes
     -----
