@@ -334,7 +334,7 @@ def test_printed_interval_is_rounded_outwards(lower, upper, text):
         ({"colour": "red"}, "there is no field 'colour'"),
         (
             {"loss": "softmax"},
-            "columns, ends, rows, values: are not arrays of such a proof",
+            "columns, ends, rows, values: not accepted in a proof of this problem",
         ),
     ],
 )

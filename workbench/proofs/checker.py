@@ -50,9 +50,10 @@ The minimax risk problem is to minimise over all M
     1 - <tau, M> + <lam, |M|> + max_i psi(M (x_i, 1)) >= (1 - sum_i max_y p_iy) / rho
 
 where Phi(x, y) = e_y (x, 1), tau is its mean and lam is lambda0 times its standard
-deviation; psi(v) is the maximum over subsets S of (sum_S v - 1) / |S|. The bound holds
-for all distributions p, with rho = max(1, |E_p Phi - tau| / lam). Components of Phi
-that are zero in all rows of their class are left out.
+deviation; psi(v) is the maximum of (sum_S v - 1) / |S| over non-empty subsets S. The
+bound holds for all distributions p, with rho = max(1, |E_p Phi - tau| / lam), where the
+maximum is over all components. Components of Phi that are zero in all rows of their
+class are left out.
 """
 
 from __future__ import annotations
@@ -112,8 +113,8 @@ POSITIVE = "a positive number up to 2^500"
 ACCEPTED = {  # the values of each field of the header, in words
     "format": "1",
     "family": "linear, kernel or mrc",
-    "outputs": "the number of outputs",
-    "checksum": "a SHA-256",
+    "outputs": "an integer from 1 to 2^31 - 1",
+    "checksum": "64 lower-case hexadecimal digits",
     "loss": ", ".join(LOSSES),
     "over": "sum or mean",
     "C": f"{POSITIVE}, or a list of them",
@@ -208,7 +209,7 @@ def is_accepted(field: str, value: Given) -> object:
 
 
 def check_fields(fields: Header, kind: str) -> None:
-    """Raise a ProofError unless all fields are known and their values accepted.
+    """Raise a ProofError unless all fields are known and accepted, and none is missing.
 
     A field that is null counts as missing.
     """
@@ -252,7 +253,7 @@ class Proof:
         for name, array in self.arrays.items():
             require(name in ARRAYS, f"no proof has an array {shown(name)}")
             kind = array.dtype.kind
-            require(kind in ARRAYS[name], f"{name}: has the type {array.dtype}")
+            require(kind in ARRAYS[name], f"{name}: has the wrong type {array.dtype}")
             require(kind != "f" or np.isfinite(array).all(), f"{name}: is not finite")
 
 
@@ -266,7 +267,7 @@ ARRAY_HEADER = re.compile(
 
 
 def read(path: Path) -> Proof:
-    """Read a proof of at most 256 MiB in twice its memory, and execute nothing in it.
+    """Read a proof of at most 256 MiB in twice its size of memory; nothing in it runs.
 
     Raises
     ------
@@ -311,7 +312,8 @@ def unique(pairs: list[tuple[str, Any]]) -> Header:
 def whole(text: str) -> int | float:
     """Return a JSON number without point and exponent.
 
-    -0 and numbers of more than 400 digits become floats, which are refused later.
+    -0 and numbers of more than 400 digits become floats, which only `recipe` and `text`
+    may contain.
     """
     return float(text) if text == "-0" or len(text) > 400 else int(text)
 
@@ -370,7 +372,7 @@ def parsed(data: memoryview, name: str) -> Array:
     dtype = np.dtype(header[1].decode())
     shape = tuple(int(length) for length in header.group(3, 4) if length)
     size = math.prod(shape) * dtype.itemsize
-    require(size == len(data) - start, f"{name}: has another size")
+    require(size == len(data) - start, f"{name}: its size does not match its shape")
     array = np.frombuffer(data, dtype, offset=start)
     if header[2] == b"True":  # column by column
         array = array.reshape(shape, order="F")
@@ -391,7 +393,7 @@ class Rows:
     def __init__(self, X: Given, y: Given) -> None:
         X = canonical(X) if sp.issparse(X) else np.asarray(X)
         is_matrix = X.ndim == 2 and min(X.shape) > 0 and X.dtype.kind in "fiub"
-        require(is_matrix, "X: must be rows of numbers")
+        require(is_matrix, "X: must be a matrix of numbers, with rows and columns")
         if X.dtype != np.float32:
             X = X.astype(np.float64, copy=False)
         self.X: Matrix = X
@@ -478,12 +480,12 @@ def squares(X: Matrix) -> Array:
 
 
 def lengths(X: Matrix) -> Array:
-    """Return the length of each row, not allowing for the rounding of a sum."""
+    """Return the length of each row, without a bound on the rounding of its sum."""
     return np.sqrt(squares(X)) + NORM_FLOOR
 
 
 def g(terms: float) -> float:
-    """Return 2mu, a bound on the relative error of a sum of m terms."""
+    """Return 2mu, u = 2^-53, a bound on the relative error of a sum of m terms."""
     return terms * 2.0**-52
 
 
@@ -791,7 +793,7 @@ class RegularisedRisk:
         if self.W is None:
             require(b is None or self.free, "b: needs W")
             can_be_made = self.alpha > 0 and self.loss in STORED
-            require(can_be_made, "W: is missing, and cannot be made")
+            require(can_be_made, "W: is missing, and cannot be computed")
         self.b = np.zeros(self.K) if b is None else b
 
     def one_hot(self, rows: slice | Array) -> Array:
@@ -988,14 +990,14 @@ class MinimaxRisk:
 def refuse_others(arrays: Arrays, possible: set[str]) -> None:
     """Raise a ProofError if there are arrays that the problem cannot have."""
     more = ", ".join(sorted(arrays.keys() - possible))
-    require(not more, f"{more}: are not arrays of such a proof")
+    require(not more, f"{more}: not accepted in a proof of this problem")
 
 
 def floats(arrays: Arrays, name: str, *shape: int) -> Array | None:
     """Return an array in double precision after checking its shape; None without it."""
     if name not in arrays:
         return None
-    require(arrays[name].shape == shape, f"{name}: is not of shape {shape}")
+    require(arrays[name].shape == shape, f"{name}: must have the shape {shape}")
     return arrays[name].astype(np.float64)
 
 
@@ -1016,7 +1018,7 @@ def sparse(arrays: Arrays, n: int, K: int) -> tuple[Array, ...]:
     row among them, its column and its value.
     """
     require(
-        DUAL.keys() <= arrays.keys(), f"the dual point is missing, {', '.join(DUAL)}"
+        DUAL.keys() <= arrays.keys(), f"the dual point is missing: {', '.join(DUAL)}"
     )
     rows = increasing(arrays["rows"], n, "rows")
     ends = arrays["ends"]
@@ -1100,7 +1102,7 @@ def verify(
     ------
     ProofError
         If the file is not a proof, is about other rows, or has arrays that do not fit
-        its problem.
+        its problem; if X or y is not accepted; or if numbers overflow.
     """
     if not isinstance(proof, Proof):
         proof = read(proof)
@@ -1160,13 +1162,13 @@ def words(header: Header) -> str:
 def load_rows(path: str) -> tuple[Matrix, Array]:
     """Return X and y of a file.
 
-    It is an npz file with y and with X or a matrix as scipy.sparse.save_npz writes it,
-    or a csv file with y in the last column.
+    It is an npz file with y and with X or a CSR matrix as scipy.sparse.save_npz writes
+    it, or a csv file with y in the last column.
     """
     if not path.endswith(".npz"):
         table = np.loadtxt(path, delimiter=",", ndmin=2)
         y = table[:, -1]
-        require((y % 1 == 0).all(), "the last column must hold labels 0..k-1")
+        require((y % 1 == 0).all(), "the last column must contain labels 0..k-1")
         return table[:, :-1], y.astype(np.int64)
     with np.load(path, allow_pickle=False) as file:
         if "X" in file:

@@ -65,7 +65,7 @@ def bound_excess(weights: Given, X: Given, y: Given, proof: Proof | PathLike) ->
     weights : an estimator with ``coef_`` and ``intercept_``, or ``dual_coef_``,
         ``support_`` and ``intercept_``, as scikit-learn and this package have them; or
         W alone, (d, outputs)
-    X, y : as for :func:`verify`
+    X, y : as for :func:`verify`, but X must not be None
     proof : a proof of the problem that the weights are meant to solve
 
     Raises
@@ -97,7 +97,7 @@ def most_excess(high: Fraction, lower: Fraction) -> float:
 
 
 def recalled(proof: Proof) -> Problem:
-    """Return the data set of a proof's recipe; a ProofError says why there is none."""
+    """Return the data set of a proof's recipe; raise a ProofError if that fails."""
     recipe = proof.header.get("recipe")
     if recipe is None:
         raise ProofError("has no recipe for its rows; give the rows")
@@ -154,9 +154,10 @@ def arrays_of(weights: Given, header: Record) -> Arrays:
 
 
 def of_outputs(W: Array, K: int) -> Array:
-    """Return (d, K) weights for two classes with one or two outputs.
+    """Return (d, K) weights, converted for two classes between one and two outputs.
 
-    One column w becomes -w/2 and w/2, and two columns become their difference.
+    One column w becomes -w/2 and w/2, and two columns become their difference. Weights
+    with K columns are returned unchanged.
 
     Raises
     ------

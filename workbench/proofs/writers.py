@@ -1,9 +1,10 @@
 """Write proofs: state the problem of a solver's state, and enclose its optimum.
 
 For smooth losses the file contains only W, whose scores give a dual point. For most
-other losses it contains only the dual point, which gives W. Dual weights a_ic are in
-single precision. Weights at their cap are rounded up, and the checker clips them to the
-cap, so that they are exact.
+other losses it contains only the dual point, which gives W. For the L1 SVM and minimax
+risk it contains both, with dual weights in double precision. All other dual weights
+a_ic are in single precision. The largest are rounded up: if they are at their cap, the
+checker clips them to the cap, so that they are exact.
 """
 
 import json
@@ -167,7 +168,7 @@ def sampled_cuts(problem: Problem, s: CutState, parameters: Record) -> Stated:
     """
     if problem.structure:
         raise ValueError(
-            f"proof: {problem.structure} have none, as the checker has no such loss"
+            f"proof: none for {problem.structure}, as the checker has no such loss"
         )
     if s.kernel == "cubic":
         raise ValueError("proof: the checker has no cubic kernel; use rbf or linear")
@@ -246,7 +247,7 @@ def sparse(A: Matrix, rows: Array | None = None, exact: bool = False) -> Arrays:
     ----------
     A : array or CSR matrix
     rows : (m,) numbers of the training rows, by default 0..m-1
-    exact : bool, whether values are in double precision
+    exact : bool, whether values are in double, not single precision (default: False)
     """
     A = sp.csr_array(A, copy=True)  # the matrix of a state is not changed
     A.sum_duplicates()
