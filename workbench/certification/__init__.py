@@ -82,25 +82,26 @@ def certify(
     """Prove how far the objective of a classifier, or of weights, is from its optimum.
 
     Model, rows and labels are not changed. Progress is printed to standard error. If
-    the excess is large, other settings are tried, to give advice. When the time is up,
-    or after Ctrl-C, the certificate contains what has been proved by then.
+    the excess is above 0.1 %, other settings of a model are tried, to give advice. When
+    the time is up, or after Ctrl-C, the certificate contains what has been proved by
+    then, if the objective has been evaluated; before that, an error is raised.
 
     Parameters
     ----------
     model : a fitted LinearSVC, SVC (rbf or linear), LogisticRegression, RidgeClassifier
-        or SGDClassifier of scikit-learn, one of our classifiers that has a certificate,
-        a pipeline that ends in one, or a search that found one; or weights W, (d,) or
-        (d, k), with a `loss`
+        or SGDClassifier of scikit-learn, one of this package's classifiers, a pipeline
+        that ends in one, or a search that found one; or weights W, (d,) or (d, k), with
+        a `loss`
     X, y : (n, d) rows and (n,) labels that the model was fitted to, before a pipeline's
         scalers; the columns of a frame must be the same, in the same order
-    held_out : rows and labels on which errors are compared, too
+    held_out : (X, y), rows and labels on which errors are compared, too
     sample_weight : (n,) whole numbers, if the model was fitted with them: each row is
         repeated that often
     loss : for W, one of :data:`workbench.proofs.checker.LOSSES`. The problem is to
-        minimise C sum_i loss + 1/2 |W|^2. If the loss has one score, two columns of W
-        are replaced by their difference
+        minimise C sum_i loss + 1/2 |W|^2. If two classes have one score, two columns
+        of W are replaced by their difference
     C : float > 0, the weight of the loss, for W only
-    b : (k,), the intercepts that belong to W
+    b : (k,) or a number, the intercepts that belong to W; None means no intercept
     intercept : "free" if `b` is not penalised, or the constant s of a column whose
         weight is b/s
     max_seconds : float > 0, the limit in wall seconds, from the call on
@@ -108,7 +109,8 @@ def certify(
     Raises
     ------
     ValueError
-        If the settings state no such problem, X or y differ, or the rows are too many.
+        If the settings state no such problem, X or y does not fit the model, the rows
+        are too many, or `max_seconds` is too short to evaluate the objective.
     """
     limit = Limit(check_positive(max_seconds, "max_seconds"))
     is_list = isinstance(model, list | tuple)
@@ -203,8 +205,8 @@ def case_of(
 def opened(model: Given, sets: list[Given]) -> tuple[Given, list[Given]]:
     """Return the classifier in pipelines and searches, and the rows that it receives.
 
-    Pipelines of a subclass are not opened: it may fit to other rows than its steps
-    return later.
+    Pipelines of a subclass are not opened: it may fit its classifier to other
+    rows than its steps return later.
     """
     while True:
         if hasattr(model, "best_estimator_"):
@@ -227,10 +229,10 @@ def check_names(model: Model, rows: Given) -> None:
 
 
 def counts(problem: Problem, sample_weight: Given, model: Model) -> np.ndarray:
-    """Return how often each row is repeated."""
+    """Return how often each row is repeated; raise a ValueError for other weights."""
     times = matrix(sample_weight, "sample_weight", (1, problem.n))[0]
     if (times < 0).any() or (times % 1).any():
-        raise ValueError("sample_weight: must be a whole number for each row")
+        raise ValueError("sample_weight: must be a whole number >= 0 for each row")
     if getattr(model, "class_weight", None) == "balanced":
         raise ValueError(
             "sample_weight: cannot be combined with class_weight='balanced'"
@@ -262,8 +264,8 @@ def errors(bounds: list[Bounds], problem: Problem) -> dict[str, tuple[float, ...
 def predicted(bounds: list[Bounds], which: str, X: Matrix, k: int) -> np.ndarray:
     """Return the codes of the classes that have the highest scores.
 
-    With pairs of classes, they are the classes with the most votes. `which` says which
-    weights predict: "given" or "best".
+    With pairs of classes, they are the classes with the most votes. `which` is the
+    name of the weights, "given" or "best".
     """
     scorers = [getattr(bound, which) for bound in bounds]
     blocks = [X[rows] for rows in pieces(X.shape[0], checker.BLOCK)]

@@ -73,14 +73,14 @@ class Case:
 
 
 def percent(fraction: float) -> str:
-    """Return a fraction in per cent, in two digits or, from 100 % on, as an integer."""
+    """Return a fraction in %, with two digits or, from 100 % on, as a whole number."""
     return f"{100 * fraction:.2g} %" if fraction < 1 else f"{100 * fraction:,.0f} %"
 
 
 def changes(model: Model) -> list[Record]:
     """Return the settings to try, the cheap ones first.
 
-    The model has all of these parameters, with other values.
+    The model has all of these parameters, at least one of them with another value.
     """
     parameters = model.get_params()
     longer = {}
@@ -97,7 +97,7 @@ def changes(model: Model) -> list[Record]:
 
 
 def advised(case: Case, at_most: float, lower: Fraction) -> str:
-    """Return a sentence of advice for an excess of `at_most` above the lower bound."""
+    """Return a sentence of advice for a bound `at_most` on the excess over `lower`."""
     if at_most <= NEGLIGIBLE:
         return "none needed: no weights lower the objective by more than this excess"
     if case.settings:

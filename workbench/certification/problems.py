@@ -5,9 +5,9 @@ single one. scikit-learn's classes state ::
 
     LinearSVC           C sum_i loss + 1/2 |(w, b/s)|^2, or |(w, b/s)|_1, where s is a
                         constant column
-    LogisticRegression  C sum_i log-loss + 1/2 |W|^2, b free; with LIBLINEAR's solver
-                        the norm is that of LinearSVC
-    SGDClassifier       1/n sum_i loss + alpha (share of 1/2 |w|^2, rest |w|_1), b free
+    LogisticRegression  C sum_i log-loss + (1 - r)/2 |W|^2 + r |W|_1 with r = l1_ratio,
+                        b free; the solver "liblinear" penalises b as in LinearSVC
+    SGDClassifier       1/n sum_i loss + alpha ((1 - r)/2 |w|^2 + r |w|_1), b free
     RidgeClassifier     |Y - X w - b|^2 + alpha |w|^2 for labels Y of -1 and 1, b free
     SVC                 C sum_i hinge + 1/2 |w|^2 in feature space, b free; for each
                         pair of classes
@@ -57,7 +57,7 @@ SGD_LOSSES = {
 class Part(NamedTuple):
     """A stated problem: the header of a proof, the arrays of weights, rows and codes.
 
-    If the parts are pairs of classes, ``pair`` has the two classes of this one.
+    If the parts are pairs of classes, ``pair`` has the two classes of this part.
     """
 
     header: Statement
@@ -102,7 +102,7 @@ def sgd_classifier(m: SGDClassifier) -> Record:
     share = {"l2": 0.0, "l1": 1.0, "elasticnet": m.l1_ratio}.get(m.penalty)
     if m.loss not in SGD_LOSSES or share is None or not m.alpha:
         raise ValueError(
-            f"SGDClassifier: must have a penalty and a loss of {[*SGD_LOSSES]}"
+            f"SGDClassifier: must have a penalty, alpha > 0, a loss of {[*SGD_LOSSES]}"
         )
     alpha = check_positive(m.alpha, "alpha")
     header = {"loss": SGD_LOSSES[m.loss], "over": "mean"}
@@ -171,7 +171,7 @@ def by_scikit(m: Given, problem: Problem, rows: np.ndarray, n: int) -> Iterator[
         header["intercept"] = None
     C = float(getattr(m, "C", 1.0))
     if isinstance(m, SGDClassifier):
-        C = problem.n / n  # a repeated row counts in this mean
+        C = problem.n / n  # it divides by n, and the proof by problem.n
     k = problem.k
     labels = problem.classes[problem.y]
     costs = C * compute_class_weight(m.class_weight, classes=problem.classes, y=labels)

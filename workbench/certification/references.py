@@ -47,7 +47,7 @@ SVM = *checker.STORED, "squared_hinge"
 class Limit:
     """The time that a certificate has left, and the process in which models are fitted.
 
-    ``cut`` says whether a step had too little time. Ctrl-C ends the context of a limit
+    ``cut`` is whether a step had too little time. Ctrl-C ends the context of a limit
     without an exception and leaves no time, so that the proofs so far are kept.
     Compiled fits ignore Ctrl-C, so their process is killed.
     """
@@ -61,7 +61,7 @@ class Limit:
         self.cut = False
 
     def reserve(self) -> None:
-        """Reserve time to evaluate references: as much as the given weights took."""
+        """Reserve time to evaluate references: as much as has passed so far."""
         self.end -= perf_counter() - self.began
 
     def __enter__(self) -> Limit:
@@ -90,7 +90,10 @@ class Limit:
     def fit(
         self, model: Model, X: Matrix, y: Given, estimate: float, **weights: Given
     ) -> tuple[Model | None, float]:
-        """Return a fitted model and its seconds; None if time or memory ran out."""
+        """Return a fitted model and its wall seconds.
+
+        The model is None if the fit failed, or if time or memory ran out.
+        """
         call = partial(timed_fit, model, X, y, weights)
         if estimate <= SOON_S:
             return call()
@@ -102,7 +105,7 @@ class Limit:
 
 
 def by_ours(m: Classifier, problem: Problem, limit: Limit) -> Part:
-    """Return the part of a classifier of ours."""
+    """Return the part of one of this package's classifiers."""
     header = by_stream(m, problem.X, problem.y, limit, max_rounds=0)[0]
     arrays = arrays_of(m, header)
     if header["family"] == "linear" and "basis" in arrays:
@@ -114,7 +117,11 @@ def by_ours(m: Classifier, problem: Problem, limit: Limit) -> Part:
 def by_stream(
     m: Classifier, X: Matrix, y: np.ndarray, limit: Limit, max_rounds: int = 10**9
 ) -> tuple[Statement, Arrays]:
-    """Return the proof of a state, near the optimum, of the classifier's own solver."""
+    """Return the proof of a state, near the optimum, of the classifier's solver.
+
+    The solvers of sampled cuts are replaced by exact cuts. The state is round
+    `max_rounds` if the optimum is not near by then.
+    """
     rows = as_problem(m._widened(X), y)
     name, parameters = m._solver(rows)
     if name.startswith("cuts_"):
@@ -154,7 +161,10 @@ def estimated_seconds(part: Part) -> float:
 
 
 def references(part: Part, limit: Limit) -> Iterator[Arrays]:
-    """Yield the arrays of proofs of a part's problem, each closer to its optimum."""
+    """Yield the arrays of proofs of a part's problem, the closest to its optimum last.
+
+    Nothing is yielded if there is too little time.
+    """
     header = part.header
     y = part.y
     costs = np.broadcast_to(np.array(header["C"]), y.max() + 1)[y]
@@ -223,7 +233,7 @@ def by_scikit(
     estimate: float,
     limit: Limit,
 ) -> Model:
-    """Return a fitted ridge or logistic regression."""
+    """Return a fitted ridge or logistic regression, or None as :meth:`Limit.fit`."""
     is_free = header["intercept"] == "free"
     K = header["outputs"]
     if header["loss"] == "squared":
@@ -366,13 +376,13 @@ class Bounds:
     def solve(self, solutions: Iterable[Arrays]) -> None:
         """Improve the bounds by reference solutions until they are close."""
         for arrays in solutions:
-            with suppress(ProofError):  # of a solver that failed
+            with suppress(ProofError):  # a solver may have failed
                 self.improve(arrays)
             if self.is_close():
                 return
 
     def improve(self, arrays: Arrays) -> None:
-        """Replace each bound by that of a reference solution if that is better."""
+        """Replace each bound by the bound of a reference solution if that is better."""
         part = self.part
         with stated(Proof(part.header, arrays), part.X, part.y) as problem:
             lower, W = problem.dual()
