@@ -39,7 +39,7 @@ from workbench.core.trace import Trace
 from workbench.runs.run import run
 
 FLOATS: tuple[type, ...] = np.float64, np.float32
-# A check takes a value and its name; its ValueError says what is accepted.
+# A check takes a value and its name; its ValueError names what is accepted.
 Check = Callable[[Given, str], object]
 positive: Check = check_positive
 whole: Check = check_whole
@@ -56,7 +56,7 @@ def parameter(default: object, check: Check) -> Any:  # as dataclasses.field
 def accept(test: Callable[[object], bool], accepted: str) -> Check:
     """Return a check that accepts values for which `test` is true.
 
-    `accepted` says in words what these values are.
+    `accepted` describes these values in words.
     """
 
     def check(value, name: str) -> None:
@@ -91,7 +91,7 @@ class Classifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
     Features are not scaled: scale them first, for example with StandardScaler.
 
     Scikit-learn's callbacks, which it calls experimental, receive a fitted classifier
-    after each round: ``set_callbacks(ProgressBar())``. Their time does not count. A
+    after each round: ``set_callbacks(ProgressBar())``. Their time is not counted. A
     callback that returns True from ``on_fit_task_end`` ends the fit.
 
     Parameters
@@ -110,8 +110,8 @@ class Classifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
     n_features_in_ : int d; if the columns of X have names, ``feature_names_in_`` (d,)
         has them
     n_iter_ : int, the number of the solver's rounds
-    trace_ : :class:`workbench.core.trace.Trace` of the fit; its last row says by which
-        rule the fit was ``stopped_by``
+    trace_ : :class:`workbench.core.trace.Trace` of the fit; ``stopped_by`` in its last
+        row is the rule that ended the fit
     upper_ : float, the objective at the fitted coefficients, rounding included
     lower_ : float, a lower bound of the objective for all coefficients; ``gap_`` is
         ``upper_ - lower_``
@@ -142,6 +142,8 @@ class Classifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         ValueError
             If a parameter is outside its range, features are not finite numbers, there
             is a single class, or the solver cannot take the rows.
+        KeyboardInterrupt
+            If Ctrl-C is pressed before the end of the first round.
 
         Warns
         -----
@@ -357,7 +359,7 @@ class Reports:
         return {}
 
     def report(self, row: Record) -> str | None:
-        """Report a round, and stop the fit if a callback says so."""
+        """Report a round, and stop the fit if a callback returns True."""
 
         def fitted() -> Record:
             classifier = copy(self.classifier)

@@ -48,7 +48,7 @@ MRC = "interior_point", "splitting", "pdhg", "ccg", "ccg_fast", "lp"
 # With more components k (d + 1), the interior point method's working set is too large.
 WIDE = 16_000
 WW = "walrus_fast", "walrus", "shark"
-# By default "linear_time" samples nothing up to this many rows of at most 25 classes.
+# By default "linear_time" samples nothing for up to this many rows of <= 25 classes.
 UNSAMPLED = 20_000
 # The solver of each basis, and the name that `r` has there.
 BASES = {
@@ -75,9 +75,10 @@ class MinimaxRiskClassifier(WeightedClassifier):
     kernel features (scikit-learn's ``Nystroem`` or ``RBFSampler``), or gene
     expressions. With a few raw features, its predictions are worse than those of
     ``LinearSVC``, although the fit has converged: the worst case knows the features by
-    their means only. An ``upper_`` near ``1 - 1/k`` says that the features separate
-    little; one far below the error on held-out rows, that `lambda0` is too small for so
-    many features. The solver is ours, and not the paper's, unless `solver` is "ccg".
+    their means only. An ``upper_`` near ``1 - 1/k`` means that the features separate
+    little; an ``upper_`` far below the error on held-out rows means that `lambda0` is
+    too small for so many features. The solver is ours, and not the paper's, unless
+    `solver` is "ccg".
 
     There is one intercept per class. A feature that is zero in every training row of a
     class has no spread there: it is left out for that class, so its coefficient is 0
@@ -90,9 +91,9 @@ class MinimaxRiskClassifier(WeightedClassifier):
     solver : {"auto", "interior_point", "splitting", "pdhg", "ccg", "ccg_fast", "lp"}
         "auto" takes "pdhg" for sparse rows or very many features, "splitting" for many
         features times classes, else "interior_point"; the last two are for dense rows
-        only. "ccg" is the paper's constraint and column generation, "ccg_fast" the same
-        from a start of ours in large dense programs; "lp" passes the whole linear
-        program to HiGHS and is for small data. No solver here has a seed
+        only. "ccg" is the paper's constraint and column generation; "ccg_fast" adds a
+        start of ours in large dense programs; "lp" passes the whole linear program to
+        HiGHS and is for small data. No solver here has a seed
     tol : float >= 0. The fit stops when ``upper_ - lower_`` is at most this
 
     Attributes
@@ -121,8 +122,8 @@ class MinimaxRiskClassifier(WeightedClassifier):
         """Return the (n, k) label probabilities of the minimax rule.
 
         ``upper_`` bounds the error of this rule. The probabilities are proportional to
-        ``(v_y - phi_)_+``, and uniform if no score exceeds `phi_`. They say how to
-        randomise, not how likely a label is.
+        ``(v_y - phi_)_+``, and uniform if no score exceeds `phi_`. They define how
+        to randomise, not how likely a label is.
         """
         excess = np.maximum(self._scores(X) - self.phi_, 0.0)
         total = excess.sum(axis=1, keepdims=True)
@@ -173,7 +174,7 @@ class WestonWatkinsClassifier(WeightedClassifier):
     because here every wrong class counts. For very many classes there is
     :class:`WorkingSetClassifier`. The default solver is ours, not the paper's. `tol` is
     a fraction of the objective; the paper divides the gap by the gap after the first
-    round, which is the trace's ``gap_ratio``.
+    round, and this ratio is the trace's ``gap_ratio``.
 
     Parameters
     ----------
@@ -400,9 +401,10 @@ class SampledCutClassifier(Classifier):
     sample all rows alike, so a weight could not stand for repeated rows.
 
     Use it for some 1,000 to 100,000 dense rows that no linear score separates. With
-    fewer rows, scikit-learn's ``SVC`` is exact. All solvers but that of "constant_time"
-    are ours (``cuts_linear_time_fast``, ``cuts_exact_fast``, ``cuts_nystroem``): they
-    take a line search from the best iterate, which the paper's algorithms do not.
+    fewer rows, scikit-learn's ``SVC`` is exact. All solvers except the one of
+    "constant_time" are ours (``cuts_linear_time_fast``, ``cuts_exact_fast``,
+    ``cuts_nystroem``): they take a line search from the best iterate, which the paper's
+    algorithms do not.
 
     Parameters
     ----------
@@ -421,8 +423,8 @@ class SampledCutClassifier(Classifier):
     r : int >= 1 or None, the number of random rows or, for "nystroem", of landmarks.
         None means 1,000 for "constant_time" and 200 for "nystroem". For
         "linear_time" it means all rows that violate, up to 20,000 rows of up to 25
-        classes, and beyond that 400 times the root of half the number of classes, which
-        may be too few to reach `tol`
+        classes or 500,000 / k rows of more classes; with more rows, it means 400 times
+        the root of half the number of classes, which may be too few to reach `tol`
     tol : float > 0, in units of the mean hinge. The fit stops when the last cut is
         violated by no more than this. "constant_time" requires it of ten consecutive
         samples, which proves nothing about all rows; "linear_time" also ends, with a
@@ -430,8 +432,9 @@ class SampledCutClassifier(Classifier):
 
     Attributes
     ----------
-    support_ : (m,) the indices of the training rows that predictions need, more than in
-        an exact solution. ``support_vectors_`` : (m, d), the rows themselves
+    support_ : (m,) the indices of the training rows that predictions need, which are
+        more than in an exact solution. ``support_vectors_`` : (m, d), the rows
+        themselves
     dual_coef_ : (k, m), f_j = sum_i dual_coef_[j, i] k(support_vectors_[i], .). For two
         classes it is (1, m), for the one f of the decision function, as in SVC
     gamma_ : float, the value of `gamma` that was used
