@@ -1,7 +1,7 @@
 """A contest compares every entry on every data set, on equal terms.
 
 Rows, budget, clock and evaluation are the same for all. A match is one entry on one
-random split of one data set: a search on the training rows alone, then a fit of all
+split of one data set: a search on the training rows alone, then a fit of all
 training rows with the chosen setting, which is evaluated on the test rows. If the match
 is timed, two more fits follow without evaluation. Matches are tasks of the sweep
 engine: they are isolated, can be resumed, and have a key that contains all that decides
@@ -68,7 +68,7 @@ class Contest:
         are fractions. ``fit_cpu`` is the CPU seconds of a fit with the chosen setting
         and rounds, the median of three if it is timed; ``search_cpu`` covers all
         trials. ``at_edge`` names the parameters at the edge of their range; ``cut``
-        says that the time limit ended the chosen trial or the fit, so that more rounds
+        is whether the time limit ended the chosen trial or the fit, so that more rounds
         might be better. ``worst_case`` is the certified upper bound of minimax risk
         methods.
         """
@@ -96,9 +96,9 @@ class Contest:
         """Return means over the partitions, a row for each data set and entry.
 
         Data sets keep their order; their entries are sorted by test error. ``done``
-        counts the partitions that are done; ``tied`` says that the test error is within
-        one standard error of the lowest; ``cut`` says that a time limit ended a run;
-        ``settings`` are those of the first partition.
+        counts the partitions that are done; ``tied`` is whether the test error is
+        within one standard error of the lowest; ``cut`` is whether a time limit ended a
+        run; ``settings`` are those of the first partition.
         """
         frame = self.frame()
         frame = frame.astype(dict.fromkeys(MEANS, float))
@@ -163,8 +163,8 @@ def contest(
     """Run all matches of a contest, in worker processes of one thread each.
 
     A match that has been run before is not run again. Compilation is not timed. A match
-    is killed once it takes a minute plus ten times the budgets of its search and its
-    final fit. If figures are drawn from results, nothing runs and no data are read.
+    is killed after 110 wall seconds plus fifteen times the budgets of its search and
+    its final fit. If figures are drawn from results, nothing runs and no data are read.
 
     Parameters
     ----------
@@ -180,9 +180,11 @@ def contest(
     partitions : int >= 1, the number of random splits of each data set, with the seeds
         0, 1, ..., which also seed the solvers
     budget : float > 0, the CPU seconds for the trials of one search
-    fit : float > 0, the CPU seconds of one trial (default: a fifth of `budget`); the
-        final fit of all training rows may take five times as long
-    test : float, the fraction of test rows, or None for the published split
+    fit : float > 0 and at most `budget`, the CPU seconds of one run of a trial
+        (default: a fifth of `budget`); the final fit of all training rows may take five
+        times as long
+    test : float, the fraction of test rows, or None for the published split (default:
+        0.3)
     jobs : int >= 1, the number of worker processes
     timing : bool, whether the one worker is pinned to a core. If not, or if other
         notebooks are running, seconds are marked as not timed
@@ -292,7 +294,7 @@ def competitors(
 
 
 def drawn(data: Data, partition: int, test: float | None) -> Problem:
-    """Return a split of a data set; raise a ValueError if there is no published one."""
+    """Return a split of a data set; raise a ValueError if it has no test rows."""
     with threadpool_limits(1):  # as in the workers: digits depend on the threads
         problem = problem_of(data, partition, test)
     if problem.X_test is None:
@@ -310,7 +312,7 @@ def with_a_bound(chosen: Mapping[str, Entry], problem: Problem) -> Mapping[str, 
 
 
 def counted(problem: Problem) -> str:
-    """Return the rows and classes of a problem, and the error of its largest class."""
+    """Return the rows and classes of a problem, and the error of its majority class."""
     labels = problem.classes[np.sort(np.append(problem.y, problem.y_test))]
     return f"{len(labels):,} rows, {'; '.join(described(labels))}"
 

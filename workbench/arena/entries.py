@@ -135,8 +135,8 @@ ENTRIES["mrc_fourier"] = ENTRIES["mrc_splitting"]._replace(
 def entry(name: str) -> Entry:
     """Return the entry of this name, or a new one for a solver that has none.
 
-    A new entry searches the parameter that has a range in :data:`KNOWN`, if there is
-    one; all others keep their defaults.
+    A new entry searches the parameters that have a range in :data:`KNOWN`, if any; all
+    others keep their defaults.
 
     Raises
     ------

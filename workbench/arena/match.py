@@ -1,4 +1,4 @@
-"""A match is one entry on one random split of one data set, a task of the engine."""
+"""A match is one entry on one split of one data set, and a task of the engine."""
 
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
@@ -22,7 +22,7 @@ from workbench.runs.run import machine, resolve, run, warm
 from workbench.runs.sweep import TIMED_RUNS
 from workbench.runs.worker import Limits, Task
 
-# The fit of all training rows may take this many times the seconds of a trial.
+# The fit of all training rows may take this many times the seconds of a run.
 FINAL_FIT_FACTOR = 5.0
 
 Data = str | Path

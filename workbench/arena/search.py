@@ -18,15 +18,15 @@ from workbench.core.stream import Row, geometric, processor_seconds, until, watc
 from workbench.runs import worker
 
 VALIDATION = 0.2  # fraction of the training rows, on which all choices are made
-MIN_VALIDATION_ROWS = 1000  # with fewer, a trial runs on up to five random splits
+MIN_VALIDATION_ROWS = 1000  # with half of it or fewer, a trial has 2 to 5 splits
 MAX_TRIALS = 30  # at most 31; only solvers with very fast fits reach it
-PATIENCE = 5.0  # a trial ends after this many times the seconds to its best round
-# A trial gets at least this fraction of the seconds of a fit.
+PATIENCE = 5.0  # a run ends after this many times the seconds to its best round
+# `PATIENCE` never ends a run before this fraction of `fit` has passed.
 MIN_TRIAL_FRACTION = 0.1
 CLOSED_GAP = 0.1  # certified gap over the upper bound at which a run is near its end
-# A trial with its evaluation may take this many times the seconds of a fit.
+# A run with its evaluation may take this many times `fit`, plus 5 CPU seconds.
 OVERRUN = 10.0
-EDGE_FRACTION = 0.1  # fraction of a range, in decades, that counts as its edge
+EDGE_FRACTION = 0.1  # fraction of a range, in decades, that counts as each edge
 
 Ranges = Mapping[str, tuple[float, float]]
 
@@ -78,6 +78,8 @@ def search(
     RuntimeError
         If no trial reached a round that counts; the message has the reason of the
         first.
+    ValueError
+        If the problem has test rows.
     """
     if problem.X_test is not None:
         raise ValueError("problem: a search must not be given test rows")
@@ -106,7 +108,7 @@ def search(
 def points(ranges: Ranges) -> list[dict[str, float]]:
     """Return the points of a Sobol sequence in the box; the first is its middle.
 
-    The values are rounded to three digits.
+    The values are rounded to three significant digits.
     """
     if not ranges:
         return [{}]
