@@ -74,7 +74,7 @@ class Case:
 
 def percent(fraction: float) -> str:
     """Return a fraction in %, with two digits or, from 100 % on, as a whole number."""
-    return f"{100 * fraction:.2g} %" if fraction < 1 else f"{100 * fraction:,.0f} %"
+    return f"{100 * fraction:.2g} %" if fraction < 0.995 else f"{100 * fraction:,.0f} %"
 
 
 def changes(model: Model) -> list[Record]:
