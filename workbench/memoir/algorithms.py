@@ -1,7 +1,8 @@
 """Algorithms 1 and 2 of MEMOIR (Belyy, Sholokhov), line by line.
 
-Comments give the line numbers of the printed boxes. Lines 5 to 11 are compiled
-(:func:`workbench.memoir.steps.visit`). W is dense or sparse.
+Comments give the line numbers of the printed boxes. Lines 5 to 11 of Algorithm 1 and 5
+to 10 of Algorithm 2 are compiled (:func:`workbench.memoir.steps.visit`). W is dense or
+sparse.
 
 About (13) the paper says that a truncation is applied "only in the case of the
 resulting l1/l2 norm of the truncated elements is sufficiently small", but not how small
@@ -56,9 +57,9 @@ def memoir_l2(
     longer. With "simple_lsh" the solver is :func:`memoir_lsh`.
 
     An approximate search uses an index of the weights before the batch. Its ``recall``
-    and ``epsilon``, the shortfall in score, are measured on the last batch of a round;
-    this is not timed. nmslib has its own random number generator, so runs that use it
-    cannot be repeated bit for bit.
+    and ``epsilon``, the mean shortfall in score, are measured on up to 200 rows of the
+    last batch of a round; this is not timed. nmslib has its own random number
+    generator, so runs that use it cannot be repeated bit for bit.
 
     Parameters
     ----------

@@ -52,7 +52,8 @@ class Sets(NamedTuple):
     classes: Array  # (n, M) uint16 or uint32; the first is the row's own class
     alpha: Array  # (n, M) float32
     sizes: Array  # (n,) uint8, number of classes in each set
-    calm: Array  # (n,) uint8, number of consecutive visits without a step
+    # (n,) uint8, number of consecutive visits without a violation above eps, up to 255
+    calm: Array
 
 
 class Scratch(NamedTuple):
@@ -61,7 +62,7 @@ class Scratch(NamedTuple):
     # (k + 1,) float32, the scores of all classes, then of those outside the set
     out: Array
     best: Array  # (added,) the classes of the largest scores outside the set
-    # (M,) the scores of the set plus the margin, which is the gradient of the dual
+    # (M,) the scores of the set plus the margin: minus the gradient of the dual
     g: Array
     delta: Array  # (M,) the step over a block
     room: Array  # (M,) the distance of each alpha of the block from its bound
@@ -73,7 +74,8 @@ class Scratch(NamedTuple):
 def visit_rows(blocks, at, data, order, sets, rule, seen):
     """Visit rows, beginning at position `at` of `order`.
 
-    `seen` counts the steps, and the violating classes for which a set had no room.
+    `seen` counts the visits that changed alpha, and the violating classes for which a
+    set had no room.
 
     Returns
     -------
@@ -166,7 +168,8 @@ def largest(out, threshold, best):
 
 @njit
 def violation_level(sets, i, g, size, cost):
-    """Return the lowest score of a class whose alpha may grow; violators exceed it."""
+    """Return the lowest score of a class whose alpha may grow; violators exceed it by
+    more than eps."""
     level = g[0] if sets.alpha[i, 0] < cost else np.inf
     for j in range(1, size):
         if sets.alpha[i, j] < 0.0:

@@ -35,8 +35,10 @@ class Blocks(NamedTuple):
     starts: Array  # (d,) int64, first slot of each block
     # (d,) uint8, log2 of the number of slots of each block; 0 means none, WHOLE means C
     sizes: Array
-    used: Array  # (d,) int32, number of slots of each block that have a class
-    # (p,) uint16 or uint32, C if a slot is empty; (0,) if every block is whole
+    # (d,) int32, number of slots of each block that have a class; not kept up to date
+    # for whole blocks
+    used: Array
+    # (p,) uint16 or uint32, C if a slot is empty; (0,) if the matrix is dense
     classes: Array
     values: Array  # (p,) float32, or float64 of a dense matrix
     sums: Array  # (p,) a second value of each slot, or (0,) if there is none
@@ -231,7 +233,8 @@ def length_of(size, k):
 
 @njit
 def reserve(blocks, f, more):
-    """Move the entries of feature f to a block with room for `more` further classes."""
+    """Move the entries of feature f to a larger block if `more` further classes need
+    it."""
     old = blocks.sizes[f]
     start = blocks.starts[f]
     k = blocks.k

@@ -37,7 +37,7 @@ class PegasosState(State):
 
     The dual point of ``W`` is ``unit`` times ``dual`` (n, k); ``mass`` in [0, 1] is the
     sum of its entries. A dual point of more than a gigabyte is not stored, and ``dual``
-    is then (0, 0). ``primal`` is P(W), and ``upper`` the smallest value so far.
+    is then (0, 0). ``primal`` is P(W), rounded up, and ``upper`` is its smallest value.
     ``updates`` is the fraction of rows that violated their margin in the last round.
     All numbers are for this ``lam``.
     """
@@ -102,14 +102,14 @@ def memoir_pegasos(
     become at most m / (T n), and every row was visited E times: sum_c a_ic <= E m / (T
     n) = 1/n. (Batches drawn with replacement would break this.) D needs only |W|^2 and
     the sum of the weights, `mass`. The point s a is also feasible for s in [0, 1], and
-    ``lower`` is the largest value of D at these points. Both bounds allow for the n
-    roundings of W in each round.
+    ``lower`` is the largest value of D at these points. Both bounds allow for rounding;
+    the lower bound also allows for the n roundings of W in each round.
 
     Parameters
     ----------
     lam : float > 0, the weight of the regularisation lam/2 |W|^2. With the printed
-        value, 1, every row of unit length violates its margin, so the default is our
-        own
+        value, 1, rows of unit length usually all violate their margins, so the default
+        is our own
     batch_size : int >= 1, the number of rows per step; 1 as in Theorem 2. With n or
         more, a round has one batch
     seed : int >= 0, seeds the order of the rows

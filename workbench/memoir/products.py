@@ -143,7 +143,7 @@ def lacks_room(blocks, rows, i, more):
     k = blocks.k
     start, end, shift = span(rows, i)
     free = len(blocks.values) - blocks.end[0]
-    bound = np.int64(end - start) * max(k, 4 * more)  # avoids most counts
+    bound = np.int64(end - start) * max(k, 4 * more)  # avoids most of the loops below
     if free >= bound:
         return 0
     need = 0

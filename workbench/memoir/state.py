@@ -54,7 +54,8 @@ class MemoirState(InBlocks, State):
     """
 
     round: int
-    # The method: the steps so far, the numbers of W (see steps.py), the draws of rows.
+    # Fields of the method: the number of steps so far, the numbers of W (see steps.py),
+    # and the generator that draws rows.
     step: int
     numbers: Array
     rng: np.random.Generator
@@ -156,8 +157,8 @@ def start(
     Raises
     ------
     ValueError
-        If dense weights are requested and do not fit into memory, or rows are too large
-        for weights of single precision.
+        If rows have weights, `dense_weights` or `seed` is not accepted, dense weights
+        do not fit into memory, or rows are too large for weights of single precision.
     """
     problem.refuse_weights()
     largest = max(problem.X.max(), -problem.X.min())  # np.abs would copy the rows

@@ -32,7 +32,7 @@ EPS = 0.01  # the first eps, in units of the margin; smaller violations are igno
 EPS_FALL = 4.0  # eps falls by this factor after a full pass that took few steps
 MIN_EPS = 1e-6  # single precision has no more digits
 FEW_STEPS = 0.5  # eps falls if a full pass took fewer steps than this fraction of rows
-CALM = 2  # consecutive visits without a step after which inner passes omit a row
+CALM = 2  # consecutive visits without a violation after which inner passes omit a row
 # V is dense up to this number of entries; then a pass takes a third to half of the
 # time.
 DENSE_ENTRIES = 2**23
@@ -44,9 +44,9 @@ class WorkingSetState(InBlocks, State):
     """The dual point: V = sum_i x_i alpha_i^T in blocks, and the sets of the rows.
 
     ``sets`` to ``calm`` are the fields of :class:`workbench.memoir.ascent.Sets`. W =
-    soft(V, ``l1``). ``primal`` is P(W) for this ``C``. ``updates`` is the number of
-    steps in the last full pass, divided by n. ``full`` is the number of violating
-    classes for which a set had no room, divided by n.
+    soft(V, ``l1``). ``primal`` is P(W) for this ``C``, rounded up. ``updates`` is the
+    number of steps in the last full pass, divided by n. ``full`` is the number of
+    violating classes for which a set had no room in this pass, divided by n.
     """
 
     round: int
@@ -110,11 +110,12 @@ def cs_working_set(
     then one pass over all rows, in random order, with the scores of all classes. The
     `added` largest violators enter the row's set, and at most three of them enter the
     block of a visit. A full set drops a class that is not in use. Violations below eps
-    are ignored. eps begins at 0.01, and is divided by four whenever a full pass took
-    steps for fewer than half of the rows.
+    are ignored. eps begins at 0.01, and is divided by four, down to 1e-6, whenever a
+    full pass took steps for fewer than half of the rows.
 
     The certificate of a round is for its W and alpha. It is computed in double
-    precision, with a V that is computed again from alpha; this is not timed. If
+    precision, and for the lower bound V is computed again from alpha; this is not
+    timed. If
     ``full`` remains above 0, the sets are too small for the optimum. The C of a row is
     multiplied by its weight.
 
@@ -124,7 +125,7 @@ def cs_working_set(
     l1 : float >= 0, the weight of the l1 norm; 0.02 to 0.05 is suitable for rows of
         unit length
     working_set : int from 2 to 255, the number of classes in the set of a row,
-        including its own; each takes 6 bytes
+        including its own; each takes 6 bytes, or 8 if there are 65,536 or more classes
     inner : int >= 0, the number of passes over the sets before a full pass
     added : int >= 1, the largest number of classes that enter a set in a full pass
     seed : int >= 0, seeds the order of the rows

@@ -117,9 +117,9 @@ def load_nmslib(name: str):
         return import_module("nmslib")
     except ImportError:
         raise ValueError(
-            f"mips: {name} needs the package nmslib, which is not installed; it has "
-            "no wheel for some platforms. The oracles exact, simple_lsh and random "
-            "work without it"
+            f"mips: {name} needs the package nmslib, which is not installed and has "
+            "no wheel for some platforms; exact, simple_lsh and random work without "
+            "nmslib"
         ) from None
     finally:
         os.dup2(saved, 2)

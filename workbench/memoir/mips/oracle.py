@@ -46,7 +46,7 @@ class Oracle:
     def update(self, W: Matrix) -> None:
         """Let later queries search the (d, k) weights `W`, one column per class.
 
-        W must be CSR or dense, of floats; otherwise a ValueError is raised. It must not
+        W must be CSR or dense, of floats; otherwise a ValueError is raised. W must not
         change before the next update.
         """
         tic = process_time()
@@ -66,11 +66,13 @@ class Oracle:
         """
         tic = process_time()
         if X.shape[1] != self.d or (sp.issparse(X) and X.format != "csr"):
-            raise ValueError(f"X: must be dense or CSR with {self.d} features")
+            raise ValueError(
+                f"X: must be dense or CSR with {self.d} features, got {X.shape}"
+            )
         rows = np.asarray(rows, dtype=np.int64)
         y = np.asarray(y, dtype=np.int32)
         if rows.shape != y.shape or ((y < 0) | (y >= self.k)).any():
-            raise ValueError(f"y: must be a label from 0 to {self.k - 1} for each row")
+            raise ValueError(f"y: must contain one label in 0..{self.k - 1} per row")
         answers = self._find(X, rows, y)  # type: ignore[attr-defined]
         self.query_seconds = process_time() - tic
         return answers
@@ -92,7 +94,7 @@ class Random(Oracle):
 
 
 def parts(count: int, floats: int) -> Iterator[slice]:
-    """Yield slices of range(count) whose items of `floats` floats fit a block."""
+    """Yield slices of range(count) whose items of `floats` floats fit into a block."""
     return pieces(count, BLOCK_BYTES // (4 * max(1, floats)))
 
 
