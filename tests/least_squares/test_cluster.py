@@ -81,7 +81,7 @@ def test_rows_in_memory_and_a_file_that_has_moved_are_refused(
     np.save(tmp_path / "rows.npy", memory.X)
     moved = load(tmp_path / "rows.npy", labels=memory.y)
     os.replace(tmp_path / "rows.npy", tmp_path / "moved.npy")  # before a worker maps it
-    with refuses(r"cluster: a worker finds no file .*rows\.npy"):
+    with refuses(r"cluster: a worker cannot find the file .*rows\.npy"):
         next(SOLVERS["ls_accelerated"].steps(on_cluster(moved, client)))
 
 

@@ -21,7 +21,8 @@ from workbench.least_squares.products import (
 
 KEPT_BYTES = 2**30  # largest size of a block's features that a visit keeps for all rows
 TOLERANCE = 1e-6  # the fraction by which rounding may raise an objective
-# Fractions of the trace that are added to the diagonal, one after another.
+# Fractions of the trace that are added to the diagonal, one after another, while steps
+# raise the objective.
 RAISES = tuple(10.0**e for e in range(-8, 2))
 
 
@@ -76,7 +77,8 @@ class TrainingRows:
     # The callers refuse values that are not finite.
     @np.errstate(over="ignore", invalid="ignore")
     def sums(self, with_gram: bool) -> tuple[Array, Array, float]:
-        """Return Z'Z (empty unless `with_gram`), Z'R and the loss at the scores."""
+        """Return Z'Z (weighted, empty unless `with_gram`), Z'R and the loss at the
+        scores."""
         k = self.F.shape[1]
         q = self.Z.shape[1]
         if self.calibrate:

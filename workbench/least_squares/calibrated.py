@@ -26,7 +26,7 @@ RIDGE = 1e-8
 
 @dataclass
 class CalibratedState(State):
-    """The chain ``W`` (t, d, k), ``V`` (t, m, k) of t rounds, and its predictions.
+    """The chain ``W`` (t, d, k), ``V`` (t, m k, k) of t rounds, and its predictions.
 
     V_t is the paper's W~_t, transposed. ``predictions`` (n, k) are y^ for the training
     rows. Three squared errors, each a mean over rows of the squared distance to y, are
@@ -87,9 +87,9 @@ def ls_calibrated(
 
     Parameters
     ----------
-    alpha : float > 0, the ridge penalty of the fits (18) to the mean squared error of a
-        row, weighted by the problem's weights. The fits (19) have a small ridge of
-        their own, whose target is the identity
+    alpha : float > 0, the ridge penalty of the fits (18), relative to the mean squared
+        error of a row, weighted by the problem's weights. The fits (19) have a small
+        ridge of their own, which pulls towards the identity
     basis : int >= 1, the number m of functions y, y^2, ..., y^m (3 in section 3.1)
     hinges : bool, whether max(y - j/m, 0), j = 1..m-1, replace the powers above the
         first, which gives a piecewise linear link, as in isotonic regression. The paper
@@ -98,8 +98,8 @@ def ls_calibrated(
     Raises
     ------
     ValueError
-        If `alpha` or `basis` is out of its range, or there are too many features for
-        one Gram matrix.
+        If `alpha`, `basis` or `hinges` is out of its range, or there are too many
+        features for one Gram matrix.
     """
     alpha = check_positive(alpha, "alpha")
     X = problem.X

@@ -45,7 +45,7 @@ def summed(function: Callable, problem: Problem):
 
 
 class Cluster:
-    """Parts of a problem as futures, one for each thread of a cluster's workers."""
+    """Parts of a problem as futures, at most one per thread of a cluster's workers."""
 
     def __init__(self, client, problem: Problem):
         self.client = client
@@ -68,7 +68,7 @@ class Cluster:
             if self.client.status == "running":  # a closing client never answers
                 return request(*arguments, **options)
         except FileNotFoundError as error:
-            message = f"cluster: a worker finds no file {error.filename}"
+            message = f"cluster: a worker cannot find the file {error.filename}"
             raise ValueError(message) from None
         except Exception:
             if self.client.status == "running":

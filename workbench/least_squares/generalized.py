@@ -62,21 +62,23 @@ def ls_generalized(
     """Minimise P(W) = mean_i (Phi(W'x_i) - y_i.W'x_i) + alpha/2 |W|^2 by Algorithm 1.
 
     Every round solves one least squares problem, always with the same Cholesky factor.
-    L is 1 for the identity link and 1/2 for the softmax (footnote 3). The paper gives
-    no formula for its regulariser. Here L (S + alpha/L I) majorises the Hessian, where
-    S is the second moment of the rows, so the identity link gives ridge regression in
-    one step. P is alpha-strongly convex, so P(W) - |grad P(W)|^2 / (2 alpha) is a lower
-    bound. Both bounds allow for rounding errors, which in single precision are about
-    1e-5 times |W| times the root mean squares of the lengths and of the residuals of
-    rows. Centre features that are far from zero, or use double precision.
+    L is 1 for the identity link, 1/2 for the softmax (footnote 3) and 2 for the squared
+    hinge. The paper gives no formula for its regulariser. Here L (S + alpha/L I)
+    majorises the Hessian, where S is the second moment of the rows, so the identity
+    link gives ridge regression in one step. P is alpha-strongly convex, so P(W) - |grad
+    P(W)|^2 / (2 alpha) is a lower bound. Both bounds allow for rounding errors, which
+    in single precision are about 1e-5 times |W| times the root mean squares of the
+    lengths and of the residuals of rows. Centre features that are far from zero, or use
+    double precision.
 
     Parameters
     ----------
     alpha : float > 0, the ridge penalty, relative to the mean loss of a row, weighted
         by the problem's weights (the paper's lambda for text is n alpha). The paper
         prints no value for dense rows; the default hardly changes its numbers on MNIST
-    link : the map from scores to predictions: "identity", "softmax" or "squared_hinge",
-        which is ours
+    link : the map from scores to predictions: "identity" or "softmax"; or
+        "squared_hinge", which is ours and stands for a loss
+        (:mod:`workbench.least_squares.links`)
 
     Raises
     ------

@@ -132,6 +132,11 @@ def fitted(
         where m is the median distance of training rows that differ, or 1 if all are
         equal
     seed : int >= 0, seeds the features
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of its range, or the features do not fit into memory.
     """
     check_known(kind, RANDOM, "features")
     n_features = check_whole(n_features, "n_features")
@@ -255,7 +260,7 @@ def _products(generator: Generator, b: int, degree: int) -> Map:
 
 
 def _waves(generator: Generator, W: Array, rng: np.random.Generator) -> Map:
-    turns = np.sqrt(2 / generator.s) / (2 * np.pi)  # instead of radians
+    turns = np.sqrt(2 / generator.s) / (2 * np.pi)  # W is in turns, not radians
     W = np.ascontiguousarray(W * turns, np.float32)
     shift = rng.random(W.shape[1], np.float32)
 

@@ -1,10 +1,10 @@
 """The losses Phi(u) - y.u of generalized linear models with the link g = grad Phi
-(Section 2.2).
+(Section 2.2), up to a constant, and the squared hinge, which is not of this form.
 
 Each link is a compiled function of scores ``F`` (m, k), class codes ``y`` (m,),
-residuals ``R`` (m, k) and ``weights`` (m,). It writes g(F) - y to ``R``, which may be
-``F``, and returns the sum of the losses. The residuals and the loss of a row are
-multiplied by its weight.
+residuals ``R`` (m, k) and ``weights`` (m,). It writes the gradient of the loss, g(F) -
+y, to ``R``, which may be ``F``, and returns the sum of the losses. The residuals and
+the loss of a row are multiplied by its weight.
 """
 
 from collections.abc import Callable

@@ -73,8 +73,8 @@ def ls_columns_logistic(
     time.
 
     This solver, which is ours, is :func:`workbench.least_squares.stagewise.ls_columns`
-    with the softmax and `inner` accelerated steps per visit. The paper uses both only
-    for dense features.
+    with the softmax and `inner` accelerated steps per visit. The paper uses the softmax
+    only for dense features, and mentions accelerated steps only in its discussion.
 
     Parameters
     ----------

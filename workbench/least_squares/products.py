@@ -18,7 +18,8 @@ TOGETHER = 128  # rows whose products with residuals are summed in single precis
 # Bytes of rows in a block; the block is read twice, the second time from the CPU's
 # cache.
 CACHED = 2**19
-LARGEST = 20_000  # features; Gram matrix, summands and factor take 10 GB together
+# The largest number of features; Gram matrix, summands and factor take 10 GB together.
+LARGEST = 20_000
 
 
 def gram(X: Matrix, weights: Array, total: float | None = None) -> Array:
@@ -155,8 +156,8 @@ def check_size(features: int, of: str = "problem: its") -> None:
     if features > LARGEST:
         advice = ""
         if of.startswith("problem"):
-            advice = "; ls_columns and ls_stagewise take them in smaller blocks"
+            advice = " (ls_columns and ls_stagewise take them in smaller blocks)"
         raise ValueError(
-            f"{of} {features} features are too many for one Gram matrix, at most "
-            f"{LARGEST}{advice}"
+            f"{of} {features} features are too many for one Gram matrix; at most "
+            f"{LARGEST} are accepted{advice}"
         )

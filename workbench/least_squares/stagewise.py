@@ -64,8 +64,8 @@ def ls_stagewise(
     from zero, with the penalty alpha/2 |W|^2. The scores of the earlier blocks are
     added to those of the block. The paper writes residuals instead, which gives the
     same fit for the identity link only. If rounding makes a block raise the objective,
-    the block is fitted again with a larger ridge, and left out if ten such attempts
-    fail. The stream ends after the last block; `ls_stagewise_passes`, which is ours,
+    the block is fitted again with a larger ridge, and left out after ten attempts in
+    all. The stream ends after the last block; `ls_stagewise_passes`, which is ours,
     visits the blocks again. Products are in single precision, sums over rows in double
     precision.
 
@@ -82,7 +82,8 @@ def ls_stagewise(
     block : int >= 1, the number of random features per visit; 512 and 1024 in section
         3.1
     link : the map from scores to predictions: "softmax" and "identity" are logistic and
-        linear regression in section 3.1; "squared_hinge" is ours
+        linear regression in section 3.1; "squared_hinge", which is ours, stands for a
+        loss (:mod:`workbench.least_squares.links`)
     inner : int >= 1, the number of steps of Algorithm 1 per visit. Section 3.1 has 50;
         with the identity link a visit takes one step, which is exact
     bandwidth : float > 0, the width of the kernel exp(-|x - x'|^2 / (bandwidth m^2)),
