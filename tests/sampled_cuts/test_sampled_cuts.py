@@ -278,7 +278,7 @@ def test_what_does_not_fit_or_cannot_be_computed_is_refused(blobs, monkeypatch):
             last(islice(solver(huge, kernel="linear"), 4))
     free = psutil.virtual_memory()._replace(available=10_000)
     monkeypatch.setattr(psutil, "virtual_memory", lambda: free)
-    with refuses("problem: too large for cuts_exact, 60 rows of 3 labels"):
+    with refuses("problem: too large for cuts_exact with 60 rows of 3 labels"):
         next(cuts_exact(problem))
     next(cuts_linear_time(problem))
 

@@ -65,8 +65,9 @@ def cuts_linear_time_fast(
 ) -> Iterator[CutState]:
     """Minimise as `cuts_linear_time`, by fewer cuts, with a line search.
 
-    The model of sampled cuts is not a lower bound. So the stream also ends when the
-    violation of the exact cut no longer falls.
+    The stream ends when the objective exceeds the model's value by at most C n eps. The
+    model of sampled cuts is not a lower bound, so the stream also ends when this
+    distance no longer falls.
 
     Parameters
     ----------
@@ -81,8 +82,8 @@ def cuts_linear_time_fast(
     p : int >= 1, the number of rounds after which the stream also ends if they together
         lowered the violation by less than eps / 5
     cache_mb : float >= 0, the megabytes for the scores of all rows by cuts. At least
-        half of them is for rows of the kernel matrix, if at least a quarter of these
-        rows fit
+        half of this memory is for rows of the kernel matrix, if at least a quarter of
+        these rows fit and kernel values take longer to compute than to read
 
     Raises
     ------
@@ -142,7 +143,9 @@ def cuts_nystroem(
     """
     check_counts(landmarks=landmarks)
     m = min(landmarks, problem.n)
-    check_memory(f"cuts_nystroem, {m} landmarks", m * (8 * problem.n + 32 * m))
+    check_memory(
+        f"cuts_nystroem with {m} landmarks, which", m * (8 * problem.n + 32 * m)
+    )
     task, made, s = prepared(problem, state, C, eps, kernel, gamma, seed, True)
     space = NystroemSpace(s, made, problem.X, landmarks)
     yield from counted(

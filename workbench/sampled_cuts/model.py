@@ -10,7 +10,9 @@ from workbench.sampled_cuts.tasks import Answers
 IDLE = 20  # a cut is idle after this number of rounds without a multiplier
 CLEAN_UP = 10  # number of rounds between two removals of idle cuts
 SOLVED = 0.01  # precision of the model's solution, as a fraction of eps
-LITTLE = 0.2  # a round is calm if the gap falls by no more than this fraction of eps
+# A round is calm if the gap, divided by C n, is below the `mark` by no more than this
+# fraction of eps.
+LITTLE = 0.2
 # A round with bounds is calm only if its violation is within this multiple of rounding.
 BLUR = 10.0
 

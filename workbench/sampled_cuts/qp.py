@@ -30,7 +30,8 @@ def solve_qp(
     C : float > 0, the bound on the sum
     alpha : (T,) feasible point, which is changed in place
     tolerance : float >= 0, the largest accepted violation of optimality; the objective
-        of the result is at most C times the tolerance below the optimum
+        of the result is at most C times the tolerance below the optimum, unless
+        :data:`TURNS` moves were not enough
 
     Returns
     -------
@@ -65,8 +66,8 @@ def best_of_face(G: Array, h: Array, C: float, alpha: Array) -> None:
         # The last unknown is the multiplier of the sum.
         system = np.zeros((m + 1, m + 1))
         system[:m, :m] = G[np.ix_(free, free)]
-        # If G is flat, the ridge makes the step a long one uphill, which ends at a
-        # zero.
+        # If G is flat, the ridge makes the step long and uphill, until a variable
+        # becomes zero.
         system.flat[: m * (m + 1) : m + 2] += max(RIDGE * G.diagonal().max(), TINY)
         system[:m, m] = system[m, :m] = 1.0
         right = np.append(h[free] - G[free] @ alpha, 0.0)

@@ -181,7 +181,7 @@ def exact_space(
     A ValueError is raised if the problem does not fit into memory.
     """
     rows = len(task.parts)
-    what = f"{name}, {rows} rows of {task.K} labels"
+    what = f"{name} with {rows} rows of {task.K} labels, which"
     free = check_memory(what, 160 * rows * task.K)
     return KernelSpace(s, kernel, kernel.points(problem.X), task.K, free / (3 * 2**20))
 

@@ -45,7 +45,8 @@ class KernelSpace:
     So a new cut takes n r kernel values, and its inner products with other cuts take
     none. Scores that do not fit into `megabytes` are computed when they are needed.
     With `gram`, at least half of this memory is for the most recently used rows of the
-    kernel matrix.
+    kernel matrix, unless too few of them fit or they are faster to compute than to
+    read.
     """
 
     def __init__(
@@ -197,7 +198,8 @@ def gathered_products(A, index, value, products):
         products[t] = total
 
 
-MAX_ERROR = 1e-8  # relative error of a kernel value, which K^-1 amplifies
+# The largest accepted relative error of a kernel value, which K^-1/2 amplifies.
+MAX_ERROR = 1e-8
 
 
 class NystroemSpace:
@@ -220,8 +222,8 @@ class NystroemSpace:
         if error > MAX_ERROR:
             raise ValueError(
                 "problem: rows lie so far from zero that values of the kernel may be "
-                f"off by {error:.0e}, at most {MAX_ERROR:g} is accepted; centre them, "
-                "as dense rows are, or lower gamma"
+                f"off by {error:.0e}, and at most {MAX_ERROR:g} is accepted; centre "
+                "the rows, or lower gamma"
             )
         if not len(s.root):
             s.root = inverse_root(check_matrix(kernel.matrix(chosen, chosen), "kernel"))

@@ -73,15 +73,15 @@ def stabilised_cuts(
 
     A round steps from that point towards the model's solution, to the point with the
     smallest objective, and takes the next cut a little further in this direction. The
-    stream ends when the exact cut is violated by at most `eps`.
+    stream ends when the objective exceeds the model's value by at most C n `eps`.
 
     Parameters
     ----------
     choose : a function of answers that returns the units of the next cut and their
         weight
     p : int >= 1, the number of rounds after which the stream also ends if they together
-        lowered the smallest violation by less than eps / 5, since the violation need
-        not become small if cuts are sampled or numbers are rounded. At w = 0 the first
+        lowered the smallest violation by less than eps / 5. The violation need not
+        become small if cuts are sampled or numbers are rounded. At w = 0 the first
         decrease may need a cut for each class, so there p is at least :data:`STALLED`
     """
     n = task.n

@@ -13,8 +13,8 @@ are
 - ``of(units)``, the task of these units alone; a unit may occur several times
 - ``answers(F, v)``, argmax_y [Delta(y_i, y) + w.Psi(x_i, y)] for every unit; the loss
   is 0 if no output violates
-- ``gains(F, v, answers)``, w.dPsi_i (n,), the score of each true output minus its
-  answer's
+- ``gains(F, v, answers)``, w.dPsi_i (n,), the score of each true output minus the score
+  of its answer
 - ``cut(answers, units, weight)``, `weight` times the sum of dPsi_i over units, which
   may repeat
 """
@@ -184,7 +184,7 @@ class Chain:
     y : (N,) the labels, codes 0..K-1
     starts : (n + 1,) sequence i is ``starts[i]:starts[i + 1]``, which is not empty
     K : int, the number of labels
-    mean_length : float, the mean length of all sequences, even if these are a sample
+    mean_length : float, the mean length of all sequences, also in the task of a sample
     """
 
     parts: Array
@@ -241,7 +241,8 @@ class Chain:
         return Cut(self.parts[positions[wrong]], B, counts.ravel())
 
     def _positions(self, units) -> tuple[Array, Array]:
-        """Return the positions of these sequences, and their starts among these."""
+        """Return the positions of these sequences, and where each sequence starts
+        among them."""
         lengths = self.starts[units + 1] - self.starts[units]
         starts = np.append(0, np.cumsum(lengths))
         shift = np.repeat(self.starts[units] - starts[:-1], lengths)
