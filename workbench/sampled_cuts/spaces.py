@@ -198,7 +198,7 @@ def gathered_products(A, index, value, products):
         products[t] = total
 
 
-# The largest accepted relative error of a kernel value, which K^-1/2 amplifies.
+# The largest accepted relative error of a kernel value, which K^-1 amplifies.
 MAX_ERROR = 1e-8
 
 
