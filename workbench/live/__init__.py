@@ -76,8 +76,8 @@ def _descriptions(problem: Given) -> list[str]:
     problem = _listed(problem)
     if not problem or not all(isinstance(p, str | os.PathLike) for p in problem):
         raise ValueError(
-            "problem: must be a name or file of data, a list of these or a Problem, "
-            "such as load((X, y))"
+            "problem: must be a name or file of data, a list or mapping of these, or "
+            f"a Problem, such as load((X, y)); got {problem!r:.60}"
         )
     texts = [*map(os.fspath, problem)]
     for text in texts:

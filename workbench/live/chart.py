@@ -19,10 +19,11 @@ KEPT = 12  # curves on the canvas, at most
 SIZE = 5  # numbers of a point: seconds, round, lower, upper, test error
 # The first of these that a row has is the upper curve.
 OBJECTIVES = ("upper", "primal", "squared_error")
-TEXTS = ("number", "name", "settings", "colour", "ended", "live")  # of a curve
-NOT_SHOWN = ("cpu", "test_error", "stopped_by")  # in the numbers of the latest row
+TEXTS = ("number", "name", "settings", "colour", "ended", "live")  # sent per curve
+NOT_SHOWN = ("cpu", "test_error", "stopped_by")  # not among the latest numbers
 NO_POINT = (0.0, math.nan, math.nan, math.nan, math.nan)
-in_geometric = geometric(1.002)  # the first 500 rows, later two in a thousand
+# The first 500 rows, then one row each time that their number has grown by 0.2 %.
+in_geometric = geometric(1.002)
 
 
 @dataclass
@@ -30,8 +31,8 @@ class Curve:
     """The points of one run: seconds, round, best bounds and test error of its rows.
 
     The test error is NaN if a row was not evaluated. A solver without a certificate has
-    no lower bounds; its objective is drawn instead of the upper ones, and as it is,
-    because the best of many estimates would be too low.
+    no lower bounds, and its objective is drawn instead of upper bounds. The objective
+    of each row is drawn, because the best of many estimates would be too low.
 
     Attributes
     ----------
@@ -87,7 +88,7 @@ class Curve:
         return row["seconds"], row["round"], lower, upper, error
 
     def restart(self, rows: list[Row]) -> None:
-        """Replace all points by those of these rows, of a run that has gone back."""
+        """Replace all points by the points of these rows, after a run has gone back."""
         self.points = array("d")
         self.latest = NO_POINT
         self.sent = self.seen = self.evaluated = 0
@@ -118,18 +119,18 @@ INSIDE = _module("canvas", "inside")
 
 
 class Chart(anywidget.AnyWidget):
-    """Curves over solver time, which take rows from any thread.
+    """A chart of curves over solver time; it accepts rows from any thread.
 
     New points go to all pages, in binary and with their position, so that none is drawn
-    twice. A page that is opened later requests all of them. What a page or `clear` has
-    removed can be brought back, the latest first.
+    twice. A page that is opened later requests all points. Curves that a page or
+    `clear` has removed can be brought back, the latest first.
 
     Parameters
     ----------
     pending : function that returns a line about changes that have no effect yet; it is
         called before every message
     release : function that releases the run whose curve a page has removed
-    ask : function of a page's message, called for every message; it handles the buttons
+    ask : function that is called with every message of a page; it handles the buttons
         and the saving of runs
     """
 
@@ -143,7 +144,7 @@ class Chart(anywidget.AnyWidget):
     ):
         super().__init__()
         self.curves: list[Curve] = []
-        self.unanswered = 0  # pings since a page has answered
+        self.unanswered = 0  # pings since a page last answered
         self._pending, self._release = pending, release
         self._ask = ask
         self._gone: list[list[Curve]] = []  # curves that undo brings back
@@ -185,7 +186,7 @@ class Chart(anywidget.AnyWidget):
                 self._timer.start()
 
     def clear(self) -> None:
-        """Remove all curves and texts."""
+        """Remove all curves, the error and the note."""
         with self._lock:
             self._gone += [self.curves] if self.curves else []
             self.curves = []

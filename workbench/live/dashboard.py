@@ -1,4 +1,8 @@
-"""The controls of the live view; new values take effect at the next run or step."""
+"""The controls of the live view.
+
+New data, solvers and parameters take effect at the next run or step, a new pace at
+once.
+"""
 
 import asyncio
 import re
@@ -24,11 +28,11 @@ from workbench.runs.run import resolve
 BUDGETS_S = (1.0, 2.0, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 600.0, 3600.0)
 FULL = "full"
 SPEEDS = (1.0, 3.0, 10.0, FULL)  # rounds per second
-# Solvers whose objectives are one function of the problem and of shared parameters
-# have one of these beginnings. Any other solver's objective is its own.
+# Solvers whose names begin alike, as matched here, have the same objective, a function
+# of the problem and of shared parameters. Any other solver has its own objective.
 SAME = re.compile("mrc_|svm_|ww_|cuts_|ls_(?=generalized|accelerated)")
 PING_S = 4.0  # seconds between two checks that a page is open
-MAX_UNANSWERED = 8  # then the run pauses
+MAX_UNANSWERED = 8  # checks without an answer, after which the run pauses
 TIME_FRACTION = 0.01  # fraction of wall time for portraits
 MIN_PAUSE_S = 0.1  # seconds between two portraits
 GREY = "#909090"
@@ -53,7 +57,7 @@ class Dashboard(widgets.VBox):
         names = [problem.name] if isinstance(problem, Problem) else [*problem]
         self._suited = problem if isinstance(problem, Mapping) else {}
         suited = [*self._suited.values()] or [{}]
-        # Those of the other data sets are made to refuse values that are out of range.
+        # Sliders for the other data sets are made only to refuse values out of range.
         self.sliders, *_ = [Sliders(solvers, {**parameters, **own}) for own in suited]
         self.data = widgets.Dropdown(options=names, description="data")
         self.data.tooltip = "Rows to train on; test rows serve for evaluation only."
@@ -64,7 +68,7 @@ class Dashboard(widgets.VBox):
             "seconds", BUDGETS_S, seconds, "limit of each run; only solver time counts"
         )
         self.speed = control_for(
-            "rounds/s", SPEEDS, FULL, "slow, to watch and evaluate each round"
+            "rounds/s", SPEEDS, FULL, "slow rates let you watch and evaluate each round"
         )
         self.watched = widgets.Dropdown(description="inside of")
         self.watched.tooltip = "The solver whose state is drawn below the chart."
@@ -121,8 +125,8 @@ class Dashboard(widgets.VBox):
     def run(self) -> None:
         """Start or resume.
 
-        If controls have changed, or all runs have ended, each run branches or starts
-        again.
+        A run branches or starts again if its data or parameters have changed. If all
+        runs have ended, they start again.
         """
         self._ask()
         self.player.run(self._arrange)
@@ -202,8 +206,8 @@ class Dashboard(widgets.VBox):
     def _lane(
         self, lanes: list[Lane], solver: str, values: Record, problem: Problem
     ) -> Lane:
-        """Return the lane if it can go on unchanged, else a branch of it or a new
-        one."""
+        """Return the solver's lane if it can go on unchanged, else a branch of it or a
+        new lane."""
         for lane in lanes:
             if lane.solver != solver or lane.problem is not problem or lane.error:
                 continue
@@ -289,7 +293,7 @@ class Dashboard(widgets.VBox):
             self._show(lanes[-1])
 
     def _show(self, lane: Lane) -> None:
-        """Show the inside of a run, unless its state failed within a round."""
+        """Show the inside of a run, unless it has no state yet or has failed."""
         if lane.state is None or lane.error:
             return
         title = f"{SOLVERS[lane.solver].label}, {lane.problem.name}"
@@ -357,7 +361,7 @@ def _in_one_line(error: Exception | None) -> str:
 def legend(
     solver: str, parameters: Values, data: str, since: int | None = None
 ) -> tuple[str, str, list[str]]:
-    """Return a run's name, colour and settings.
+    """Return a run's label, colour and settings.
 
     The settings are its data, the parameters that are not at their defaults, and the
     round that it branched from.

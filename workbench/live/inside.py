@@ -20,9 +20,9 @@ from workbench.sampled_cuts.state import CutState
 from workbench.weston_watkins.dual import WWState
 from workbench.weston_watkins.walrus import sweep
 
-# The smallest mass of a row that is drawn, since averages leave tiny masses.
+# The smallest mass of a row that is drawn; averages leave tiny masses.
 MIN_MASS = 1e-9
-MAX_BREAKPOINTS = 200  # drawn in one F
+MAX_BREAKPOINTS = 200  # breakpoints drawn of one F
 MAX_ENTRIES = 2**22  # largest number of weights in a picture
 
 Pictures = list[draw.Picture]
@@ -35,7 +35,7 @@ def portrait(state: State, problem: Problem) -> Pictures:
     """Return the pictures of a state, by the function below for its type.
 
     A state of another type has decisions and, if there are any, weights ``W``, (d, k)
-    or (k, d).
+    or (k, d), unless they are more than :data:`MAX_ENTRIES`.
     """
     pictures = draw.decisions(state, problem)
     W = getattr(state, "W", None)
@@ -75,11 +75,12 @@ def minimax(state: Minimax, problem: Problem) -> Pictures:
 
 @portrait.register
 def weston_watkins(state: WWState, problem: Problem) -> Pictures:
-    """Return the subproblem of the row with most of the gap, all parts of the gap, and
-    weights.
+    """Return the subproblem of the row with the largest part of the gap, the parts of
+    the gap, weights and decisions.
 
-    A row's part is ``sum_j (C max(0, z_j) - b_j z_j)`` over the wrong classes j. A
-    visit of it sets ``b = clip(v - root, 0, C)`` with the root of F, and v as in
+    At most :data:`workbench.live.pictures.MAX_ROWS` rows are considered. A row's part
+    is ``sum_j (C max(0, z_j) - b_j z_j)`` over the wrong classes j. A visit of the row
+    sets ``b = clip(v - root, 0, C)`` with the root of F, and v as in
     Proposition 3.5. Here C is that of the current problem, which is smaller than the
     parameter C while a continuation lasts.
     """
@@ -135,7 +136,7 @@ def memoir(state: Memoir, problem: Problem) -> Pictures:
 
 @portrait.register
 def sampled_cuts(state: CutState, problem: Problem) -> Pictures:
-    """Return decisions, the multipliers of the cuts, and the rows of largest weight."""
+    """Return decisions, multipliers of the cuts, and weights of rows or landmarks."""
     rows, A = state.expansion()
     sizes = np.linalg.norm(A, axis=1)
     if len(state.landmarks):

@@ -31,15 +31,15 @@ from workbench.core.stream import (
 from workbench.core.trace import Trace
 from workbench.runs.run import header, resolve, warm
 
-# Certified gap at which a run ends, relative to an upper bound above 1.
+# Certified gap at which a run ends, relative to the larger of 1 and |upper bound|.
 TOLERANCE = 1e-9
 RECENT = 1000  # latest rows, all of them kept; older rows are thinned
-# Fraction of the wall time for evaluation, and the same for copies of states.
+# Fraction of the wall time for evaluation, and again for copies of states.
 TIME_FRACTION = 0.005
 MIN_PAUSE_S = 0.05  # seconds between two evaluations, or two states
 # Seconds of evaluation that no pause follows: errors fall fastest at the beginning.
 FREE_S = 0.3
-# Rounds that are evaluated whatever it takes, as errors fall on a logarithmic scale.
+# Rounds that are always evaluated, since errors fall on a logarithmic scale.
 doubled = geometric(2)
 MEMORY = 2**28  # bytes of states kept on the way
 
@@ -90,7 +90,7 @@ class Lane:
     problem : Problem
     parameters : the solver's keyword parameters; the others keep their defaults
     measure : function that evaluates a state; it is called as often as a small fraction
-        of the time allows, and at rounds 2, 4, 8, ... in any case. Its time does not
+        of the time allows, and always at rounds 0, 1, 2, 4, 8, ... Its time does not
         count
 
     Attributes
@@ -106,7 +106,7 @@ class Lane:
     Raises
     ------
     ValueError
-        If the name is not that of a solver, or the solver does not declare a parameter.
+        If the solver is unknown, or does not declare a parameter.
     """
 
     def __init__(
@@ -145,8 +145,8 @@ class Lane:
 
     @property
     def code(self) -> str:
-        """An expression that repeats this lane's rounds and those before it branched
-        off; ``until(lane, round)`` plays a lane on until that round."""
+        """An expression that repeats all rounds of this lane, from the first one before
+        any branch; ``until(lane, round)`` plays a lane on until that round."""
         return f"until({self._origin}, {self.last['round']})"
 
     @property
@@ -156,14 +156,13 @@ class Lane:
 
     @property
     def seconds(self) -> float:
-        """Solver seconds so far."""
+        """Wall seconds of the solver so far."""
         return self.last.get("seconds", 0.0)
 
     def advance(self, wait: bool = False) -> Row | None:
         """Go on by one round and return its row; None if the run has come to its end.
 
-        With `wait` the row is evaluated and the state kept, however long that takes:
-        the next round can wait.
+        With `wait` the row is evaluated and the state kept, however long that takes.
         """
         if wait:
             self._evaluating.now()
@@ -176,9 +175,9 @@ class Lane:
     ) -> list[Row]:
         """Go on for `seconds` of wall time, at least one round; return the rows.
 
-        Playing ends early if `go` returns False, or with the first row beyond a
-        `budget` of solver seconds. An exception of the solver ends the run and is kept
-        as ``error``.
+        Playing ends early if `go` returns False, or with the first row that reaches a
+        `budget` of wall seconds of the solver. An exception of the solver ends the run
+        and is kept as ``error``.
         """
         rows: list[Row] = []
         end = perf_counter() + seconds
@@ -252,7 +251,9 @@ class Lane:
     def branch(self, parameters: Values) -> Lane:
         """Return a lane at the same iterate, with other values of ``live`` parameters.
 
-        If the solver refuses a value, its error is raised.
+        Parameters that are not given get the solver's defaults, so include all values
+        of this lane that differ from them. If the solver refuses a value, its error is
+        raised.
         """
         lane = Lane(self.solver, self.problem, parameters, self.measure)
         lane.since = self.state.round
@@ -291,7 +292,7 @@ class Lane:
 
 
 def closed(row: Row) -> str | None:
-    """Stop if the bounds, of a solver that has them, are equal up to rounding."""
+    """Stop if a solver has bounds and they are equal up to rounding."""
     if "gap" in row and row["gap"] <= TOLERANCE * max(1.0, abs(row["upper"])):
         return "the bounds agree"
     return None

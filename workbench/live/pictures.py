@@ -19,12 +19,12 @@ from workbench.core.problem import Matrix, Problem
 from workbench.core.stream import State
 
 MAX_ROWS = 500  # rows that are scored for a picture
-MAX_POINTS = 400  # drawn in a plane
+MAX_POINTS = 400  # points drawn in a plane
 MAX_MARKED = 100  # points of a plane that stand out
 SIDE = 60  # cells on each side of a plane
-MAX_BARS = 40  # in one picture, and classes or features of a matrix
-BINS = 20  # in a histogram, at most
-# Sides in pixels of rows that are taken for square images.
+MAX_BARS = 40  # bars in one picture, and classes or features of a matrix
+BINS = 20  # bins of a histogram; one more if the ends are rounded outwards
+# The least and largest side, in pixels, of rows that are taken for square images.
 MIN_SIDE = 3
 MAX_SIDE = 64
 # Fraction of the weights below the darkest shade, so that a few large ones hide no
@@ -131,10 +131,10 @@ def scored(state: State, problem: Problem) -> Scored:
 
 
 def confusion(rows: Scored, k: int) -> Image:
-    """Return how often each class was predicted as each, for the most frequent classes.
+    """Return the numbers of rows by true and predicted class.
 
-    The shades end at twice the most frequent mistake, to show mistakes next to the
-    diagonal.
+    Of many classes the most frequent are shown. The shades end at twice the most
+    frequent mistake or before, to show mistakes next to the diagonal.
     """
     y, scores, which = rows
     predicted = np.argmax(scores, axis=1)
@@ -196,11 +196,11 @@ def plane(
 
 
 def weights(W: Matrix, title: str) -> Image:
-    """Return (d, k) `W` as one small image per class or, if d is not a square, one row
-    per class.
+    """Return (d, k) `W` as one small square image per class, or as one row per class.
 
-    Of many classes the first are shown. Of many features the image of one row per class
-    shows those with the largest weights.
+    Images are square if d is a square number, with a side from :data:`MIN_SIDE` to
+    :data:`MAX_SIDE`. Of many classes the first are shown. If classes are rows, only the
+    :data:`MAX_BARS` features with the largest weights are shown.
     """
     d, k = W.shape
     if k > MAX_BARS:
@@ -223,7 +223,7 @@ def weights(W: Matrix, title: str) -> Image:
 
 
 def _largest(values: Array) -> Array:
-    """Return the places of the :data:`MAX_BARS` largest values, in ascending order."""
+    """Return the indices of the :data:`MAX_BARS` largest values, in ascending order."""
     return np.sort(np.argsort(-values, kind="stable")[:MAX_BARS])
 
 
@@ -240,10 +240,10 @@ def _mosaic(rows: Array) -> Array:
 
 
 def histogram(title: str, values: Array, what: str) -> Bars:
-    """Return how many `values` lie in each of at most :data:`BINS` intervals.
+    """Return how many `values` lie in each of at most :data:`BINS` + 1 intervals.
 
-    `what` is the title of their axis. 0 is a border. Bars are named by their lower
-    ends; those of negative values are marked.
+    `what` is the title of their axis. 0 is a border between intervals. Bars are named
+    by their lower ends; bars of negative values are marked.
     """
     values = finite(values).astype(float)
     ticks = MaxNLocator(BINS, steps=[1, 2, 5, 10])
@@ -279,7 +279,7 @@ def evenly(n: int, limit: int) -> Array:
 
 
 def some(shown: Array, n: int, what: str) -> str:
-    """Say how many of `n` are shown, such as "500 of 3,000 test rows"."""
+    """Return a text on how many of `n` are shown, such as "500 of 3,000 test rows"."""
     return f"{len(shown)} of {n:,} {what}" if len(shown) < n else f"{n:,} {what}"
 
 

@@ -21,12 +21,12 @@ class Player:
 
     The thread runs while rounds are requested: any number of them after `run`, one per
     lane after `step`. Nothing interrupts a round: a request that comes during a round
-    is carried out at its end. A lane that fails ends, and the others go on. All methods
-    return immediately and may be called from any thread.
+    is carried out at the end of the round. A lane that fails ends, and the others go
+    on. All methods return immediately and may be called from any thread.
 
     If several ``arrange`` functions are given before one is called, only the last one
-    is called. So each must make all changes that were requested, and not only the
-    latest.
+    is called. So each function must make all requested changes, not only the latest
+    one.
 
     Parameters
     ----------
@@ -42,7 +42,7 @@ class Player:
     error : the exception that kept lanes from being made, or else the latest one of a
         lane, or None
     lanes : the lanes that `run` resumes
-    budget : the solver seconds that a lane may take
+    budget : the wall seconds that the solver of a lane may take
     pause_between : seconds to wait after every round, so that it can be watched
     """
 
@@ -67,7 +67,7 @@ class Player:
         self._ask(arrange, 1)
 
     def back(self) -> None:
-        """Take each lane back by one round, then pause."""
+        """Take each lane back by one row, then pause."""
         if self.lanes:
             self._ask(None, -1)
 

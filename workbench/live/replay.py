@@ -69,8 +69,8 @@ class Replay:
     Raises
     ------
     ValueError
-        If a trace has no rows, has seconds that do not ascend, or is of an unknown
-        solver.
+        If a trace has no rows, its seconds decrease or are not finite, or its solver is
+        unknown.
     """
 
     def __init__(self, *recordings: Recording | Trace):
@@ -107,7 +107,8 @@ def record(
     Raises
     ------
     ValueError
-        As for :func:`workbench.runs.run.resolve`; errors of the solver are raised, too.
+        As for :func:`workbench.runs.run.resolve`. Errors of the solver and of the
+        evaluation are raised, too.
     """
     measure = nothing if problem.X_test is None else held_out(problem)
     lane = Lane(solver, problem, parameters or {}, measure)
@@ -164,7 +165,7 @@ def _run(number: int, recording: Recording | Trace) -> Record:
             raise ValueError(f"replay: run {number}, of {solver}, has no rows")
         if not np.isfinite(seconds).all() or (np.diff(seconds, prepend=0.0) < 0).any():
             raise ValueError(
-                f"replay: run {number}, of {solver}, needs rows of ascending seconds"
+                f"replay: run {number}, of {solver}, has falling or infinite seconds"
             )
         data = trace.header["problem"]["name"]
         words = legend(solver, trace.header["parameters"], data)

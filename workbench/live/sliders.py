@@ -18,7 +18,7 @@ from workbench.runs.run import resolve
 
 
 def series(first: int, last: int, *digits: int) -> list[float]:
-    """Return these digits times each power of ten from `first` to before `last`."""
+    """Return these digits times ten to each power from `first` to `last` - 1."""
     return [float(f"{m}e{e}") for e in range(first, last) for m in digits]
 
 
@@ -47,7 +47,9 @@ DEFAULT = "default"
 
 
 class Sliders:
-    """One control per parameter, or per solver and parameter if their defaults differ.
+    """One control per parameter, or one per solver if the solvers' defaults differ.
+
+    A parameter with an initial value always has one control.
 
     Parameters
     ----------
@@ -62,8 +64,8 @@ class Sliders:
     Raises
     ------
     ValueError
-        If a start is for a parameter that no solver or no slider has, or a solver
-        refuses its value.
+        If an initial value is for a parameter that no solver or no slider has, or a
+        solver refuses it.
     """
 
     def __init__(self, solvers: Sequence[str], starts: Values):
@@ -124,14 +126,14 @@ class Sliders:
 def _check_starts(starts: Values, defaults: dict[str, Record]) -> None:
     """Refuse initial values of parameters without a slider.
 
-    Each solver with such parameters begins to solve a tiny problem, and so refuses
-    values outside their range.
+    Each solver that has some of the given parameters begins to solve a tiny problem,
+    and so refuses values out of range.
     """
     for name in starts:
         declared = any(name in values for values in defaults.values())
         if name not in SLIDERS or not declared:
             raise ValueError(
-                f"parameters: {', '.join(defaults)}: no slider is called {name!r}"
+                f"parameters: no slider is called {name!r} for {', '.join(defaults)}"
             )
     for solver, values in defaults.items():
         given = {name: starts[name] for name in values if name in starts}
@@ -144,13 +146,14 @@ def _check_starts(starts: Values, defaults: dict[str, Record]) -> None:
 
 
 class Knob(anywidget.AnyWidget):
-    """A slider over some values, with a field to type any other number in.
+    """A slider over some values, with a field for any other number.
 
     Attributes
     ----------
     description : the name
     options : the numbers in ascending order, and possibly words
-    value : one of the options, or another number, which is converted to their type
+    value : one of the options, or another number; it becomes a float if any option is
+        a float, otherwise an int
     tooltip : the help text, in one line
     """
 
