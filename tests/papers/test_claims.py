@@ -244,7 +244,7 @@ def test_decide_makes_what_fits_once_and_judges_again(tmp_path, board, monkeypat
         assert deciding.decide(claims, 0.75, say=said.append) == []
         assert made == [("a", "decide")]
         assert said == [
-            "z: not run, takes 30 min and 15 are left",
+            "z: not run; takes 30 min, 15 min are left",
             "c: holds; As claimed: first: 0.5; second: 0.5",
             "c, the same notebook: holds; As claimed: first: 0.5; second: 0.5",
             "d: holds; As claimed: first: 0.5; second: 0.5",

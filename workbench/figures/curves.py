@@ -6,13 +6,13 @@ import numpy as np
 
 from workbench.core.kinds import Array
 
-POINTS = 400  # largest number of points of a drawn curve; more are not visible
+POINTS = 400  # geometric points of a long curve; more would not be visible
 
 
 def on_grid(
     curves: Sequence[tuple[Array, Array]],
 ) -> tuple[Array, Array]:
-    """Evaluate step functions on one grid, which begins once all have begun.
+    """Evaluate step functions on one grid, which begins once all curves have begun.
 
     Parameters
     ----------
@@ -22,10 +22,11 @@ def on_grid(
     Returns
     -------
     grid : array
-        All steps of the curves up to the last one, or :data:`POINTS` geometric points
-        if there are more steps.
+        All steps of the curves from there on, each with a point just before it. If
+        these are more than :data:`POINTS`, that many geometric points, and both ends.
     values : (curves, len(grid)) array
-        After its end, a curve keeps its last value.
+        A row for each curve that is not empty. After its end, a curve keeps its last
+        value.
     """
     curves = [(x, y) for x, y in curves if len(x)]
     if not curves:

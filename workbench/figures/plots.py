@@ -44,8 +44,8 @@ def convergence(
     """Draw the median curve and the quartile band of each label over its repetitions.
 
     A run is a step function: it keeps the value of a row until the next row, and the
-    value of its last row forever. A marker is at the end of the last run of a label; it
-    is hollow if the clock ended one of the runs.
+    value of its last row forever. A label has a marker at the end of its longest run;
+    it is hollow if the clock ended one of the runs.
 
     Parameters
     ----------
@@ -54,11 +54,13 @@ def convergence(
         also shows 0.
     y : str or function
         A column of the rows, or ``y(trace) -> array`` with one value per row. The axis
-        is logarithmic. NaN values, of rows that were not evaluated, are skipped.
+        is logarithmic. Values that are not finite, such as NaN if a row was not
+        evaluated, are skipped.
     floor : float
         The smallest value that is drawn, since a logarithmic axis has no 0.
     ylabel : str, optional
-        The label of the axis (default: the label of the column).
+        The label of the axis (default: the label of the column; none for a
+        function).
     """
     for position, (label, traces) in enumerate(runs.items()):
         grid, values = on_grid([_curve(trace, x, y) for trace in traces])
@@ -81,8 +83,9 @@ def certified_band(
 ) -> None:
     """Fill the band between the best lower and the best upper bound so far.
 
-    The bounds are medians over the runs. The minimax risk, or another quantity that
-    they enclose, certainly lies in the band.
+    The bounds are medians over the runs. If all runs solve the same problem, the
+    minimax risk, or another quantity that the bounds enclose, certainly lies in the
+    band.
     """
     name, colour, marker = look(label)
 
@@ -167,7 +170,8 @@ def two_digits(value: float) -> str:
 def clock_label(x: str, groups: Iterable[Sequence[Trace]]) -> str:
     """Return the label of an axis of ``seconds``, ``cpu`` or ``round``.
 
-    The label ends with ``approximate`` if a run was not measured in timing mode.
+    A label of seconds ends with ``approximate`` if a run was not measured in timing
+    mode.
     """
     label = LABELS.get(x, x)
     exact = x == "round" or all(t.header.get("timed") for runs in groups for t in runs)

@@ -14,7 +14,7 @@ from workbench.core.trace import Trace, encode
 from workbench.runs.notebooks import PROFILES, Notebook
 from workbench.runs.run import machine, threads, versions
 
-# A machine is busy if its load average exceeds our own threads by at least this.
+# A machine is busy if its load average exceeds the number of our threads by this much.
 MAX_OTHER_LOAD = 0.5
 # A machine is busy if the ratio of wall to CPU seconds is above this.
 MAX_WALL_OVER_CPU = 1.2
@@ -31,13 +31,14 @@ def made_by(traces: list[Trace]) -> Record:
     Returns
     -------
     record : dict
-        ``timed`` is whether the seconds are timings, and ``not_timed`` the reason if
-        they are not. ``machine`` is that of the first run, with the names of all
-        processors in ``cpu``, joined by "and". ``load`` is the largest load average at
-        the start or the end of a run. ``wall_over_cpu`` is near 1 on an idle machine
-        with one thread. ``jobs`` is the number of notebooks that ran in parallel.
-        ``traces`` has the settings of the runs. ``versions`` and ``commit`` belong to
-        the drawing, and ``commits_of_runs`` to the runs.
+        ``timed`` is whether the seconds are timings, None without runs, and
+        ``not_timed`` is the reason if they are not. ``machine`` describes the machine
+        of the first run, with the names of all processors in ``cpu``, joined by "and".
+        ``load`` is the largest load average at the start or the end of a run, without
+        the load of untimed notebooks on other cores. ``wall_over_cpu`` is near 1 on an
+        idle machine with one thread. ``jobs`` is the number of notebooks that ran in
+        parallel. ``traces`` has the settings of the runs. ``versions`` and ``commit``
+        belong to the drawing, and ``commits_of_runs`` to the runs.
     """
     headers = [trace.header for trace in traces]
     wall = sum(trace.last.get("seconds", 0.0) for trace in traces)
@@ -70,9 +71,10 @@ def made_by(traces: list[Trace]) -> Record:
 def why_not_timed(made: Values) -> str:
     """Return why the seconds of a figure are not timings; empty if they are.
 
-    They are timings if every run was in timing mode, no other notebook ran, the load
-    average of each run was below its threads plus :data:`MAX_OTHER_LOAD`, and wall time
-    was at most :data:`MAX_WALL_OVER_CPU` times CPU time.
+    They are timings if every run was in timing mode, no other notebook ran at the same
+    time, the largest load average was below the largest number of threads plus
+    :data:`MAX_OTHER_LOAD`, and the wall time of all runs was at most
+    :data:`MAX_WALL_OVER_CPU` times their CPU time.
     """
     if made["jobs"] > 1:
         return f"{made['jobs']} notebooks ran side by side"
@@ -186,7 +188,7 @@ def _summary(trace: Trace) -> Record:
 
 
 def _load(header: Values) -> float | None:
-    """Return the larger load average of start and end, or None if both are unknown.
+    """Return the larger load average of start and end, or None if it is 0 or unknown.
 
     The load that untimed notebooks on other cores may have caused is subtracted.
     """

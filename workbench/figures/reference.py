@@ -61,8 +61,8 @@ def measured(
         The name of the data set in the paper. A row on other ``data`` (a stand-in or a
         part) has the name of these data instead.
     values : sequence of float
-        The values of the runs; empty if no run finished. The spread is their standard
-        deviation.
+        The values of the runs; empty if no run finished. The spread is their sample
+        standard deviation, or None if there are fewer than two.
     more
         Further columns: ``setting``; ``data``, the data set that was run on; ``timed``;
         ``cut``, the number of runs that the clock ended; ``reason``, why our number may

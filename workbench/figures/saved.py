@@ -63,7 +63,8 @@ class Figures:
     """The figures of a notebook; each picture is saved with a record of its making.
 
     Creating an instance sets matplotlib to the house style. Pictures are png files; the
-    profile ``paper`` and the style of a paper also write svg and pdf files.
+    profile ``paper``, the style of a paper and the folder ``figures/`` also get svg and
+    pdf files.
 
     Parameters
     ----------
@@ -76,17 +77,23 @@ class Figures:
         ``WORKBENCH_FIGURES``, which `workbench figures` sets, or ``by_hand/`` in the
         runs' folder for a notebook that is run by hand.
     notebooks : path
-        The folder of the notebook file, which may also be in the current folder.
+        The folder of the notebook file, which may also be in the current folder
+        (default: ``notebooks/figures`` of the checkout).
 
     Attributes
     ----------
     measured : list of Trace
         The traces of :meth:`kept` functions, to which a notebook adds traces of a sweep
-        that no figure shows. The profile ``paper`` writes them, and the traces of the
-        figures, to ``results/``.
+        that no figure shows. For figures in ``figures/``, they and the traces of the
+        figures are written to ``results/``.
     timed : bool
         Whether the seconds of the notebook's own runs are timings: its parameter
         ``timing`` is true, and no other notebook runs at the same time.
+
+    Raises
+    ------
+    ValueError
+        If a parameter of the notebook is not in `namespace`, or is refused.
     """
 
     def __init__(
@@ -145,8 +152,8 @@ class Figures:
         seed : int, optional
             The seed that distinguishes this run from its repetitions, for the record.
         ends : bool
-            Whether only the first and the last row are kept, for a figure of where runs
-            end.
+            Whether only the first and the last row are kept, for a figure of the ends
+            of runs (default: False).
         options
             The other arguments of :func:`workbench.runs.run.run`, such as
             ``parameters``.
@@ -330,7 +337,7 @@ class Figures:
         return self.folder.parent.name == "figures"
 
     def _keep(self, traces: list[Trace]) -> None:
-        """Write the traces of the profile paper to results/, unless they come from
+        """Write the traces of figures in figures/ to results/, unless they come from
         there."""
         if not self._is_kept() or recalled() is not None:
             return
@@ -352,7 +359,8 @@ def _whole(path: Path) -> Trace | None:
 
 
 def _lines(caption: str, end: str, width: float) -> list[str]:
-    """Return lines of the first sentences that fit below a figure, and `end`."""
+    """Return lines with the first sentences that fit below a figure, at least one, and
+    `end`."""
     sentences = SENTENCES.split(caption)
     for kept in range(len(sentences), 0, -1):
         text = " ".join([*sentences[:kept], end])

@@ -69,7 +69,8 @@ def look(label: str, position: int = 0) -> Look:
 
 
 def data_name(problem: Problem) -> str:
-    """Return the name of the data without sizes, with ``synthetic`` if they are."""
+    """Return the name of the data without sizes and ``standardised``; add ``synthetic``
+    if the data are."""
     name = re.sub(r" \d+x\d+x\d+|, standardised", "", problem.name)
     return name + ", synthetic" * (problem.synthetic and "synthetic" not in name)
 
@@ -83,7 +84,11 @@ def title(problem: Problem, between: str = "\n", sizes: str = "ndk") -> str:
 def small_plots(
     number: int, columns: int = 3, height: float = 2.3, above: float = 1.0, **how
 ) -> tuple[Figure, Array]:
-    """Return a figure of `number` plots, each `height` inches high, and its axes."""
+    """Return a figure of `number` plots, and its (rows, columns) axes.
+
+    Each plot is `height` inches high, with `above` inches of space above all of them.
+    Further options are those of ``plt.subplots``.
+    """
     columns = min(columns, number)
     rows = -(-number // columns)
     size = 7.2, above + height * rows
@@ -96,7 +101,7 @@ def small_plots(
 def plain_log(axis: Axis, *subs: float) -> None:
     """Number a logarithmic axis in plain decimals.
 
-    Each decade has these numbers (default: 1, and more if the axis is short).
+    Each decade has the numbers `subs` (default: 1, and more if the axis is short).
     """
     low, high = axis.get_view_interval()
     if not subs:
@@ -120,7 +125,7 @@ def legend(figure: Figure, columns: int = 4) -> None:
 
 
 def hide_minor_ticks(figure: Figure) -> list[tuple[Axis, Locator]]:
-    """Remove the minor ticks of logarithmic axes, and return their locators.
+    """Remove the minor ticks of logarithmic axes; return these axes and their locators.
 
     Axes whose minor ticks have numbers keep them.
     """

@@ -25,7 +25,7 @@ from workbench.figures.report.law import VERDICTS, Cell, cells, verdict
 from workbench.runs.mill import PRINTED, decided_folder
 from workbench.runs.notebooks import CHECKOUT
 
-FEW = 4  # cells of a place that a sentence names one by one
+FEW = 4  # a sentence names at most this many cells of a place one by one
 ALONE = 2.0  # load average of a machine on which a process ran alone
 PLACES = {
     "inside": "as claimed",
@@ -59,7 +59,7 @@ class Claim(NamedTuple):
         Reasons and remarks, with numbers that are computed now.
     decide, minutes : str, float
         The notebook whose profile ``decide`` runs what is missing, and how long that
-        takes on a core of our machine; empty if nothing here does.
+        takes on a core of our machine; empty and 0 if no notebook does.
     machines : tuple of str
         Processors that the cells were measured on.
     date, commit : str
@@ -156,7 +156,7 @@ def _json(path: Path) -> dict:
 
 @cache
 def _base(folder: Path) -> sqlite3.Connection:
-    """Return the data base of a folder."""
+    """Return the database of a folder."""
     base = sqlite3.connect(":memory:")
     base.create_aggregate("median", 1, Median)
     base.create_aggregate("slope", 2, Slope)
@@ -165,15 +165,14 @@ def _base(folder: Path) -> sqlite3.Connection:
 
 @cache
 def _load(folder: Path, name: str) -> None:
-    """Read a table into a folder's data base, once: its own, or the checkout's if the
+    """Read a table into a folder's database, once: its own, or the checkout's if the
     name ends with ``!``."""
     place = CHECKOUT if name.endswith("!") else folder
     _table(_file(place, name.rstrip("!"))).to_sql(name, _base(folder), index=False)
 
 
 def _fill(folder: Path, name: str) -> None:
-    """Stand in for a table that a folder lacks: with the checkout's columns, and no
-    rows."""
+    """Add a table that a folder lacks, with the checkout's columns and no rows."""
     empty = _table(_file(CHECKOUT, name))[:0]
     empty.to_sql(name, _base(folder), index=False, if_exists="replace")
 
@@ -191,10 +190,10 @@ def _query(folder: Path, sql: str, tables: Iterable[str]) -> list[dict]:
 
 
 def _made(folder: Path, table: str) -> list[dict]:
-    """Return who measured a table: the sidecars of its notebook, or for a table of a
-    benchmark the machine and commit of its runs.
+    """Return how a table was measured: the sidecars of its notebook, or for a table of
+    a benchmark the machine and commit of its runs.
 
-    The list is empty if the table names neither.
+    The list is empty for a benchmark whose table does not name the machine.
     """
     if not table.endswith(".csv"):
         figures = folder / "figures" / table.split("/")[0]
@@ -266,8 +265,8 @@ def _claim(entry: dict) -> Claim:
 
 
 def _machines(made: list[dict], timed: bool) -> tuple[str, ...]:
-    """Return the processors behind some figures, and of times whether they ran
-    alone."""
+    """Return the processors behind some figures, and for times whether the runs had
+    them alone."""
     found = {
         cpu.replace("(R)", "") + " (not alone)" * (timed and not sidecar["timed"])
         for sidecar in made
@@ -284,7 +283,7 @@ def _decided(same: list[Cell]) -> list[Cell]:
 
 
 def _plain(value: object) -> object:
-    """Return lists and dictionaries as texts, which a data base can hold."""
+    """Return lists and dictionaries as texts, which a database can hold."""
     return json.dumps(value) if isinstance(value, (list, dict)) else value
 
 

@@ -24,7 +24,7 @@ FACTORS = (
     "speed-up",
     "condition number",
 )
-# The margins of these are differences; others have a unit of the last printed digit.
+# Margins that are differences, as fractions; others are one unit of the last digit.
 MARGINS = {
     "classification error": 0.005,
     "accuracy": 0.005,
@@ -92,9 +92,9 @@ def compare(
     -----
     This is a test of equivalence at a level of 5 %. The two agree if the 90 % interval
     of our mean, mean ± t s / √runs, lies within a margin of the printed number, and
-    differ if it lies outside. The margin of times and counts is a factor of
-    :data:`FACTOR`; other margins are in :data:`MARGINS`, or one unit of the last
-    printed digit.
+    differ if it lies outside. The margin of quantities in :data:`FACTORS`, unless they
+    are in %, is a factor of :data:`FACTOR`; other margins are in :data:`MARGINS`, or
+    one unit of the last printed digit, at most 1.
     """
     ours = ours.in_unit(paper.unit)
     if ours is None:

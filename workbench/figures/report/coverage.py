@@ -1,8 +1,8 @@
 """The parts of the five papers that are implemented, shown, measured and judged here.
 
-data/reference/coverage.csv names for each item of a paper (a theorem, an algorithm, a
-table) only where something is: its solvers, functions or tests, its notebooks, the data
-that the paper uses, and the board's claims. The marks are computed. A part that does
+data/reference/coverage.csv only has pointers for each item of a paper (a theorem, an
+algorithm, a table): its solvers, functions or tests, its notebooks, the data that the
+paper uses, and the board's claims. The marks are computed. A part that does
 not exist counts as missing, and ``-`` stands for a missing part of an item.
 """
 
@@ -29,9 +29,9 @@ class Item(NamedTuple):
     Attributes
     ----------
     paper, item, why : str
-        The paper's key, the item, and what is not there, in few words.
+        The paper's key, the item, and what is missing, in a few words.
     parts : dict
-        For each of :data:`COLUMNS` the item's parts, and whether each is there.
+        For each of :data:`COLUMNS` the item's parts, and whether each exists.
     """
 
     paper: str
@@ -41,13 +41,13 @@ class Item(NamedTuple):
 
     @property
     def marks(self) -> dict[str, str]:
-        """For each column ``yes`` if all parts are there, ``in part``, ``no``, or an
-        empty text if it does not apply."""
+        """For each column ``yes`` if all parts exist, ``in part``, ``no``, or an empty
+        text if the column does not apply."""
         return {column: mark(parts) for column, parts in self.parts.items()}
 
 
 def mark(parts: dict[str, bool]) -> str:
-    """Return the mark of some parts, each with whether it is there."""
+    """Return the mark of some parts, given whether each part exists."""
     if not parts:
         return ""
     there = parts.values()
@@ -56,7 +56,7 @@ def mark(parts: dict[str, bool]) -> str:
 
 @cache
 def read_coverage() -> tuple[Item, ...]:
-    """Return all items, with what there is now."""
+    """Return all items, checked against the checkout."""
     return tuple(_item(row) for row in listed("coverage"))
 
 

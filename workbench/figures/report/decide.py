@@ -1,4 +1,4 @@
-"""Run what the undecided claims lack.
+"""Make the runs that undecided claims lack.
 
 Each run is the profile ``decide`` of a figure notebook. Its results go to
 :func:`workbench.runs.mill.decided_folder`, a stopped run continues, and the claims are
@@ -23,7 +23,8 @@ def lacks(claim: Claim) -> str:
 def undecided(words: str) -> list[Claim]:
     """Return the claims that are not decided and have these words in their names.
 
-    Those that a run here would decide come first, in the order of claims.toml.
+    Claims that a run here would decide come first. Otherwise the order is that of
+    claims.toml.
 
     Raises
     ------
@@ -40,14 +41,14 @@ def undecided(words: str) -> list[Claim]:
 
 
 def decide(claims: Sequence[Claim], hours: float | None, *, say: Say) -> list[str]:
-    """Run the notebooks that would decide some claims, and say their verdicts.
+    """Run the notebooks that would decide some claims, and report the verdicts.
 
     Parameters
     ----------
     claims : sequence of Claim
         Claims that are not decided, the most important first.
     hours : float or None
-        A notebook is not begun if its time would not fit (default: all fit).
+        A notebook is not begun if its time would not fit; None if there is no limit.
     say : callable
         Receives a line for each notebook, and one for each claim at the end.
 
@@ -62,7 +63,7 @@ def decide(claims: Sequence[Claim], hours: float | None, *, say: Say) -> list[st
     for notebook in dict.fromkeys(claim.decide for claim in chosen):
         minutes = max(claim.minutes for claim in chosen if claim.decide == notebook)
         if minutes > left:
-            say(f"{notebook}: not run, takes {minutes:g} min and {left:.0f} are left")
+            say(f"{notebook}: not run; takes {minutes:g} min, {left:.0f} min are left")
             continue
         left -= minutes
         failed += make([notebook], "decide", say=say)

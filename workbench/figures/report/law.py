@@ -15,7 +15,7 @@ from scipy.stats import t as students_t
 
 from workbench.core.kinds import Array
 
-# In the order of the board; the last two are no decision.
+# In the order of the board; the last two are not decisions.
 VERDICTS = (
     "does not hold",
     "false as printed",
@@ -28,14 +28,15 @@ CONFIDENCE = 0.9  # level of a cell's interval
 NOISE = 1.25  # factor by which a time of one or two runs may be off
 NUMBER = r"-?[\d.]+(?:e-?\d+)?"
 RATIOS = re.compile("faster|comparable|.* times|factor in")
-LIMITS = re.compile("(below|above) [1-9]")  # of a ratio, if times are compared
+LIMITS = re.compile("(below|above) [1-9]")  # limits of ratios if times are compared
 
 
 class Cell(NamedTuple):
     """A part of a scope: its name, and its interval, which is infinite at an open end.
 
-    `place` is ``inside`` or ``outside`` the threshold, ``straddles``, or ``cut``, if a
-    run that the clock ended leaves it open.
+    `runs` is the number of measured values. `place` is ``inside`` or ``outside`` the
+    threshold, ``straddles``, or ``cut`` if a run that the clock ended or that has no
+    result leaves the cell open.
     """
 
     name: str
@@ -94,7 +95,7 @@ def threshold(words: str) -> tuple[float, float]:
             return -math.inf, -0.1
         case "not dominated":
             return 0.0, 0.0
-    raise ValueError(f"threshold: the law has no words {words!r}")
+    raise ValueError(f"threshold: the law has no words {words!r}; see LAW.md")
 
 
 def cells(rows: Iterable[Mapping], words: str, timed: bool) -> list[Cell]:
@@ -142,8 +143,9 @@ def _cell(name: str, rows: Sequence[Mapping], words: str, timed: bool) -> Cell:
 def interval(values: Array, *, ratio: bool, timed: bool) -> tuple[float, float]:
     """Return the interval of a cell's mean: Student's, of logarithms for ratios.
 
-    Fewer than three values have no spread of their own: ratios of times get a factor
-    of :data:`NOISE` either way, and other numbers count as exact.
+    Fewer than three values give no estimate of their spread. Their range is widened by
+    a factor of :data:`NOISE` either way for ratios of times, and kept for other
+    numbers. Three or more ratios that are not all positive get no logarithms.
     """
     low = values.min()
     high = values.max()

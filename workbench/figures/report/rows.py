@@ -40,8 +40,8 @@ LIMITS = {"mrc": "the paper's limits were 200,000 s and 180 GB"}
 STAND_IN = {"MRC-LP": "MRC interior point (ours)"}
 # Data that have the paper's name, and differ from the paper's.
 EDITIONS = {"news20": "the edition by date, with another split"}
-# Each distinct result in print has exactly one of these, except the last three. The
-# first four are measured on the paper's own data, and the last two not counted.
+# Each distinct result in print has exactly one of these, but none of the last three.
+# The first four are measured on the paper's own data, and the last two are not counted.
 STANDINGS = {
     "agrees": "the 90 % interval of our mean lies within the margin around the printed "
     "number",
@@ -75,7 +75,7 @@ class Measurement(NamedTuple):
     synthetic : whether those data were generated
     timed : whether its seconds were measured in timing mode
     machine : name of the processor
-    anchor : link to the figure that contains the number
+    anchor : name, in links, of the figure that contains the number
     rank : the measurement of largest rank is shown, if a cell has several
     command : command that measures this number again, and little else
     """
@@ -99,10 +99,10 @@ class Row(NamedTuple):
     names : names of the cell, by :data:`KEYS`
     paper : the paper's number
     note : the paper's note, or :data:`NOT_IN_PRINT`
-    ours : the measurement to show, or None
+    ours : the measurement to show, or None; always None for a reprint
     verdict : outcome of the comparison of the two numbers
     first : name of the table that printed the number before, empty if none did
-    tried : words on what was run to explain a difference, and what came out
+    tried : words on what was run to explain a difference, and on the result
     """
 
     names: dict[str, str]
@@ -183,7 +183,7 @@ class Row(NamedTuple):
         if "other data" in caveat or not ours.data:
             remarks.insert(0, f"our data: {ours.data or 'unknown'}")
         reason = text(ours.row.get("reason"))
-        # A difference between two runs is not its cause until that has been tried.
+        # A difference between the conditions is not the cause until it has been tried.
         if reason and self.measured and self.paper.value is not None:
             reason = f"here {reason}"
         unexplained = NOT_EXPLAINED if self.verdict.tone == "differs" else ""
@@ -230,7 +230,7 @@ def _number(row: Mapping) -> Number:
 
 
 def counts(rows: Iterable[Row]) -> dict[str, int]:
-    """Count values.
+    """Return the counts of values, by name.
 
     ``printed`` counts the distinct values in print, ``results`` those that are not
     settings, ``own`` those measured on the paper's own data, and ``alone`` our values

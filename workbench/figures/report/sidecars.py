@@ -69,8 +69,8 @@ class Figure(NamedTuple):
 
     @property
     def paper(self) -> str:
-        """The paper's key: from the notebook's name, its numbers, or all its
-        solvers."""
+        """The paper's key, from the notebook's name, its numbers or all its solvers;
+        ``ACROSS`` if they name no paper or several."""
         if named := paper_of_name(self.notebook):
             return named
         numbers = {text(row.get("paper")) for row in self.record["numbers"]}
@@ -87,7 +87,7 @@ def collect(folder: Path) -> tuple[list[Figure], list[str]]:
 
     Returns
     -------
-    figures : by notebook and name
+    figures : by notebook and name, those of ``quick/`` last
     faults : one line per file that was left out, with its name and the reason
     """
     figures = []
@@ -155,5 +155,5 @@ def _checked(path: Path) -> Checked:
         return Checked("verified", " ".join(verified.statement.split()))
     except ProofError as error:
         return Checked("refused", str(error).removeprefix(f"{path}: "))
-    except (ValueError, OSError) as error:  # of its data set
+    except (ValueError, OSError) as error:  # its data set is not available
         return Checked("not verified here", str(error).partition("\n")[0])
