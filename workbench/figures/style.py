@@ -87,7 +87,7 @@ def small_plots(
     """Return a figure of `number` plots, and its (rows, columns) axes.
 
     Each plot is `height` inches high, with `above` inches of space above all of them.
-    Further options are those of ``plt.subplots``.
+    ``plt.subplots`` receives further options.
     """
     columns = min(columns, number)
     rows = -(-number // columns)

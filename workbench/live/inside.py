@@ -81,7 +81,7 @@ def weston_watkins(state: WWState, problem: Problem) -> Pictures:
     At most :data:`workbench.live.pictures.MAX_ROWS` rows are considered. A row's part
     is ``sum_j (C max(0, z_j) - b_j z_j)`` over the wrong classes j. A visit of the row
     sets ``b = clip(v - root, 0, C)`` with the root of F, and v as in
-    Proposition 3.5. Here C is that of the current problem, which is smaller than the
+    Proposition 3.5. Here C belongs to the current problem, and is smaller than the
     parameter C while a continuation lasts.
     """
     rows = draw.evenly(problem.n, draw.MAX_ROWS)

@@ -58,7 +58,7 @@ class Sliders:
 
     Attributes
     ----------
-    widgets : the controls by name; those of single solvers are called ``name (label of
+    widgets : the controls by name; controls of one solver are called ``name (label of
         the solver)``
 
     Raises

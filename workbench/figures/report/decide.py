@@ -23,8 +23,8 @@ def lacks(claim: Claim) -> str:
 def undecided(words: str) -> list[Claim]:
     """Return the claims that are not decided and have these words in their names.
 
-    Claims that a run here would decide come first. Otherwise the order is that of
-    claims.toml.
+    Claims that a run here would decide come first. Both groups are in the
+    order of claims.toml.
 
     Raises
     ------
