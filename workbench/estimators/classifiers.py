@@ -439,8 +439,7 @@ class SampledCutClassifier(Classifier):
         classes it is (1, m), for the one f of the decision function, as in SVC
     gamma_ : float, the value of `gamma` that was used
     upper_ : float, the objective at the fitted w. It has single precision for
-        "linear_time", and for "nystroem" if X has; it is nan for "constant_time", which
-        only estimates it
+        "linear_time", and is nan for "constant_time", which only estimates it
     lower_ : float, a lower bound of the objective; nan if the basis is not "exact"
     gap_ : float, for "exact" at most C n tol unless a limit ended the fit, else nan
 

@@ -129,8 +129,8 @@ def fitted(
     n_features, block : int >= 1, the numbers of all features and of those in a block; a
         `block` above `n_features` means `n_features`
     bandwidth : float > 0, the width of the kernel exp(-|x - x'|^2 / (bandwidth m^2)),
-        where m is the median distance of training rows that differ, or 1 if all are
-        equal
+        where m is the median distance between up to 1,000 random training rows, without
+        pairs of equal rows, or 1 if all are equal
     seed : int >= 0, seeds the features
 
     Raises
@@ -189,7 +189,7 @@ def orthogonal_fourier(generator: Generator, b: int) -> Map:
 
 
 def polynomial(generator: Generator, b: int) -> Map:
-    """Return products of 2, 3 or 4 factors w.x + b, w ~ N(0, 2/s I), b ~ N(0, 1/2)."""
+    """Return products of 2, 3 or 4 factors w.x + b, w ~ N(0, 2/s I), b ~ N(0, 0.49)."""
     return _products(generator, b, int(generator.kind[-1]))
 
 

@@ -1,4 +1,5 @@
-"""The sums over rows in the algorithms: products in the rows' type, sums in float64."""
+"""The sums over rows in the algorithms, in float64; products are in the rows' type
+unless a function says otherwise."""
 
 from __future__ import annotations
 

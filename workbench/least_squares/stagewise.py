@@ -61,7 +61,8 @@ def ls_stagewise(
     """Fit W'z with random features z, each block to the residuals of the earlier ones.
 
     This is Algorithm 3: a round makes one block of features and fits it by Algorithm 1
-    from zero, with the penalty alpha/2 |W|^2. The scores of the earlier blocks are
+    from zero, with the penalty alpha/2 |W|^2 (alpha/2 tr(W'KW) for "nystroem", where K
+    is the kernel matrix of the block's landmarks). The scores of the earlier blocks are
     added to those of the block. The paper writes residuals instead, which gives the
     same fit for the identity link only. If rounding makes a block raise the objective,
     the block is fitted again with a larger ridge, and left out after ten attempts in

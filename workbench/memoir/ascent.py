@@ -2,8 +2,9 @@
 `cs_working_set`.
 
 Row i has a set of classes, the first of which is its own class, with dual variables
-alpha. A visit of a row solves the dual over a block of its set exactly, so no visit
-lowers the dual.
+alpha. A visit of a row maximises the dual over a block of its set or, with an l1 norm,
+a lower bound of the dual that is exact at the present alpha. So no visit lowers the
+dual.
 """
 
 from typing import NamedTuple

@@ -1163,7 +1163,7 @@ def load_rows(path: str) -> tuple[Matrix, Array]:
     """Return X and y of a file.
 
     It is an npz file with y and with X or a CSR matrix as scipy.sparse.save_npz writes
-    it, or a csv file with y in the last column.
+    it. Any other file is read as csv with y in the last column.
     """
     if not path.endswith(".npz"):
         table = np.loadtxt(path, delimiter=",", ndmin=2)

@@ -6,8 +6,8 @@ query of its cells, and the law judges them (:mod:`workbench.figures.report.law`
 tables of a query are ``"name/figure"``, the numbers of a figure's sidecar, ``"name"``,
 the rows of all runs of results/name.parquet, and ``"path.csv"``, a file of the
 checkout. They are read from each of :func:`sources`, so that a reader's own runs count
-as ours do. A source may lack the table ``"name?"``, which then has no rows. It may also
-lack ``"name!"``, which then has the checkout's rows; only errors are read from these.
+as ours do. A source may lack the table ``"name?"``, which then has no rows. The table
+``"name!"`` always has the checkout's rows; only errors are read from it.
 """
 
 import json
