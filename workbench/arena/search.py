@@ -99,8 +99,9 @@ def search(
         raise RuntimeError(f"search: no trial has a result: {trials[0]['reason']}")
     at_edge = []
     for name, (low, high) in ranges.items():
-        place = log(best["values"][name] / low) / log(high / low)  # in [0, 1]
-        if abs(place - 0.5) >= 0.5 - EDGE_FRACTION:
+        value = best["values"][name]
+        nearest = min(value / low, high / value)  # the factor to the nearer end
+        if log(nearest) < EDGE_FRACTION * log(high / low):
             at_edge.append(name)
     return best | {"trials": trials, "search_cpu": spent, "at_edge": at_edge}
 

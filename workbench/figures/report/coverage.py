@@ -82,7 +82,7 @@ def _exists(pointer: str) -> bool:
     if "/" in pointer:
         file, _, name = pointer.partition("::")
         path = CHECKOUT / file
-        return path.is_file() and f"def {name}" in path.read_text("utf-8")
+        return path.is_file() and f" {name}(" in path.read_text("utf-8")
     module, _, name = pointer.partition(":")
     if not name:
         return pointer in SOLVERS
