@@ -48,9 +48,10 @@ class MemoirState(InBlocks, State):
 
     An averaged state predicts by the mean of all iterates, U - S / step with S in
     ``sums`` (see `averaged.py`). ``primal`` is the objective, on all rows or a sample,
-    of the weights that predict, and ``weight`` is the weight of the penalty.
-    ``updates`` is the fraction of the round's rows that violated their margin.
-    ``recall`` and ``epsilon`` come from :func:`workbench.memoir.mips.inexactness`.
+    of the weights that predict; the columns ``norm`` and ``nonzeros`` of a row are of
+    the last iterate. ``weight`` is the weight of the penalty, and ``updates`` the
+    fraction of the round's rows that violated their margin. ``recall`` and ``epsilon``
+    come from :func:`workbench.memoir.mips.inexactness`.
     """
 
     round: int
