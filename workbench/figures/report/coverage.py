@@ -18,7 +18,7 @@ from workbench.papers import same_data
 from workbench.registry import SOLVERS
 from workbench.runs.notebooks import CHECKOUT
 
-COLUMNS = ("implemented", "shown", "measured", "judged")
+COLUMNS = "implemented", "shown", "measured", "judged"
 NAMES = {"adult": "a9a"}  # data that have another name here than in the paper
 GENERATED = {"checkers"}  # data that are generated in the paper, too
 
@@ -82,7 +82,9 @@ def _exists(pointer: str) -> bool:
     if "/" in pointer:
         file, _, name = pointer.partition("::")
         path = CHECKOUT / file
-        return path.is_file() and f" {name}(" in path.read_text("utf-8")
+        return path.is_file() and (
+            not name or f"def {name}(" in path.read_text("utf-8")
+        )
     module, _, name = pointer.partition(":")
     if not name:
         return pointer in SOLVERS
